@@ -1,0 +1,350 @@
+//! What a world suffers, as data: a verb with a target, an anchor and, where it has one, a length.
+//!
+//! Nothing here acts. [`crate::world`] applies faults; [`Watch`] tells it when an anchor's event
+//! has come.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Nanos, SECOND};
+use crate::trace::{Edge, Entry, Event, HostId, Leg};
+
+/// One fault of a plan. Taking a fault out of a plan never renumbers the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Its number, unique in the plan.
+    pub id: u32,
+    /// What it does.
+    pub verb: Verb,
+    /// To whom.
+    pub target: Target,
+    /// When it strikes.
+    pub anchor: Anchor,
+    /// How long it lasts in nanoseconds. `None`: until the world is healed; for a verb that
+    /// acts at once, no meaning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<Nanos>,
+}
+
+/// What a fault does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// No message passes the target links; TCP tries again after the heal.
+    Partition,
+    /// Messages on the target links take `extra` nanoseconds longer.
+    Delay {
+        /// Added to each message.
+        extra: Nanos,
+    },
+    /// Messages on the target links take up to `extra` nanoseconds longer, drawn one by one.
+    Jitter {
+        /// The most that is added.
+        extra: Nanos,
+    },
+    /// So many messages in a million are lost at each try, and sent again later by TCP.
+    Loss {
+        /// Lost tries in a million.
+        per_million: u32,
+    },
+    /// Connections on the target links break so that what was applied is not answered.
+    CutReply,
+    /// Connections on the target links are reset.
+    Reset,
+    /// The process is not scheduled: a GC pause, SIGSTOP. Its kernel goes on.
+    Pause,
+    /// The machine sleeps: as pause, its kernel is silent and its monotonic clock stands.
+    Suspend,
+    /// The process dies; the machine lives. It starts again after the fault's length.
+    Crash,
+    /// The machine dies; what was not synced to disk is gone. It boots after the fault's length.
+    PowerLoss,
+    /// The process dies and starts again at once; a dead one starts.
+    Restart,
+    /// The wall clock jumps.
+    ClockStep {
+        /// Nanoseconds forward (negative: back).
+        by: i64,
+    },
+    /// All clocks of the host run at another rate.
+    ClockRate {
+        /// Parts per million fast (negative: slow).
+        ppm: i32,
+    },
+    /// The wall clock stands still.
+    ClockFreeze,
+    /// Each command on the node takes so much longer.
+    SlowNode {
+        /// Added to each command.
+        extra: Nanos,
+    },
+    /// Each script on the node takes so much longer and blocks it.
+    SlowScript {
+        /// Added to each script.
+        extra: Nanos,
+    },
+    /// What the master sends to the target replica arrives so much later.
+    ReplicaLag {
+        /// Added to each replication message.
+        extra: Nanos,
+    },
+    /// The target replica is made master by command, and `master` names it from then on.
+    Failover,
+    /// The target node drops a key as if it had run out of memory.
+    Evict {
+        /// The key.
+        key: String,
+    },
+    /// FLUSHALL on the target node.
+    Flush,
+    /// fsync on the target host answers at once and does nothing.
+    LyingDisk,
+}
+
+impl Verb {
+    /// The word that stands for the verb in scenarios and on the command line.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verb::Partition => "partition",
+            Verb::Delay { .. } => "delay",
+            Verb::Jitter { .. } => "jitter",
+            Verb::Loss { .. } => "loss",
+            Verb::CutReply => "cut-reply",
+            Verb::Reset => "reset",
+            Verb::Pause => "pause",
+            Verb::Suspend => "suspend",
+            Verb::Crash => "crash",
+            Verb::PowerLoss => "power-loss",
+            Verb::Restart => "restart",
+            Verb::ClockStep { .. } => "clock-step",
+            Verb::ClockRate { .. } => "clock-rate",
+            Verb::ClockFreeze => "clock-freeze",
+            Verb::SlowNode { .. } => "slow-node",
+            Verb::SlowScript { .. } => "slow-script",
+            Verb::ReplicaLag { .. } => "replica-lag",
+            Verb::Failover => "failover",
+            Verb::Evict { .. } => "evict",
+            Verb::Flush => "flush",
+            Verb::LyingDisk => "lying-disk",
+        }
+    }
+
+    /// Whether the verb acts on links between hosts; otherwise it acts on one host.
+    pub fn acts_on_links(&self) -> bool {
+        matches!(
+            self,
+            Verb::Partition
+                | Verb::Delay { .. }
+                | Verb::Jitter { .. }
+                | Verb::Loss { .. }
+                | Verb::CutReply
+                | Verb::Reset
+        )
+    }
+
+    /// Whether the verb acts in one instant and has nothing to end.
+    pub fn is_momentary(&self) -> bool {
+        matches!(
+            self,
+            Verb::CutReply
+                | Verb::Reset
+                | Verb::Restart
+                | Verb::ClockStep { .. }
+                | Verb::Failover
+                | Verb::Evict { .. }
+                | Verb::Flush
+        )
+    }
+}
+
+/// To whom a fault happens. Written `n1`, `c1 -> n1 n2` or `c1 <-> n1 n2`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Target {
+    /// One host.
+    Host(String),
+    /// The links from each host of one side to each of the other.
+    Links {
+        /// Hosts that send.
+        from: Vec<String>,
+        /// Hosts that receive.
+        to: Vec<String>,
+        /// Whether the links back are meant as well.
+        both: bool,
+    },
+}
+
+impl Target {
+    /// Every host that the target names.
+    pub fn hosts(&self) -> Vec<&str> {
+        match self {
+            Target::Host(host) => vec![host],
+            Target::Links { from, to, .. } => from.iter().chain(to).map(String::as_str).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Host(host) => f.write_str(host),
+            Target::Links { from, to, both } => {
+                let arrow = if *both { "<->" } else { "->" };
+                write!(f, "{} {arrow} {}", from.join(" "), to.join(" "))
+            }
+        }
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Target, String> {
+        let wrong = || format!("'{text}' is no target: write a host, 'c1 -> n1' or 'c1 <-> n1 n2'");
+        let names = |side: &str| side.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let sides = text.split_once("<->").map(|sides| (sides, true));
+        let sides = sides.or_else(|| text.split_once("->").map(|sides| (sides, false)));
+        let Some(((from, to), both)) = sides else {
+            let [host] = names(&text).try_into().map_err(|_| wrong())?;
+            return Ok(Target::Host(host));
+        };
+        let (from, to) = (names(from), names(to));
+        if from.is_empty() || to.is_empty() || text.matches("->").count() != 1 {
+            return Err(wrong());
+        }
+        Ok(Target::Links { from, to, both })
+    }
+}
+
+/// When a fault strikes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anchor {
+    /// At a true time in nanoseconds.
+    At(Nanos),
+    /// After the nth event of a kind. With `plus` 0 it strikes before any task runs.
+    After {
+        /// What is waited for.
+        event: Pattern,
+        /// Which one, counted from 1.
+        nth: u32,
+        /// Nanoseconds between the event and the strike.
+        plus: Nanos,
+    },
+}
+
+/// The events that an anchor waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// A host passed a named point of its lock's code.
+    Step {
+        /// The host.
+        who: String,
+        /// The point.
+        label: String,
+    },
+    /// A request or its reply came one leg further.
+    Message {
+        /// The client's host.
+        from: String,
+        /// The node's host.
+        to: String,
+        /// The command in upper case; `None` is any.
+        command: Option<String>,
+        /// The leg.
+        leg: Leg,
+    },
+    /// An operation was invoked or returned.
+    Outcome {
+        /// The client's host.
+        who: String,
+        /// `acquire`, `acquired`, `refused`, ...
+        what: String,
+    },
+    /// Another fault struck or ended.
+    Fault {
+        /// Its number.
+        id: u32,
+        /// Which end.
+        edge: Edge,
+    },
+}
+
+/// An anchor that still waits for its event.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    fault: u32,
+    pattern: Pattern,
+    left: u32,
+    plus: Nanos,
+}
+
+impl Watch {
+    /// The watch for a fault whose anchor is an event, or `None` if it strikes at a time.
+    pub fn of(fault: &Fault) -> Option<Watch> {
+        match &fault.anchor {
+            Anchor::At(_) => None,
+            Anchor::After { event, nth, plus } => {
+                Some(Watch { fault: fault.id, pattern: event.clone(), left: *nth, plus: *plus })
+            }
+        }
+    }
+
+    /// Looks at an event. When it is the one that was waited for: the fault's number and the
+    /// nanoseconds until the strike.
+    ///
+    /// `host_at` names the host that has an address; `name_of` the host with a number.
+    pub fn observe(&mut self, entry: &Entry, hosts: &dyn HostNames) -> Option<(u32, Nanos)> {
+        if self.left == 0 || !self.pattern.matches(entry, hosts) {
+            return None;
+        }
+        self.left -= 1;
+        (self.left == 0).then_some((self.fault, self.plus))
+    }
+}
+
+/// Who is who in a world.
+pub trait HostNames {
+    /// The name of a host.
+    fn name(&self, host: HostId) -> &str;
+    /// The name of the host that has this address.
+    fn name_at(&self, ip: std::net::Ipv4Addr) -> &str;
+}
+
+impl Pattern {
+    fn matches(&self, entry: &Entry, hosts: &dyn HostNames) -> bool {
+        match (self, &entry.event) {
+            (Pattern::Step { who, label }, Event::Step { label: seen }) => {
+                label == seen && who == hosts.name(entry.host)
+            }
+            (Pattern::Outcome { who, what }, Event::Outcome { what: seen, .. }) => {
+                what == seen && who == hosts.name(entry.host)
+            }
+            (
+                Pattern::Message { from, to, command, leg },
+                Event::Message { request, leg: seen, command: name, .. },
+            ) => {
+                leg == seen
+                    && command.as_ref().is_none_or(|command| command == name)
+                    && from == hosts.name_at(*request.connection.client.ip())
+                    && to == hosts.name_at(*request.connection.server.ip())
+            }
+            (Pattern::Fault { id, edge }, Event::Fault { id: seen, edge: seen_edge }) => {
+                id == seen && edge == seen_edge
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The longest time that any plan may name: 30 days, so that sums cannot overflow.
+pub const LONGEST: Nanos = 30 * 24 * 3600 * SECOND;

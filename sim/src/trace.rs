@@ -1,0 +1,382 @@
+//! What happened in a world, in order, and the hash that grows over it.
+//!
+//! Two kinds of things are recorded. *Happenings* of the machinery (deliveries with their
+//! bytes, timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept:
+//! they are the evidence that histories, anchors and reports are made of.
+
+use std::fmt;
+use std::net::SocketAddrV4;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::time::{Instant, Nanos, Readings, Stamp};
+
+/// A machine, by its number in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u16);
+
+/// A connection: the two ends of it, the connecting one first. No port is used twice in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Connection {
+    /// The end that connected.
+    pub client: SocketAddrV4,
+    /// The end that listened.
+    pub server: SocketAddrV4,
+}
+
+/// A request on a connection: the nth one, counted from 0. Both ends count alike, so what the
+/// client knows of a request (its operation) and what the node knows (its effect) can be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request {
+    /// The connection that carries it.
+    pub connection: Connection,
+    /// Its number on the connection.
+    pub nth: u32,
+}
+
+/// How far a request and its reply have come.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leg {
+    /// The client has written the request.
+    Sent,
+    /// The node has executed it; no byte of the reply is written.
+    Applied,
+    /// The node has written the reply.
+    Replied,
+    /// The client has read the reply.
+    Delivered,
+}
+
+/// Who caused a change of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client's request on this node.
+    Request(Request),
+    /// The replication stream: the offset after the command, as its master counted it.
+    Replication {
+        /// End of the command in the master's stream.
+        offset: u64,
+    },
+    /// The node itself: expiry, eviction, load.
+    Node,
+}
+
+/// What happened to a key on one node.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyChange {
+    /// Created, or overwritten by a command that sets.
+    Set,
+    /// The value changed in place (INCR, HINCRBY, APPEND and the like).
+    Changed,
+    /// The time to live was set, prolonged, cut or taken away.
+    Extended,
+    /// Removed by a command.
+    Deleted,
+    /// Removed because its time had passed.
+    Expired,
+    /// Removed to free memory.
+    Evicted,
+    /// Was there before the node went down, is not there after its start.
+    LostAtRestart,
+    /// Was there before a full resynchronisation, is not there after it.
+    LostAtFailover,
+}
+
+/// One end of a fault.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Edge {
+    /// The fault strikes.
+    Start,
+    /// The fault is over.
+    End,
+}
+
+/// Something that is kept, and that a fault can be anchored to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A lock's code passed a named point.
+    Step {
+        /// The point's name.
+        label: &'static str,
+    },
+    /// An operation was invoked or returned at its caller.
+    Outcome {
+        /// Number of the operation.
+        op: u32,
+        /// `acquire`, `acquired`, `refused`, `unknown`, `release`, `released`, ...
+        what: &'static str,
+    },
+    /// A request or its reply came one leg further.
+    Message {
+        /// Which request.
+        request: Request,
+        /// How far it has come.
+        leg: Leg,
+        /// The command, in upper case.
+        command: &'static str,
+        /// The client's operation that it serves; known on the client's legs only.
+        op: Option<u32>,
+    },
+    /// A key changed on this node.
+    Key {
+        /// The key.
+        key: Vec<u8>,
+        /// What happened to it.
+        change: KeyChange,
+        /// Who caused it.
+        origin: Origin,
+        /// When it ends on the node's wall clock, in Unix milliseconds, if it ends.
+        until_ms: Option<u64>,
+    },
+    /// A master put a command into its replication stream.
+    Propagated {
+        /// Offset after the command.
+        offset: u64,
+        /// Who caused it.
+        origin: Origin,
+    },
+    /// A node has started and holds these keys, or was emptied and filled by a resynchronisation.
+    Loaded {
+        /// The keys that it holds now.
+        keys: Vec<Vec<u8>>,
+        /// Whether a resynchronisation filled it; otherwise it started.
+        resync: bool,
+    },
+    /// A node became master (`None`) or replica of an address.
+    Role {
+        /// The master that it follows.
+        master: Option<SocketAddrV4>,
+    },
+    /// A fault struck or ended.
+    Fault {
+        /// The fault's number in the plan.
+        id: u32,
+        /// Which end of it.
+        edge: Edge,
+    },
+    /// A line of prose for the trace alone.
+    Note {
+        /// The text.
+        text: String,
+    },
+}
+
+/// An event with its place, its host and what that host's clocks read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Position and clock readings.
+    pub stamp: Stamp,
+    /// Where it happened.
+    pub host: HostId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What only feeds the hash, unless the trace is kept whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Bytes arrived at one end of a connection (`a` connection, `b` side).
+    Delivery,
+    /// A timer fired (`a` host, `b` task).
+    Timer,
+    /// A draw was made (`a` purpose, `b` low half of the ordinal, payload value).
+    Draw,
+    /// A task ran (`a` task, `b` its nth wake-up, payload its priority).
+    Run,
+    /// A connection came up, ended or was reset (`a` connection, `b` what).
+    Connection,
+    /// A process started, stopped, was paused or went on (`a` host, `b` what).
+    Process,
+}
+
+/// One line of a trace that is kept whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Position in the trace.
+    pub instant: Instant,
+    /// What happened, rendered.
+    pub text: String,
+}
+
+/// The digest after a number of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// How many records it covers.
+    pub records: u64,
+    /// The hash over them.
+    pub digest: u128,
+}
+
+/// Records between two checkpoints.
+pub const CHECKPOINT_EVERY: u64 = 4096;
+/// Bytes gathered before they are hashed; the digest does not depend on it.
+const BUFFER: usize = 4096;
+
+/// The trace of one run.
+pub struct Trace {
+    hash: Xxh3,
+    buffer: Vec<u8>,
+    records: u64,
+    checkpoints: Vec<Checkpoint>,
+    entries: Vec<Entry>,
+    lines: Option<Vec<Line>>,
+}
+
+impl Trace {
+    /// An empty trace. `whole` keeps a rendered line for every record, to compare two runs.
+    pub fn new(whole: bool) -> Trace {
+        Trace {
+            hash: Xxh3::new(),
+            buffer: Vec::with_capacity(BUFFER + 256),
+            records: 0,
+            checkpoints: Vec::new(),
+            entries: Vec::new(),
+            lines: whole.then(Vec::new),
+        }
+    }
+
+    /// Records a happening of the machinery at true time `at`.
+    pub fn happen(&mut self, at: Nanos, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+        self.write(at, kind as u8, a, b, payload);
+        if let Some(lines) = &mut self.lines {
+            let text = format!("{kind:?} {a} {b} {}", payload.escape_ascii());
+            lines.push(Line { instant: Instant { seq: self.records, at }, text });
+        }
+        self.close_record();
+    }
+
+    /// Records and keeps an event. Returns where it stands.
+    pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
+        let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
+        self.write_event(at, host, &event);
+        if let Some(lines) = &mut self.lines {
+            lines.push(Line { instant: stamp.instant(), text: format!("{host:?} {event:?}") });
+        }
+        self.entries.push(Entry { stamp, host, event });
+        self.close_record();
+        stamp
+    }
+
+    /// The position that the next record will have.
+    pub fn next_instant(&self, at: Nanos) -> Instant {
+        Instant { seq: self.records, at }
+    }
+
+    /// The kept events, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The checkpoints so far, in order.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// Every record as a line, where the trace is kept whole.
+    pub fn lines(&self) -> Option<&[Line]> {
+        self.lines.as_deref()
+    }
+
+    /// How many records there are, and the hash over all of them.
+    pub fn digest(&self) -> Checkpoint {
+        let mut hash = self.hash.clone();
+        hash.update(&self.buffer);
+        Checkpoint { records: self.records, digest: hash.digest128() }
+    }
+
+    /// Fixed width, little-endian, length-prefixed: no address, no Debug text.
+    fn write(&mut self, at: Nanos, kind: u8, a: u32, b: u32, payload: &[u8]) {
+        let length = u32::try_from(payload.len()).expect("a record is under 4 GiB");
+        let mut head = [0_u8; 21];
+        head[..8].copy_from_slice(&at.to_le_bytes());
+        head[8] = kind;
+        head[9..13].copy_from_slice(&a.to_le_bytes());
+        head[13..17].copy_from_slice(&b.to_le_bytes());
+        head[17..].copy_from_slice(&length.to_le_bytes());
+        self.buffer.extend_from_slice(&head);
+        self.buffer.extend_from_slice(payload);
+    }
+
+    fn close_record(&mut self) {
+        self.records += 1;
+        if self.buffer.len() >= BUFFER {
+            self.hash.update(&self.buffer);
+            self.buffer.clear();
+        }
+        if self.records.is_multiple_of(CHECKPOINT_EVERY) {
+            let checkpoint = self.digest();
+            self.checkpoints.push(checkpoint);
+        }
+    }
+
+    /// Every field of every event enters the hash, behind a kind byte from 16 on.
+    fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
+        let host = u32::from(host.0);
+        match event {
+            Event::Step { label } => self.write(at, 16, host, 0, label.as_bytes()),
+            Event::Outcome { op, what } => self.write(at, 17, host, *op, what.as_bytes()),
+            Event::Message { request, leg, command, op } => {
+                let legs = (op.unwrap_or(u32::MAX) << 3) | *leg as u32;
+                self.write(at, 18, host, legs, command.as_bytes());
+                self.write_request(*request);
+            }
+            Event::Key { key, change, origin, until_ms } => {
+                self.write(at, 19, host, *change as u32, key);
+                self.buffer.extend_from_slice(&until_ms.unwrap_or(u64::MAX).to_le_bytes());
+                self.write_origin(*origin);
+            }
+            Event::Propagated { offset, origin } => {
+                self.write(at, 20, host, 0, &offset.to_le_bytes());
+                self.write_origin(*origin);
+            }
+            Event::Loaded { keys, resync } => {
+                self.write(at, 21, host, u32::from(*resync), &(keys.len() as u64).to_le_bytes());
+                for key in keys {
+                    self.write(at, 21, host, 2, key);
+                }
+            }
+            Event::Role { master } => {
+                self.write(at, 22, host, u32::from(master.is_some()), &[]);
+                if let Some(master) = master {
+                    self.write_address(*master);
+                }
+            }
+            Event::Fault { id, edge } => self.write(at, 23, host, *id, &[*edge as u8]),
+            Event::Note { text } => self.write(at, 24, host, 0, text.as_bytes()),
+        }
+    }
+
+    fn write_origin(&mut self, origin: Origin) {
+        match origin {
+            Origin::Request(request) => self.write_request(request),
+            Origin::Replication { offset } => self.buffer.extend_from_slice(&offset.to_le_bytes()),
+            Origin::Node => self.buffer.push(0),
+        }
+    }
+
+    fn write_request(&mut self, request: Request) {
+        self.write_address(request.connection.client);
+        self.write_address(request.connection.server);
+        self.buffer.extend_from_slice(&request.nth.to_le_bytes());
+    }
+
+    fn write_address(&mut self, address: SocketAddrV4) {
+        self.buffer.extend_from_slice(&address.ip().octets());
+        self.buffer.extend_from_slice(&address.port().to_le_bytes());
+    }
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.digest)
+    }
+}

@@ -1,0 +1,191 @@
+//! Verdicts: a history and its terms go in, what was violated comes out, with a witness.
+//!
+//! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
+
+use lockstorm_sim::time::{Instant, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::history::OpId;
+use crate::lock::Model;
+
+/// What a history is judged by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The lock's key.
+    pub lock_key: String,
+    /// How many may hold at once.
+    pub holders: u32,
+    /// Whether the lock tells a running caller of a loss.
+    pub tells_loss: bool,
+    /// The model of its acquires and releases.
+    pub model: Model,
+    /// Nodes that have to grant for an acquire to succeed: 1 for a single node.
+    pub quorum: u32,
+    /// Time to live that the lock was asked for.
+    pub ttl: Option<Nanos>,
+    /// The longest time to live that any key of the lock can have.
+    pub longest_ttl: Nanos,
+    /// What the resource must keep.
+    pub invariant: Invariant,
+    /// Callers that want the lock, the probe not counted.
+    pub callers: u32,
+    /// The faults of the plan, by number: each must have struck.
+    pub faults: Vec<u32>,
+}
+
+/// What a guarded resource must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Invariant {
+    /// Nothing.
+    None,
+    /// Each write is the value before it plus one: no update is lost.
+    Counter,
+    /// Each write is the value before it minus one, from `items` on, and never below zero.
+    Stock {
+        /// How many there are to sell.
+        items: i64,
+    },
+    /// No entry of an earlier grant follows one of a later grant.
+    Ledger,
+}
+
+/// The answer. `Unknown` is never shown as a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every check held, and something was tested.
+    Holds,
+    /// At least one check failed; in the order of [`Kind`], then of time.
+    Violated(Vec<Violation>),
+    /// Nothing can be said, and why.
+    Unknown(String),
+}
+
+/// What was violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// More holders than allowed, all covered, or with a grant that was dead on arrival.
+    DoubleGrant,
+    /// More holders than allowed, at least one past its deadline.
+    StaleHolder,
+    /// The resource's invariant failed.
+    Corruption,
+    /// A release or an overwrite hit another's key.
+    ForeignRelease,
+    /// An extend prolonged another's key.
+    ForeignExtend,
+    /// A key that nobody owns made an acquire fail.
+    Leak,
+    /// After the heal the probe was not granted in time.
+    Stuck,
+    /// An operation was still pending at the end.
+    NeverSettles,
+    /// The caller was told too late that it lost the lock.
+    LateLoss,
+    /// A later grant did not get a larger number.
+    FenceRegress,
+    /// No legal order under the declared model.
+    NotLinearizable,
+}
+
+impl Kind {
+    /// Every kind, in order.
+    pub const ALL: [Kind; 11] = [
+        Kind::DoubleGrant,
+        Kind::StaleHolder,
+        Kind::Corruption,
+        Kind::ForeignRelease,
+        Kind::ForeignExtend,
+        Kind::Leak,
+        Kind::Stuck,
+        Kind::NeverSettles,
+        Kind::LateLoss,
+        Kind::FenceRegress,
+        Kind::NotLinearizable,
+    ];
+
+    /// The word that stands for the kind in scenarios and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::DoubleGrant => "double-grant",
+            Kind::StaleHolder => "stale-holder",
+            Kind::Corruption => "corruption",
+            Kind::ForeignRelease => "foreign-release",
+            Kind::ForeignExtend => "foreign-extend",
+            Kind::Leak => "leak",
+            Kind::Stuck => "stuck",
+            Kind::NeverSettles => "never-settles",
+            Kind::LateLoss => "late-loss",
+            Kind::FenceRegress => "fence-regress",
+            Kind::NotLinearizable => "not-linearizable",
+        }
+    }
+}
+
+/// One violation with its evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// What was violated.
+    pub kind: Kind,
+    /// The operations that show it, the earliest first.
+    pub ops: Vec<OpId>,
+    /// Indices into the history's `keys` that show it.
+    pub keys: Vec<usize>,
+    /// Indices into the history's `accesses` that show it.
+    pub accesses: Vec<usize>,
+    /// From when on it is visible.
+    pub from: Instant,
+    /// Until when; the same as `from` for what happens in one instant.
+    pub to: Instant,
+    /// For corruption: where it came from.
+    pub cause: Option<Cause>,
+    /// How late a loss was told, in nanoseconds; for `late-loss`.
+    pub late: Option<Nanos>,
+}
+
+/// Where a corruption came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Two holds overlapped.
+    Overlap,
+    /// A write arrived after its holder had released, lost the lock or died.
+    InFlight,
+    /// The caller worked without a grant.
+    Caller,
+    /// None of these.
+    None,
+}
+
+/// How much was tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Acquires that were granted, the probe's not counted.
+    pub grants: u32,
+    /// Acquires during which, or before whose return, another caller held or wanted the lock.
+    pub contended: u32,
+    /// Acquires that were refused.
+    pub refused: u32,
+    /// Acquires whose outcome is unknown.
+    pub unknown: u32,
+    /// Faults that struck.
+    pub struck: u32,
+    /// Faults that struck while somebody held the lock.
+    pub struck_in_hold: u32,
+    /// Accesses that reached the resource.
+    pub accesses: u32,
+}
+
+/// All that the checks have to say about one history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// How much was tested.
+    pub counts: Counts,
+    /// The nearest miss in nanoseconds (negative: missed by nothing), where the run holds and
+    /// a hold wrote to the resource.
+    pub nearest_miss: Option<i64>,
+}

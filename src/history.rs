@@ -1,0 +1,232 @@
+//! What happened, as far as a checker may know: plain data, no world.
+//!
+//! Instants are trace positions; the order of two things is the order of their `seq`. Intervals
+//! are half-open. A history says nothing about right or wrong.
+
+use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
+use lockstorm_sim::trace::{KeyChange, Leg};
+use serde::{Deserialize, Serialize};
+
+/// Number of an operation in its history.
+pub type OpId = u32;
+
+/// Everything that one run left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct History {
+    /// Operations, by id (`ops[i].id == i`).
+    pub ops: Vec<Op>,
+    /// Changes of keys on nodes, in order.
+    pub keys: Vec<Key>,
+    /// What was done to hosts and links, in order of their beginning.
+    pub conditions: Vec<Condition>,
+    /// What the guarded resource saw, in the order in which it saw it.
+    pub accesses: Vec<Access>,
+    /// Requests from clients to nodes and how far each came, in order of sending.
+    pub requests: Vec<Request>,
+    /// Every host's clocks, piece by piece, in order of their beginning.
+    pub clocks: Vec<ClockPiece>,
+    /// When the faults were healed, the workload was told to stop and the probe was started.
+    pub healed: Option<Instant>,
+    /// When the run ended.
+    pub end: Instant,
+}
+
+/// One operation of one caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Op {
+    /// Its number.
+    pub id: OpId,
+    /// The host whose process made the call: `c1`, `probe`.
+    pub process: String,
+    /// The thread of control within the process; by default the process's name.
+    pub caller: String,
+    /// What it is about: the lock's key, or the resource's name.
+    pub object: String,
+    /// When it was invoked.
+    pub call: Stamp,
+    /// When it returned; `None` if it never did.
+    pub ret: Option<Stamp>,
+    /// What was asked.
+    pub kind: OpKind,
+    /// What came back.
+    pub outcome: Outcome,
+}
+
+/// What an operation asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpKind {
+    /// Ask for the lock.
+    Acquire,
+    /// Prolong the grant of that acquire.
+    Extend {
+        /// The acquire.
+        grant: OpId,
+    },
+    /// Give back the grant of that acquire.
+    Release {
+        /// The acquire.
+        grant: OpId,
+    },
+    /// The loss of that acquire's grant became visible to its caller. Call and return are one.
+    Lost {
+        /// The acquire.
+        grant: OpId,
+    },
+    /// Read the resource.
+    Read {
+        /// The acquire under which it happens, if any.
+        grant: Option<OpId>,
+    },
+    /// Write the resource.
+    Write {
+        /// The acquire under which it happens, if any.
+        grant: Option<OpId>,
+        /// The value that is written.
+        value: i64,
+    },
+    /// Append to the resource's log.
+    Append {
+        /// The acquire under which it happens, if any.
+        grant: Option<OpId>,
+    },
+}
+
+/// What an operation was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It has not returned.
+    Pending,
+    /// Nobody knows whether it took effect: a time-out, a broken connection.
+    Unknown,
+    /// The lock was granted.
+    Granted {
+        /// The owner value.
+        token: String,
+        /// The increasing number, if the lock gives one.
+        fence: Option<u64>,
+        /// Until when the grant may be counted on, on the named clock of the caller's host.
+        deadline: Option<(Clock, Nanos)>,
+    },
+    /// The lock was refused, or the resource refused the access.
+    Refused {
+        /// Why, in the lock's or the resource's words.
+        why: String,
+    },
+    /// The grant was prolonged until the reading.
+    Kept {
+        /// The new deadline.
+        deadline: Option<(Clock, Nanos)>,
+    },
+    /// The grant could not be prolonged: it is no longer the caller's.
+    Lost,
+    /// The lock was given back.
+    Released,
+    /// There was nothing of the caller's to give back.
+    NotMine,
+    /// The resource was read.
+    Value {
+        /// What it held.
+        value: i64,
+    },
+    /// The resource took the write or the entry.
+    Accepted,
+}
+
+/// A change of a key on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// The node's name.
+    pub node: String,
+    /// The key.
+    pub key: String,
+    /// When.
+    pub at: Instant,
+    /// What happened to it.
+    pub change: KeyChange,
+    /// When the key ends after the change, on the node's wall clock in Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// The operation that caused it, however it came to this node.
+    pub by: Option<OpId>,
+}
+
+/// Something that was done to a host or a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The fault's number in the plan.
+    pub fault: u32,
+    /// The fault's verb: `pause`, `crash`, `power-loss`, `partition`, ...
+    pub what: String,
+    /// The target as the plan writes it.
+    pub who: String,
+    /// When it struck.
+    pub from: Instant,
+    /// When it was over; `None` if it lasted to the end, and for what acts in one instant
+    /// the same as `from`.
+    pub to: Option<Instant>,
+    /// The verb's size: nanoseconds, parts per million, or 0.
+    pub size: i64,
+}
+
+/// An access that reached the guarded resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// When the resource decided on it.
+    pub at: Instant,
+    /// The operation that it belongs to.
+    pub op: OpId,
+    /// The caller.
+    pub caller: String,
+    /// The acquire under which it was sent, if any.
+    pub grant: Option<OpId>,
+    /// What it did.
+    pub kind: AccessKind,
+    /// The fence that it carried.
+    pub fence: Option<u64>,
+    /// What was read, or is to be written; 0 for an entry.
+    pub value: i64,
+    /// Whether the resource took it.
+    pub accepted: bool,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// Reads the value.
+    Read,
+    /// Replaces the value.
+    Write,
+    /// Appends an entry.
+    Append,
+}
+
+/// A request of an operation to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The operation.
+    pub op: OpId,
+    /// The client's host.
+    pub from: String,
+    /// The node's host.
+    pub to: String,
+    /// The command in upper case.
+    pub command: String,
+    /// How far it came, and when: `Sent` is always there.
+    pub legs: Vec<(Leg, Instant)>,
+}
+
+/// One clock of one host from an instant on, until the next piece of the same clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockPiece {
+    /// The host.
+    pub host: String,
+    /// Which of its clocks.
+    pub clock: Clock,
+    /// From when on.
+    pub from: Instant,
+    /// The line that it follows.
+    pub line: Line,
+}

@@ -1,0 +1,246 @@
+//! Locks: a file an algorithm, on one small RESP client.
+//!
+//! [`Lock`] is what a user implements for a lock of their own. A lock knows its host and its
+//! nodes; it knows nothing of histories, workloads, plans or runs.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::time::{Clock, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// A distributed lock as its caller sees it. One value serves one caller.
+///
+/// A time-out is *unknown*, never refused: the server may have done what was asked.
+#[async_trait(?Send)]
+pub trait Lock {
+    /// Asks for the lock once, with the algorithm's own number of tries.
+    async fn acquire(&mut self) -> Acquired;
+    /// Prolongs a grant by the lock's time to live.
+    async fn extend(&mut self, grant: &Grant) -> Extended;
+    /// Gives a grant back; also one that an unknown acquire may have left.
+    async fn release(&mut self, grant: &Grant) -> Released;
+}
+
+/// What an acquire came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The caller owns the lock.
+    Granted(Grant),
+    /// It does not; nothing is left to be released.
+    Refused(String),
+    /// Nobody knows. The grant can be released.
+    Unknown(Grant),
+}
+
+/// What an extend came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extended {
+    /// Still the caller's; the new deadline.
+    Kept(Option<Deadline>),
+    /// No longer the caller's.
+    Lost,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a release came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The caller's key was removed.
+    Released,
+    /// There was no key of the caller's.
+    NotMine,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// A clock of the caller's host and the reading until which a grant may be counted on.
+pub type Deadline = (Clock, Nanos);
+
+/// One success of a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// The owner value.
+    pub token: String,
+    /// The increasing number, if the lock gives one.
+    pub fence: Option<u64>,
+    /// Which permit, for a lock with several.
+    pub permit: Option<u32>,
+    /// Until when it may be counted on; `None` if it never ends by itself.
+    pub deadline: Option<Deadline>,
+    /// How often its owner holds it now; 1 for a lock that is not re-entrant.
+    pub depth: u32,
+}
+
+/// How a lock is set up: the `[lock]` table of a scenario. Lengths are in nanoseconds; what is
+/// `None` is the algorithm's own default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LockConfig {
+    /// The algorithm's name in the catalogue.
+    pub algorithm: String,
+    /// The key in Redis.
+    pub key: String,
+    /// Time to live of the lock's key.
+    pub ttl: Option<Nanos>,
+    /// Time-out of one request.
+    pub timeout: Option<Nanos>,
+    /// Nodes that have to grant; by default N/2+1.
+    pub quorum: Option<u32>,
+    /// How often one acquire tries.
+    pub tries: Option<u32>,
+    /// The longest back-off between two tries.
+    pub retry: Option<Nanos>,
+    /// What the caller's work needs: a grant with less left is given back at once.
+    pub needs: Option<Nanos>,
+    /// How often a renewed lock is prolonged.
+    pub renew_every: Option<Nanos>,
+    /// The time to live that a renewal sets.
+    pub renew_ttl: Option<Nanos>,
+    /// From when the deadline counts: `send` (right) or `reply` (a planted bug).
+    pub deadline_from: DeadlineFrom,
+    /// Whether a release compares the owner value.
+    pub release: ReleaseShape,
+    /// What an extend does when the key is not the caller's.
+    pub extend: ExtendShape,
+    /// Which clock of its host the client reads.
+    pub clock: Option<Clock>,
+}
+
+/// From when a deadline is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadlineFrom {
+    /// From before the request was sent.
+    #[default]
+    Send,
+    /// From the arrival of the reply: too late by the reply's way.
+    Reply,
+}
+
+/// How a release treats the owner value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReleaseShape {
+    /// As the algorithm says.
+    #[default]
+    Own,
+    /// Deletes without a look.
+    Blind,
+}
+
+/// How an extend treats a key that is not the caller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExtendShape {
+    /// As the algorithm says.
+    #[default]
+    Own,
+    /// Prolongs whatever is there.
+    Blind,
+    /// Sets the key again when it is absent.
+    Revive,
+}
+
+/// What a lock is given to work with.
+#[derive(Clone)]
+pub struct Setting {
+    /// The machine that it runs on.
+    pub host: Host,
+    /// The names of the nodes to ask; resolved at each connect, since a failover moves a name.
+    pub nodes: Vec<String>,
+    /// How it is set up.
+    pub config: LockConfig,
+    /// The operation that the caller is in now. Requests carry it as their provenance.
+    pub op: Rc<Cell<u32>>,
+    /// Where a lock tells of what it does by itself, in background tasks.
+    pub tell: Tell,
+}
+
+/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the number of the new
+/// operation; the others with 0.
+pub type Tell = Rc<dyn Fn(Notice) -> u32>;
+
+/// What a lock does by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A renewal of the grant with this token is about to be sent.
+    Extending {
+        /// The grant's token.
+        token: String,
+    },
+    /// The renewal with this number came to an end.
+    Extended {
+        /// The number that [`Notice::Extending`] was answered with.
+        op: u32,
+        /// What it came to.
+        result: Extended,
+    },
+    /// The caller is told that the grant with this token is lost.
+    Lost {
+        /// The grant's token.
+        token: String,
+    },
+}
+
+/// What a lock promises, and what it counts on, as data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    /// How many may hold it at once.
+    pub holders: u32,
+    /// Whether it tells a running caller that the lock is lost.
+    pub tells_loss: bool,
+    /// The model that its acquires and releases follow.
+    pub model: Model,
+    /// What it counts on.
+    pub assumes: Vec<Assumption>,
+}
+
+/// A sequential model of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// It promises no order at all.
+    None,
+    /// Held until released.
+    Mutex,
+    /// Held until released, or until the time to live has passed since the acquire.
+    Lease,
+}
+
+/// Something that a lock counts on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assumption {
+    /// What is bounded.
+    pub what: Bounded,
+    /// The most that it withstands, in the unit of [`Bounded`].
+    pub bound: u64,
+}
+
+/// What an assumption bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bounded {
+    /// Longest pause or suspension of a client, ns.
+    ClientPause,
+    /// Longest down-time-free life of a holder: crashes of clients (0: must not die), count.
+    ClientCrash,
+    /// Step of a node's wall clock in either direction, ns.
+    NodeClockStep,
+    /// Step of a client's wall clock in either direction, ns.
+    ClientClockStep,
+    /// Relative rate error between any two hosts, ppm.
+    Drift,
+    /// A node's restart that loses acknowledged keys before this time has passed, ns of
+    /// down-time needed are the bound's complement: down for longer than `bound` is safe.
+    AmnesiacRestart,
+    /// Failovers to a replica that may miss acknowledged keys, count.
+    Failover,
+    /// Keys removed by eviction or FLUSHALL, count.
+    KeyRemoval,
+    /// How late an access may reach the resource, ns.
+    AccessDelay,
+}

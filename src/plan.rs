@@ -1,0 +1,172 @@
+//! A plan: a scenario with every choice made. A value; saved, it is the reproduction.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::fault::Fault;
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::rng::DrawKey;
+use lockstorm_sim::time::{ClockSetting, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::lock::LockConfig;
+
+/// The format that this version writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// Everything that one run is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The format's number.
+    pub format: u32,
+    /// The scenario's name, or what a hunt calls it.
+    pub name: String,
+    /// Where every draw comes from.
+    pub seed: u64,
+    /// The nodes.
+    pub topology: Topology,
+    /// The lock under test.
+    pub lock: LockConfig,
+    /// What the clients do.
+    pub workload: Workload,
+    /// The network.
+    pub links: Links,
+    /// How hosts' clocks are set at the start, by host name.
+    #[serde(default)]
+    pub clocks: BTreeMap<String, ClockSetting>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// Draws that are fixed by hand.
+    #[serde(default)]
+    pub draws: BTreeMap<DrawKey, u64>,
+    /// When faults end, the workload stops and the probe starts, ns.
+    pub heal_at: Nanos,
+    /// When the run ends, ns.
+    pub until: Nanos,
+}
+
+/// The nodes of a plan: `n1`, `n2`, ...
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// How they belong together.
+    pub kind: TopologyKind,
+    /// How many there are. `replicated`: `n1` is the master, the others its replicas.
+    pub nodes: u32,
+    /// What each keeps on disk.
+    #[serde(default)]
+    pub persistence: Persistence,
+    /// Whether nodes that are down at the heal stay down.
+    #[serde(default)]
+    pub keep_down: bool,
+}
+
+/// How nodes belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyKind {
+    /// One node.
+    Single,
+    /// A master and its replicas; `master` names the master, failover is by command.
+    Replicated,
+    /// Masters that know nothing of each other.
+    Independent,
+}
+
+/// What a node keeps on its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Persistence {
+    /// Nothing.
+    #[default]
+    None,
+    /// Append-only file, synced before each reply.
+    AofAlways,
+    /// Append-only file, synced once a second.
+    AofEverysec,
+    /// Append-only file, synced when the kernel likes.
+    AofNo,
+}
+
+/// What the clients `c1`, `c2`, ... do under the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What is guarded.
+    pub kind: WorkloadKind,
+    /// How many clients there are.
+    pub clients: u32,
+    /// How often each client takes the lock, at the most.
+    pub rounds: u32,
+    /// How long it works between its read and its write, ns.
+    pub hold: Nanos,
+    /// How long it rests between two rounds, at the most (drawn), ns.
+    pub rest: Nanos,
+    /// How long it waits before it asks again after a refusal, at the most (drawn), ns.
+    pub retry: Nanos,
+    /// How the resource treats fences.
+    pub fence: FenceMode,
+    /// Which accesses carry the fence and are checked.
+    pub fence_on: FenceOn,
+    /// Whether the client looks at its deadline before each guarded access, and gives up if passed.
+    pub check_validity: bool,
+    /// Items in stock, for `stock`.
+    pub items: i64,
+    /// Time-out of one access to the resource, ns.
+    pub timeout: Nanos,
+    /// When each client starts after the one before it, ns.
+    pub stagger: Nanos,
+}
+
+/// What is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadKind {
+    /// Read, wait, write back plus one.
+    Counter,
+    /// Read, if there is any wait, write back minus one.
+    Stock,
+    /// Append an entry, wait, append another.
+    Ledger,
+}
+
+/// How the resource treats the fence of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FenceMode {
+    /// Does not look at it.
+    #[default]
+    None,
+    /// Refuses one smaller than the largest seen.
+    RejectSmaller,
+    /// Refuses one not larger than that of the last accepted write: one write a grant.
+    RejectSmallerOrEqual,
+    /// Accepts a write only if the value is still the one that its caller read.
+    CompareAndSet,
+}
+
+/// Which accesses carry a fence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FenceOn {
+    /// Reads and writes: a read raises the mark.
+    #[default]
+    All,
+    /// Writes only.
+    Writes,
+}
+
+/// The network of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Links {
+    /// How long a message takes on a link that is not named.
+    pub latency: Latency,
+    /// Links with a latency of their own: `from -> to`.
+    #[serde(default)]
+    pub named: BTreeMap<String, Latency>,
+    /// Lost tries in a million on every link.
+    #[serde(default)]
+    pub loss_per_million: u32,
+}
