@@ -12,9 +12,11 @@
 //! - [`world`]: builds machines, strikes with faults, runs to the end
 //! - [`redis`]: the fake Redis node
 
+pub mod engine;
 pub mod fault;
 pub mod network;
 pub mod platform;
 pub mod rng;
 pub mod time;
 pub mod trace;
+pub mod world;
