@@ -1,0 +1,43 @@
+//! All checks over one history, and their worst.
+
+use crate::check::case::Case;
+use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
+use crate::check::{corruption, counts, liveness, overlap};
+use crate::history::History;
+
+/// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
+pub fn judge(history: &History, terms: &Terms) -> Judgement {
+    let case = Case::new(history, terms);
+    let counts = counts::count(&case);
+    let liveness = liveness::judge(&case);
+    let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
+    violations.extend(corruption::violations(&case));
+    violations.extend(liveness.violations);
+    let mut unknown = untested(&case, &counts);
+    unknown.extend(liveness.unknown);
+    Judgement { verdict: worst(violations, &unknown), counts, nearest_miss: None }
+}
+
+fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
+    if !violations.is_empty() {
+        violations.sort_by_key(|violation| (violation.kind, violation.from));
+        return Verdict::Violated(violations);
+    }
+    if !unknown.is_empty() {
+        return Verdict::Unknown(unknown.join("; "));
+    }
+    Verdict::Holds
+}
+
+/// Why the run tested nothing, if so.
+fn untested(case: &Case, counts: &Counts) -> Vec<String> {
+    let struck = |fault: &u32| case.history.conditions.iter().any(|found| found.fault == *fault);
+    let idle = case.terms.faults.iter().filter(|fault| !struck(fault));
+    let mut why = idle
+        .map(|fault| format!("nothing was tested: fault {fault} never struck"))
+        .collect::<Vec<_>>();
+    if case.terms.callers > 1 && counts.contended == 0 {
+        why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
+    }
+    why
+}
