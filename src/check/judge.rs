@@ -2,20 +2,29 @@
 
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
-use crate::check::{corruption, counts, liveness, overlap};
+use crate::check::{corruption, counts, fence, foreign, incarnation, late_loss, leak, liveness};
+use crate::check::{nearest_miss, overlap};
 use crate::history::History;
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     let case = Case::new(history, terms);
+    let lives = incarnation::lives(&case);
     let counts = counts::count(&case);
     let liveness = liveness::judge(&case);
     let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
     violations.extend(corruption::violations(&case));
+    violations.extend(foreign::violations(&case, &lives));
+    violations.extend(leak::violations(&case, &lives));
     violations.extend(liveness.violations);
+    violations.extend(late_loss::violations(&case));
+    violations.extend(fence::violations(&case));
     let mut unknown = untested(&case, &counts);
     unknown.extend(liveness.unknown);
-    Judgement { verdict: worst(violations, &unknown), counts, nearest_miss: None }
+    let verdict = worst(violations, &unknown);
+    let nearest_miss =
+        (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case, &lives)).flatten();
+    Judgement { verdict, counts, nearest_miss }
 }
 
 fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {

@@ -6,11 +6,18 @@ pub mod case;
 pub mod clocks;
 pub mod corruption;
 pub mod counts;
+pub mod fence;
+pub mod foreign;
 pub mod hold;
+pub mod incarnation;
 pub mod judge;
+pub mod late_loss;
+pub mod leak;
 pub mod liveness;
 pub mod moment;
+pub mod nearest_miss;
 pub mod overlap;
+pub mod signature;
 
 use lockstorm_sim::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
