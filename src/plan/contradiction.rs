@@ -95,6 +95,7 @@ pub fn in_reach(place: &str, length: Nanos) -> Checked {
 fn who_is_there(plan: &Plan) -> String {
     let range = |letter, count| match count {
         1 => format!("{letter}1"),
+        2 => format!("{letter}1, {letter}2"),
         _ => format!("{letter}1 to {letter}{count}"),
     };
     let (nodes, clients) = (plan.topology.nodes, plan.workload.clients);

@@ -60,5 +60,5 @@ fn no_plan(text: &str, error: &serde_json::Error) -> Wrong {
     let at = before + error.column().saturating_sub(1);
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
-    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", said)
+    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", "here").help(said)
 }

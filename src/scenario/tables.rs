@@ -13,7 +13,7 @@ use crate::plan::{
     FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
-use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type};
+use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
 pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
@@ -85,7 +85,7 @@ pub fn lock(scenario: &Section) -> Result<LockConfig, Wrong> {
         "clock",
     ];
     let section = scenario.section("lock", &keys)?;
-    let section = section.ok_or_else(|| scenario.lacks("[lock]", "{ algorithm = \"...\" }"))?;
+    let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
     let names = ALGORITHMS.map(|algorithm| (algorithm.name, algorithm.name));
     let algorithm = section.word("algorithm", &names)?;
     let shapes = [("own", ReleaseShape::Own), ("blind", ReleaseShape::Blind)];
@@ -274,7 +274,7 @@ pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wron
     for (host, value) in table {
         let host: &str = host.get_ref();
         let keys = ["wall_offset", "rate_ppm"];
-        let section = crate::scenario::section::table_of(&format!("clocks.{host}"), value, &keys)?;
+        let section = table_of(&format!("clocks.{host}"), value, &keys)?;
         let wall_offset = section.shift("wall_offset")?.unwrap_or(0);
         let rate_ppm = section.number("rate_ppm")?.unwrap_or(0);
         clocks.insert(host.to_owned(), ClockSetting { wall_offset, rate_ppm });
