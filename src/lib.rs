@@ -7,8 +7,12 @@
 
 //! - [`plan`]: a scenario with every choice made
 //! - [`check`]: a file a verdict
+//! - [`explain`]: the witness turned into a causal story
+//! - [`report`]: a file a format
 
 pub mod check;
+pub mod explain;
 pub mod history;
 pub mod lock;
 pub mod plan;
+pub mod report;
