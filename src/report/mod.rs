@@ -1,1 +1,6 @@
-//! A file a format.
+//! Reports: a file a format. Pure functions of a finding and its explanation.
+//!
+//! No file is read or written here, nothing is printed, and nothing is decided: formats only
+//! say what [`crate::explain`] found.
+
+pub mod svg;
