@@ -26,7 +26,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
     for request in all.iter().filter(matter) {
         let lane = |name: &str| lanes.iter().find(|lane| lane.name == name);
         if let (Some(from), Some(to)) = (lane(&request.from), lane(&request.to)) {
-            exchange(canvas, scale, request, (from, to));
+            exchange(canvas, witness, scale, request, (from, to));
         }
     }
 }
@@ -47,10 +47,24 @@ fn matters(witness: &Witness<'_>, op: OpId) -> bool {
     })
 }
 
-fn exchange(canvas: &mut Canvas, scale: &Scale, request: &Request, ends: (&Lane, &Lane)) {
+/// Where a message meets a client's lane: the edge of its bar if it holds, else the line.
+fn edge(witness: &Witness<'_>, lane: &Lane, at: Nanos) -> i64 {
+    let holds = witness
+        .holds
+        .iter()
+        .any(|hold| hold.grant.process == lane.name && hold.from.at <= at && at <= hold.until.at);
+    if holds { lane.bar() + lane.bar_height() } else { lane.middle() + 5 }
+}
+
+fn exchange(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    request: &Request,
+    ends: (&Lane, &Lane),
+) {
     let (client, node) = ends;
     let at = |leg: Leg| request.legs.iter().find(|(l, _)| *l == leg).map(|(_, at)| at.at);
-    let above = client.bar() + client.bar_height();
     let below = node.bar();
     let hue = hue_of(&request.from).fill;
     let mut way = |start: Option<Nanos>, end: Option<Nanos>, from: i64, to: i64| {
@@ -63,8 +77,9 @@ fn exchange(canvas: &mut Canvas, scale: &Scale, request: &Request, ends: (&Lane,
             _ => {}
         }
     };
-    way(at(Leg::Sent), at(Leg::Applied), above, below);
-    way(at(Leg::Replied), at(Leg::Delivered), below, above);
+    let meets = |at: Option<Nanos>| at.map_or(client.middle() + 5, |at| edge(witness, client, at));
+    way(at(Leg::Sent), at(Leg::Applied), meets(at(Leg::Sent)), below);
+    way(at(Leg::Replied), at(Leg::Delivered), below, meets(at(Leg::Delivered)));
 }
 
 fn arrow(canvas: &mut Canvas, from: (Tenths, i64), to: (Tenths, i64), colour: &str) {
@@ -82,7 +97,7 @@ fn arrow(canvas: &mut Canvas, from: (Tenths, i64), to: (Tenths, i64), colour: &s
 }
 
 fn lost(canvas: &mut Canvas, from: (Tenths, i64), to: i64, colour: &str) {
-    let end = (from.0 + DRIFT, from.1 + (to - from.1) * 11 / 20);
+    let end = (from.0 + DRIFT, if to > from.1 { to - 9 } else { to + 9 });
     let style = format!("stroke=\"{colour}\" stroke-width=\"1.1\" stroke-dasharray=\"5 2\"");
     canvas.line(from, end, &style);
     let style = format!("stroke=\"{ALARM}\" stroke-width=\"2\" fill=\"none\"");

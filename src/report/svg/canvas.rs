@@ -6,7 +6,7 @@ use std::fmt::Write;
 pub type Tenths = i64;
 
 /// Width of a character of 11 px text, as browsers' default sans-serif fonts have it, at the most.
-const CHARACTER: Tenths = 62;
+const CHARACTER: Tenths = 58;
 
 /// Elements in the order in which they are painted.
 #[derive(Default)]

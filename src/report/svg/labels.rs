@@ -1,10 +1,13 @@
 //! A row of labels that never overlap: who comes first stays, who finds no room is left out.
 
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
+use crate::report::svg::palette::ALARM_TEXT;
 use crate::report::svg::scale::PLOT;
 
 /// Free space between two labels.
 const GAP: Tenths = 60;
+/// How far a label stands beside what it names.
+const ASIDE: Tenths = 40;
 
 /// What is taken in one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,10 +46,21 @@ impl Row {
             Side::Middle => [Side::Middle, Side::Start, Side::End],
             Side::End => [Side::End, Side::Start, Side::Middle],
         };
+        let class = if label.fill == ALARM_TEXT { "a" } else { "s" };
         for side in others {
-            let (from, to) = inside(side.span(label.x, width), width);
+            let x = match side {
+                Side::Start => label.x + ASIDE,
+                Side::Middle => label.x,
+                Side::End => label.x - ASIDE,
+            };
+            let (from, to) = inside(side.span(x, width), width);
             if self.take((from, to)) {
-                canvas.text((from, y), Side::Start, "s", label.fill, &label.text);
+                let (x, anchor) = match side {
+                    Side::Start => (from, Side::Start),
+                    Side::Middle => ((from + to) / 2, Side::Middle),
+                    Side::End => (to, Side::End),
+                };
+                canvas.text((x, y), anchor, class, label.fill, &label.text);
                 return true;
             }
         }

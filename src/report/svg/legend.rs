@@ -18,6 +18,7 @@ pub fn paint(canvas: &mut Canvas, y: i64) {
         canvas.rect((x, x + 200), y - 6, 12, style);
         x = entry(canvas, x + 260, y, text);
     }
+    x += 20;
     let diamond = [(x + 45, y * 10 - 45), (x + 90, y * 10), (x + 45, y * 10 + 45), (x, y * 10)];
     canvas.polygon(&diamond, &format!("fill=\"#ffffff\" stroke=\"{GREY}\" stroke-width=\"1.4\""));
     x = entry(canvas, x + 150, y, "refused");
@@ -34,5 +35,5 @@ pub fn paint(canvas: &mut Canvas, y: i64) {
 
 fn entry(canvas: &mut Canvas, x: Tenths, y: i64, text: &str) -> Tenths {
     canvas.text((x, y + 4), Side::Start, "s", INK, text);
-    x + width_of(text) + 90
+    x + width_of(text) * 9 / 10 + 150
 }

@@ -32,6 +32,8 @@ const GUTTER: Tenths = PLOT.0 - 100;
 const STYLE: &str = "<style>text{font-family:-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}\
 .t{font-size:17px;font-weight:600}.u{font-size:13px}.h{font-size:13px;font-weight:600}\
 .s{font-size:11px;paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}\
+.a{font-size:11px;font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:3px;\
+stroke-linejoin:round}\
 .b{font-size:11px;font-weight:600}</style>";
 
 /// Draws a finding.
@@ -56,7 +58,7 @@ pub fn picture(finding: &Finding, explanation: &Explanation) -> String {
         match lane.role {
             Role::Client => clients::paint(&mut canvas, &witness, &scale, lane),
             Role::Node => nodes::paint(&mut canvas, &witness, &scale, lane),
-            Role::Resource => resource::paint(&mut canvas, &witness, &scale, lane),
+            Role::Resource => resource::paint(&mut canvas, &witness, &scale, &lanes, lane),
         }
         rulers::own(&mut canvas, &witness, &scale, lane);
     }

@@ -1,14 +1,14 @@
 //! The ruler of true time beneath the lanes, and the rulers of clocks that differ from it.
 
-use lockstorm_sim::time::{Clock, EPOCH, Nanos};
+use lockstorm_sim::time::{Clock, EPOCH, Line, Nanos};
 
 use crate::explain::hold::pieces;
 use crate::explain::quantity::signed;
 use crate::explain::witness::Witness;
-use crate::report::svg::canvas::{Canvas, Side, width_of};
+use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;
-use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK};
+use crate::report::svg::palette::{ALARM, ALARM_TEXT, GREY, INK};
 use crate::report::svg::scale::{PLOT, Scale, tick_label};
 
 /// Faint lines through all lanes at the ticks of true time.
@@ -28,9 +28,7 @@ pub fn true_time(canvas: &mut Canvas, scale: &Scale, y: i64) {
         let x = scale.x(at);
         canvas.line((x, y), (x, y + 5), &format!("stroke=\"{INK}\" stroke-width=\"1\""));
         let text = tick_label(i64::try_from(at).unwrap_or(i64::MAX), step);
-        if row.take(Side::Middle.span(x, width_of(&text))) {
-            canvas.text((x, y + 18), Side::Middle, "s", INK, &text);
-        }
+        number(canvas, &mut row, (x, y + 18), INK, &text);
     }
     canvas.text((PLOT.0 - 100, y + 18), Side::End, "s", GREY, "true time");
 }
@@ -52,42 +50,60 @@ pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lan
         Clock::Monotonic => "monotonic",
         Clock::Boot => "boot time",
     };
-    canvas.text((PLOT.0 - 100, y + 11), Side::End, "s", GREY, name);
+    canvas.text((PLOT.0 - 100, y + 14), Side::End, "s", GREY, name);
     let mut row = Row::default();
-    let history = witness.history();
-    let all: Vec<_> = pieces(history, &lane.name, clock).collect();
-    for (index, piece) in all.iter().enumerate().skip(1) {
-        let since = piece.line.since;
-        let by = i128::from(piece.line.reading) - i128::from(all[index - 1].line.at(since));
+    let lines: Vec<Line> =
+        pieces(witness.history(), &lane.name, clock).map(|piece| piece.line).collect();
+    for pair in lines.windows(2) {
+        let since = pair[1].since;
+        let by = i128::from(pair[1].reading) - i128::from(pair[0].at(since));
         if by != 0 && scale.shows(since) {
             let by = i64::try_from(by).unwrap_or(i64::MAX);
             jump(canvas, &mut row, (scale.x(since), y), &signed(by));
         }
     }
-    for (index, piece) in all.iter().enumerate() {
-        let until = all.get(index + 1).map_or(scale.to, |next| next.line.since.min(scale.to));
-        let zero = if clock == Clock::Wall { EPOCH } else { 0 };
-        let begin = piece.line.since.max(scale.from);
-        if begin < until {
-            let readings = (piece.line.at(begin), piece.line.at(until));
-            let step = scale.step();
-            let first = i128::from(readings.0) - i128::from(zero);
-            let last = i128::from(readings.1) - i128::from(zero);
-            let mut at = first.div_euclid(i128::from(step)) * i128::from(step);
-            while at <= last {
-                let reading = u64::try_from(at + i128::from(zero)).unwrap_or(0);
-                let reached = piece.line.reaches(reading).filter(|_| at >= first);
-                if let Some(when) = reached.filter(|when| (begin..=until).contains(when)) {
-                    let x = scale.x(when);
-                    canvas.line((x, y), (x, y + 4), &format!("stroke=\"{GREY}\""));
-                    let text = tick_label(i64::try_from(at).unwrap_or(i64::MAX), step);
-                    if row.take(Side::Middle.span(x, width_of(&text))) {
-                        canvas.text((x, y + 14), Side::Middle, "s", GREY, &text);
-                    }
-                }
-                at += i128::from(step);
-            }
+    let zero = if clock == Clock::Wall { EPOCH } else { 0 };
+    for (index, line) in lines.iter().enumerate() {
+        let until = lines.get(index + 1).map_or(scale.to, |next| next.since.min(scale.to));
+        for (at, reading) in own_ticks(line, (line.since.max(scale.from), until), scale, zero) {
+            let x = scale.x(at);
+            canvas.line((x, y), (x, y + 4), &format!("stroke=\"{GREY}\""));
+            number(canvas, &mut row, (x, y + 14), GREY, &tick_label(reading, scale.step()));
         }
+    }
+}
+
+/// When, between two true times, a clock reads round numbers since `zero`, and which.
+fn own_ticks(
+    line: &Line,
+    (from, until): (Nanos, Nanos),
+    scale: &Scale,
+    zero: Nanos,
+) -> Vec<(Nanos, i64)> {
+    if from >= until {
+        return Vec::new();
+    }
+    let since = |at: Nanos| i128::from(line.at(at)) - i128::from(zero);
+    let step = i128::from(scale.step());
+    let (first, last) = (since(from).div_euclid(step), since(until).div_euclid(step));
+    let tick = |n: i128| {
+        let reading = i64::try_from(n * step).ok()?;
+        let at = line.reaches(zero.checked_add_signed(reading)?)?;
+        (since(from) <= n * step && (from..=until).contains(&at)).then_some((at, reading))
+    };
+    (first..=last).filter_map(tick).collect()
+}
+
+/// A tick's number, kept inside the plot; left out where another stands.
+fn number(canvas: &mut Canvas, row: &mut Row, at: (Tenths, i64), fill: &str, text: &str) {
+    let width = width_of(text);
+    let side = match at.0 {
+        x if x - width / 2 < PLOT.0 - 30 => Side::Start,
+        x if x + width / 2 > PLOT.1 + 30 => Side::End,
+        _ => Side::Middle,
+    };
+    if row.take(side.span(at.0, width)) {
+        canvas.text(at, side, "s", fill, text);
     }
 }
 
@@ -95,10 +111,10 @@ fn jump(canvas: &mut Canvas, row: &mut Row, at: (i64, i64), by: &str) {
     let (x, y) = at;
     canvas.line((x, y - 4), (x, y + 5), &format!("stroke=\"{ALARM}\" stroke-width=\"2\""));
     let text = format!("jumps {by}");
-    row.place(canvas, y + 14, &Label { x: x + 30, side: Side::Start, fill: ALARM_TEXT, text });
+    row.place(canvas, y + 14, &Label { x, side: Side::Start, fill: ALARM_TEXT, text });
 }
 
 /// A faint line between two lanes.
 pub fn separator(canvas: &mut Canvas, y: i64) {
-    canvas.line((100, y), (PLOT.1, y), &format!("stroke=\"{FAINT}\" stroke-width=\"1\""));
+    canvas.line((100, y), (PLOT.1, y), "stroke=\"#eaeef2\" stroke-width=\"1\"");
 }
