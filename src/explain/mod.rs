@@ -29,6 +29,8 @@ pub struct Explanation {
     pub verdict: String,
     /// The assumptions that broke, a sentence each, or that none did.
     pub assumptions: Vec<String>,
+    /// What the lock counts on, a sentence each.
+    pub ledger: Vec<String>,
     /// What happened.
     pub story: Story,
 }
@@ -39,6 +41,7 @@ pub fn explain(finding: &Finding) -> Explanation {
     Explanation {
         verdict: sentence::verdict(&witness),
         assumptions: sentence::assumptions(finding),
+        ledger: sentence::ledger(finding),
         story: story::tell(&witness),
     }
 }

@@ -41,6 +41,12 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     }
 }
 
+/// What the lock counts on, a sentence each.
+pub fn ledger(finding: &Finding) -> Vec<String> {
+    let assumes = finding.promise.assumes.iter();
+    assumes.map(|assumption| format!("{}.", bound(assumption.what, assumption.bound))).collect()
+}
+
 /// What a corruption is called under the plan's workload.
 pub fn damage(workload: WorkloadKind) -> &'static str {
     match workload {

@@ -3,4 +3,12 @@
 //! No file is read or written here, nothing is printed, and nothing is decided: formats only
 //! say what [`crate::explain`] found.
 
+pub mod content;
+pub mod index;
+pub mod json;
+pub mod markdown;
 pub mod svg;
+pub mod text;
+
+#[cfg(test)]
+mod tests;

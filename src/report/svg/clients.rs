@@ -154,5 +154,5 @@ fn captions(canvas: &mut Canvas, scale: &Scale, lane: &Lane, row: &mut Row, hold
         End::Told(_) => "told of its loss",
         End::Died(_) | End::Open => return,
     };
-    caption(hold.until.at, Side::Start, format!("{end} {}", moment(hold.until.at)));
+    caption(hold.until.at, Side::End, format!("{end} {}", moment(hold.until.at)));
 }

@@ -95,18 +95,3 @@ fn head(canvas: &mut Canvas, lane: &Lane) {
     };
     canvas.text((GUTTER, y), Side::End, "h", fill, &lane.name);
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::explain::explain;
-    use crate::explain::fixture;
-    use crate::report::svg::picture;
-
-    #[test]
-    fn pictures() {
-        for finding in fixture::all() {
-            let drawn = picture(&finding, &explain(&finding));
-            std::fs::write(format!("/tmp/shots/{}.svg", finding.scenario), drawn).unwrap();
-        }
-    }
-}
