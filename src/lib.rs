@@ -8,11 +8,15 @@
 //! - [`plan`]: a scenario with every choice made
 //! - [`scenario`]: one question, as a file
 //! - [`check`]: a file a verdict
+//! - [`explain`]: the witness turned into a causal story
+//! - [`report`]: the same content, a file a format
 
 pub mod check;
+pub mod explain;
 pub mod history;
 pub mod length;
 pub mod lock;
 pub mod plan;
 pub mod refusal;
+pub mod report;
 pub mod scenario;
