@@ -15,6 +15,7 @@
 pub mod fault;
 pub mod network;
 pub mod platform;
+pub mod redis;
 pub mod rng;
 pub mod time;
 pub mod trace;
