@@ -16,6 +16,7 @@ pub mod engine;
 pub mod fault;
 pub mod network;
 pub mod platform;
+pub mod redis;
 pub mod rng;
 pub mod time;
 pub mod trace;
