@@ -3,7 +3,9 @@
 //! Nothing here acts. [`crate::world`] applies faults; [`Watch`] tells it when an anchor's event
 //! has come.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
@@ -301,9 +303,7 @@ impl Watch {
 
     /// Looks at an event. When it is the one that was waited for: the fault's number and the
     /// nanoseconds until the strike.
-    ///
-    /// `host_at` names the host that has an address; `name_of` the host with a number.
-    pub fn observe(&mut self, entry: &Entry, hosts: &dyn HostNames) -> Option<(u32, Nanos)> {
+    pub fn observe(&mut self, entry: &Entry, hosts: &HostNames) -> Option<(u32, Nanos)> {
         if self.left == 0 || !self.pattern.matches(entry, hosts) {
             return None;
         }
@@ -313,15 +313,53 @@ impl Watch {
 }
 
 /// Who is who in a world.
-pub trait HostNames {
-    /// The name of a host.
-    fn name(&self, host: HostId) -> &str;
+#[derive(Clone, Debug, Default)]
+pub struct HostNames {
+    names: Vec<String>,
+    by_ip: BTreeMap<Ipv4Addr, HostId>,
+}
+
+impl HostNames {
+    /// Adds the host that gets the next number.
+    ///
+    /// # Panics
+    /// If another host has the address.
+    pub fn add(&mut self, name: &str, ip: Ipv4Addr) -> HostId {
+        let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
+        self.names.push(name.to_owned());
+        assert!(self.by_ip.insert(ip, id).is_none(), "two hosts have the address {ip}");
+        id
+    }
+
+    /// The name of a host; the world itself has none.
+    pub fn name(&self, host: HostId) -> &str {
+        self.names.get(usize::from(host.0)).map_or("", String::as_str)
+    }
+
+    /// The host that has this address.
+    pub fn at(&self, ip: Ipv4Addr) -> Option<HostId> {
+        self.by_ip.get(&ip).copied()
+    }
+
     /// The name of the host that has this address.
-    fn name_at(&self, ip: std::net::Ipv4Addr) -> &str;
+    pub fn name_at(&self, ip: Ipv4Addr) -> &str {
+        self.at(ip).map_or("", |host| self.name(host))
+    }
+
+    /// The host of this name.
+    pub fn find(&self, name: &str) -> Option<HostId> {
+        let index = self.names.iter().position(|known| known == name)?;
+        Some(HostId(u16::try_from(index).expect("a world has under 65,536 hosts")))
+    }
+
+    /// Every host.
+    pub fn ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.names.len()).map(|n| HostId(u16::try_from(n).expect("counted when added")))
+    }
 }
 
 impl Pattern {
-    fn matches(&self, entry: &Entry, hosts: &dyn HostNames) -> bool {
+    fn matches(&self, entry: &Entry, hosts: &HostNames) -> bool {
         match (self, &entry.event) {
             (Pattern::Step { who, label }, Event::Step { label: seen }) => {
                 label == seen && who == hosts.name(entry.host)

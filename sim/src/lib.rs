@@ -12,6 +12,7 @@
 //! - [`world`]: builds machines, strikes with faults, runs to the end
 //! - [`redis`]: the fake Redis node
 
+pub mod engine;
 pub mod fault;
 pub mod network;
 pub mod platform;
@@ -19,3 +20,4 @@ pub mod redis;
 pub mod rng;
 pub mod time;
 pub mod trace;
+pub mod world;

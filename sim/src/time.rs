@@ -154,6 +154,7 @@ pub struct HostClocks {
     wall: Line,
     mono: Line,
     boot: Line,
+    own_ppm: i32,
     rate_ppm: i32,
     wall_frozen: bool,
     suspended: bool,
@@ -170,6 +171,7 @@ impl HostClocks {
             wall: line(EPOCH.saturating_add_signed(setting.wall_offset)),
             mono: line(0),
             boot: line(0),
+            own_ppm: setting.rate_ppm,
             rate_ppm: setting.rate_ppm,
             wall_frozen: false,
             suspended: false,
@@ -196,9 +198,10 @@ impl HostClocks {
         self.wall = Line { since: now, reading, ..self.wall };
     }
 
-    /// Makes all three clocks run `rate_ppm` parts per million fast from now on.
-    pub fn set_rate(&mut self, now: Nanos, rate_ppm: i32) {
-        self.rate_ppm = rate_ppm;
+    /// Makes all three clocks run `rate_ppm` parts per million fast from now on, or at the rate
+    /// that they started with.
+    pub fn set_rate(&mut self, now: Nanos, rate_ppm: Option<i32>) {
+        self.rate_ppm = rate_ppm.unwrap_or(self.own_ppm);
         self.redraw(now);
     }
 

@@ -1,0 +1,558 @@
+//! TCP as an application sees it, over links that delay, lose and hold.
+//!
+//! A connection is two directions. Each direction carries segments in order; a segment that is
+//! lost comes later (retransmission), one that meets a closed link is held and tried again with
+//! back-off after the link has opened. SYN and its answers are segments like any other.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddrV4;
+use std::task::Waker;
+
+use crate::engine::event::Disturbance;
+use crate::engine::event::kernel::Kernel;
+use crate::engine::event::queue::Due;
+use crate::network::Latency;
+use crate::rng::{Draws, Purpose, below};
+use crate::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use crate::trace::{Connection, Happening, HostId};
+
+/// The least time that a message takes: without it a loop of two hosts could stop time.
+const LEAST_LATENCY: Nanos = MICROSECOND;
+/// First retransmission time-out of data and of a SYN, and the longest (Linux's figures).
+const DATA_TIMEOUT: Nanos = 200 * MILLISECOND;
+const SYN_TIMEOUT: Nanos = SECOND;
+const LONGEST_TIMEOUT: Nanos = 120 * SECOND;
+/// Tries after which a lost message is through, whatever the link's loss.
+const MOST_LOST_TRIES: u32 = 6;
+
+/// The side of a connection that connected, and the one that listened.
+pub const CLIENT: u8 = 0;
+pub const SERVER: u8 = 1;
+
+/// A directed link between two hosts.
+pub struct Link {
+    pub latency: Latency,
+    blocked: u32,
+    disturbance: Disturbance,
+    draws: Option<Box<(Draws, Draws)>>,
+    untagged: u64,
+}
+
+impl Link {
+    pub fn disturb(&mut self, change: Disturbance) {
+        self.disturbance.extra += change.extra;
+        self.disturbance.jitter += change.jitter;
+        self.disturbance.loss_per_million += change.loss_per_million;
+    }
+
+    fn needs_draw(&self) -> bool {
+        self.latency.constant().is_none()
+            || self.disturbance.jitter > 0
+            || self.disturbance.loss_per_million > 0
+    }
+}
+
+/// What a segment carries.
+enum Payload {
+    Syn,
+    SynAck,
+    Bytes(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+struct Segment {
+    sent_at: Nanos,
+    arrive_at: Nanos,
+    payload: Payload,
+}
+
+/// How a side of a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its SYN is not answered.
+    Connecting,
+    /// Bytes flow.
+    Open,
+    /// The peer sends no more.
+    Ended,
+    /// Broken, with what the application is told.
+    Broken(io::ErrorKind),
+}
+
+/// One side of a connection: what it has received and what is under way to it.
+struct Side {
+    host: HostId,
+    state: State,
+    /// The application let go of it.
+    closed: bool,
+    /// The machine lost power: nothing is known of it any more.
+    forgotten: bool,
+    inbox: Vec<u8>,
+    read: usize,
+    reader: Option<Waker>,
+    under_way: VecDeque<Segment>,
+    last_arrival: Nanos,
+    /// The first segment under way waits for its link to open.
+    held: bool,
+    /// Messages sent to this side under the present tag.
+    counted: u64,
+}
+
+struct Pair {
+    id: Connection,
+    sides: [Side; 2],
+    tag: u32,
+}
+
+/// A listening socket: connections that came up and were not accepted yet.
+#[derive(Default)]
+pub struct Listening {
+    pub queue: VecDeque<u32>,
+    pub waker: Option<Waker>,
+}
+
+/// Links and connections.
+pub struct Network {
+    latency: Latency,
+    hosts: usize,
+    links: Vec<Vec<Link>>,
+    pairs: Vec<Pair>,
+}
+
+impl Network {
+    pub fn new(latency: Latency) -> Network {
+        Network { latency, hosts: 0, links: Vec::new(), pairs: Vec::new() }
+    }
+
+    pub fn add_host(&mut self) {
+        self.hosts += 1;
+        let latency = self.latency;
+        let link = || Link {
+            latency,
+            blocked: 0,
+            disturbance: Disturbance::default(),
+            draws: None,
+            untagged: 0,
+        };
+        self.links.push(Vec::new());
+        for row in &mut self.links {
+            row.resize_with(self.hosts, link);
+        }
+    }
+
+    pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
+        &mut self.links[usize::from(from.0)][usize::from(to.0)]
+    }
+
+    pub fn id(&self, connection: u32) -> Connection {
+        self.pairs[connection as usize].id
+    }
+
+    fn side(&mut self, connection: u32, side: u8) -> &mut Side {
+        &mut self.pairs[connection as usize].sides[usize::from(side)]
+    }
+}
+
+impl Side {
+    fn new(host: HostId, state: State) -> Side {
+        Side {
+            host,
+            state,
+            closed: false,
+            forgotten: false,
+            inbox: Vec::new(),
+            read: 0,
+            reader: None,
+            under_way: VecDeque::new(),
+            last_arrival: 0,
+            held: false,
+            counted: 0,
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn break_off(&mut self, kind: io::ErrorKind) {
+        self.state = State::Broken(kind);
+        self.wake();
+    }
+}
+
+/// What an application does with its side.
+impl Kernel {
+    /// Sends a SYN. `None` if no machine has the address.
+    pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
+        let server = self.names.at(*to.ip())?;
+        let host = self.host(from);
+        let client = SocketAddrV4::new(host.ip, host.next_port);
+        host.next_port = host.next_port.checked_add(1).expect("a host connects under 55,000 times");
+        let id = Connection { client, server: to };
+        let sides = [Side::new(from, State::Connecting), Side::new(server, State::Connecting)];
+        let connection = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
+        self.network.pairs.push(Pair { id, sides, tag: 0 });
+        self.send(connection, SERVER, Payload::Syn);
+        Some(connection)
+    }
+
+    /// Whether the connection has come up; otherwise `waker` is woken when that is decided.
+    pub fn connected(&mut self, connection: u32, waker: &Waker) -> Option<io::Result<()>> {
+        let side = self.network.side(connection, CLIENT);
+        match side.state {
+            State::Connecting => {
+                side.reader = Some(waker.clone());
+                None
+            }
+            State::Open | State::Ended => Some(Ok(())),
+            State::Broken(kind) => Some(Err(kind.into())),
+        }
+    }
+
+    /// Takes received bytes into `into`: how many, 0 at the end of the stream. `None` if there
+    /// are none yet.
+    pub fn read(
+        &mut self,
+        connection: u32,
+        side: u8,
+        into: &mut tokio::io::ReadBuf<'_>,
+        waker: &Waker,
+    ) -> Option<io::Result<()>> {
+        let side = self.network.side(connection, side);
+        if side.read < side.inbox.len() {
+            let length = into.remaining().min(side.inbox.len() - side.read);
+            into.put_slice(&side.inbox[side.read..side.read + length]);
+            side.read += length;
+            if side.read == side.inbox.len() {
+                side.inbox.clear();
+                side.read = 0;
+            }
+            return Some(Ok(()));
+        }
+        match side.state {
+            State::Ended => Some(Ok(())),
+            State::Broken(kind) => Some(Err(kind.into())),
+            State::Open | State::Connecting => {
+                if !side.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                    side.reader = Some(waker.clone());
+                }
+                None
+            }
+        }
+    }
+
+    /// Sends bytes to the other side.
+    pub fn write(&mut self, connection: u32, side: u8, bytes: &[u8]) -> io::Result<()> {
+        if let State::Broken(kind) = self.network.side(connection, side).state {
+            return Err(kind.into());
+        }
+        self.send(connection, 1 - side, Payload::Bytes(bytes.to_vec()));
+        Ok(())
+    }
+
+    /// Which operation and attempt the next messages serve.
+    pub fn tag(&mut self, connection: u32, tag: u32) {
+        let pair = &mut self.network.pairs[connection as usize];
+        if pair.tag != tag {
+            pair.tag = tag;
+            pair.sides[0].counted = 0;
+            pair.sides[1].counted = 0;
+        }
+    }
+
+    /// The application lets go of its side: the peer sees the end of the stream, or a reset if
+    /// bytes were left unread. A machine without power says nothing.
+    pub fn close(&mut self, connection: u32, side: u8) {
+        let end = self.network.side(connection, side);
+        if std::mem::replace(&mut end.closed, true) {
+            return;
+        }
+        end.reader = None;
+        let unread = end.read < end.inbox.len();
+        end.inbox = Vec::new();
+        end.read = 0;
+        let (silent, host) = (end.forgotten, end.host);
+        let broken = matches!(end.state, State::Broken(_));
+        if silent || broken || self.host(host).is_silent() {
+            return;
+        }
+        self.send(connection, 1 - side, if unread { Payload::Reset } else { Payload::Fin });
+    }
+
+    /// Closes the stream to the other side; what comes from there can still be read.
+    pub fn shut_down(&mut self, connection: u32, side: u8) {
+        self.send(connection, 1 - side, Payload::Fin);
+    }
+}
+
+/// How segments travel.
+impl Kernel {
+    fn send(&mut self, connection: u32, to: u8, payload: Payload) {
+        let pair = &self.network.pairs[connection as usize];
+        let hosts = (pair.sides[usize::from(1 - to)].host, pair.sides[usize::from(to)].host);
+        let is_syn = matches!(payload, Payload::Syn);
+        let latency = self.latency(connection, to, hosts, is_syn);
+        let blocked = self.is_cut(hosts);
+        let now = self.now;
+        let side = self.network.side(connection, to);
+        let arrive_at = side.last_arrival.max(now.saturating_add(latency));
+        side.last_arrival = arrive_at;
+        side.under_way.push_back(Segment { sent_at: now, arrive_at, payload });
+        if blocked {
+            side.held = true;
+        }
+        if !side.held {
+            self.queue.push(arrive_at, Due::Arrival { connection, side: to });
+        }
+    }
+
+    fn is_cut(&mut self, (from, to): (HostId, HostId)) -> bool {
+        self.network.link(from, to).blocked > 0
+            || self.host(to).is_silent()
+            || self.host(from).suspended > 0
+    }
+
+    fn latency(&mut self, connection: u32, to: u8, hosts: (HostId, HostId), syn: bool) -> Nanos {
+        let pair = &mut self.network.pairs[connection as usize];
+        let (tag, side) = (pair.tag, &mut pair.sides[usize::from(to)]);
+        let counted = side.counted;
+        side.counted += 1;
+        let link = self.network.link(hosts.0, hosts.1);
+        let extra = link.disturbance.extra.max(0).unsigned_abs();
+        if !link.needs_draw() {
+            let latency = link.latency.constant().expect("only a constant needs no draw");
+            return latency.saturating_add(extra).max(LEAST_LATENCY);
+        }
+        let ordinal = if tag == 0 {
+            link.untagged += 1;
+            (1 << 56) | link.untagged
+        } else {
+            (u64::from(tag) << 16) | counted
+        };
+        self.drawn_latency(hosts, ordinal, if syn { SYN_TIMEOUT } else { DATA_TIMEOUT })
+            .saturating_add(extra)
+            .max(LEAST_LATENCY)
+    }
+
+    /// Draws are addressed by operation, attempt and count on the link, see [`crate::rng`].
+    fn drawn_latency(&mut self, hosts: (HostId, HostId), ordinal: u64, timeout: Nanos) -> Nanos {
+        let Kernel { network, names, chance, .. } = self;
+        let link = network.link(hosts.0, hosts.1);
+        let draws = link.draws.get_or_insert_with(|| {
+            let entity = format!("{}>{}", names.name(hosts.0), names.name(hosts.1));
+            let draws = |purpose| chance.draws(purpose, &entity);
+            Box::new((draws(Purpose::Latency), draws(Purpose::Loss)))
+        });
+        let draw = draws.0.at(ordinal * 2);
+        let mut latency = link.latency.of(draw);
+        let jitter = link.disturbance.jitter.max(0).unsigned_abs();
+        if jitter > 0 {
+            latency = latency.saturating_add(below(draws.0.at(ordinal * 2 + 1), jitter));
+        }
+        let loss = link.disturbance.loss_per_million.max(0).unsigned_abs();
+        let mut lost = 0;
+        while loss > 0 && lost < MOST_LOST_TRIES {
+            let try_draw = draws.1.at(ordinal * 8 + u64::from(lost));
+            if below(try_draw, 1_000_000) >= loss {
+                break;
+            }
+            lost += 1;
+        }
+        let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");
+        self.happen(Happening::Draw, u32::from(hosts.0.0), low, &draw.to_le_bytes());
+        latency.saturating_add(timeout * ((1 << lost) - 1))
+    }
+
+    /// Handles the segments that have arrived at a side.
+    pub fn arrive(&mut self, connection: u32, side: u8) {
+        let pair = &self.network.pairs[connection as usize];
+        let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
+        let cut = self.is_cut(hosts);
+        let now = self.now;
+        loop {
+            let end = self.network.side(connection, side);
+            match end.under_way.front() {
+                Some(first) if first.arrive_at <= now && !end.held => {}
+                _ => return,
+            }
+            if cut {
+                end.held = true;
+                return;
+            }
+            let segment = end.under_way.pop_front().expect("it was just looked at");
+            self.deliver(connection, side, segment.payload);
+        }
+    }
+
+    fn deliver(&mut self, connection: u32, side: u8, payload: Payload) {
+        let end = self.network.side(connection, side);
+        let refused = end.forgotten || end.closed;
+        match payload {
+            Payload::Reset => {
+                let connecting = end.state == State::Connecting;
+                end.break_off(if connecting {
+                    io::ErrorKind::ConnectionRefused
+                } else {
+                    io::ErrorKind::ConnectionReset
+                });
+                self.note_connection(connection, 2);
+            }
+            Payload::Syn => self.answer_syn(connection),
+            Payload::SynAck if !refused => {
+                end.state = State::Open;
+                end.wake();
+                self.note_connection(connection, 1);
+            }
+            Payload::Bytes(bytes) if !refused => {
+                end.inbox.extend_from_slice(&bytes);
+                end.wake();
+                self.happen(Happening::Delivery, connection, u32::from(side), &bytes);
+            }
+            Payload::Fin if !refused => {
+                if end.state == State::Open {
+                    end.state = State::Ended;
+                }
+                end.wake();
+                self.note_connection(connection, 3);
+            }
+            Payload::Fin => {}
+            // Nobody is there to take it: the kernel says so.
+            Payload::SynAck | Payload::Bytes(_) => self.send(connection, 1 - side, Payload::Reset),
+        }
+    }
+
+    fn answer_syn(&mut self, connection: u32) {
+        let Pair { id, sides, .. } = &self.network.pairs[connection as usize];
+        let (server, port) = (sides[usize::from(SERVER)].host, id.server.port());
+        let Some(listening) = self.host(server).listening.get_mut(&port) else {
+            self.network.side(connection, SERVER).closed = true;
+            self.send(connection, CLIENT, Payload::Reset);
+            return;
+        };
+        listening.queue.push_back(connection);
+        if let Some(waker) = listening.waker.take() {
+            waker.wake();
+        }
+        self.network.side(connection, SERVER).state = State::Open;
+        self.send(connection, CLIENT, Payload::SynAck);
+    }
+
+    fn note_connection(&mut self, connection: u32, what: u32) {
+        self.happen(Happening::Connection, connection, what, &[]);
+    }
+}
+
+/// What faults do to the network.
+impl Kernel {
+    /// See [`crate::engine::event::Engine::block`].
+    pub fn block(&mut self, from: HostId, to: HostId, blocked: bool) {
+        let link = self.network.link(from, to);
+        if blocked {
+            link.blocked += 1;
+            return;
+        }
+        link.blocked = link.blocked.saturating_sub(1);
+        if link.blocked == 0 {
+            self.retry_held(from, to);
+        }
+    }
+
+    /// Lets held segments towards or from a host travel again, after it came back.
+    pub fn retry_all(&mut self, host: HostId) {
+        for other in self.names.ids() {
+            self.retry_held(host, other);
+            self.retry_held(other, host);
+        }
+    }
+
+    fn retry_held(&mut self, from: HostId, to: HostId) {
+        if self.is_cut((from, to)) {
+            return;
+        }
+        let count = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
+        for connection in 0..count {
+            for side in [CLIENT, SERVER] {
+                let pair = &self.network.pairs[connection as usize];
+                let ends = (&pair.sides[usize::from(1 - side)], &pair.sides[usize::from(side)]);
+                if ends.1.held && (ends.0.host, ends.1.host) == (from, to) {
+                    self.send_again(connection, side, (from, to));
+                }
+            }
+        }
+    }
+
+    /// The sender's back-off decides when the first held segment is tried again.
+    fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
+        let latency = self.latency(connection, side, hosts, false);
+        let now = self.now;
+        let end = self.network.side(connection, side);
+        end.held = false;
+        let first = end.under_way.front().expect("a held direction has a segment");
+        let timeout =
+            if matches!(first.payload, Payload::Syn) { SYN_TIMEOUT } else { DATA_TIMEOUT };
+        let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
+        for segment in &mut end.under_way {
+            segment.arrive_at = segment.arrive_at.max(again);
+        }
+        end.last_arrival = end.last_arrival.max(again);
+        let arrivals: Vec<Nanos> = end.under_way.iter().map(|segment| segment.arrive_at).collect();
+        for at in arrivals {
+            self.queue.push(at, Due::Arrival { connection, side });
+        }
+    }
+
+    /// Resets every connection between two hosts at once, on both sides.
+    pub fn reset_between(&mut self, one: HostId, other: HostId) {
+        for connection in 0..self.network.pairs.len() {
+            let pair = &mut self.network.pairs[connection];
+            let hosts = (pair.sides[0].host, pair.sides[1].host);
+            if hosts != (one, other) && hosts != (other, one) {
+                continue;
+            }
+            for side in &mut pair.sides {
+                side.under_way.clear();
+                side.held = false;
+                if side.state != State::Connecting {
+                    side.inbox.clear();
+                    side.read = 0;
+                }
+                side.break_off(io::ErrorKind::ConnectionReset);
+            }
+            self.note_connection(u32::try_from(connection).expect("under 2^32 connections"), 2);
+        }
+    }
+
+    /// A machine loses power: its sides of all connections are forgotten, silently.
+    pub fn forget_connections(&mut self, host: HostId) {
+        let sides = self.network.pairs.iter_mut().flat_map(|pair| &mut pair.sides);
+        for side in sides.filter(|side| side.host == host) {
+            side.forgotten = true;
+        }
+    }
+}
+
+/// The first retransmission at or after `from` of something first sent at `sent_at`: the
+/// time-out doubles with each try up to two minutes.
+fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
+    let (mut at, mut wait) = (sent_at, timeout);
+    while at < from {
+        at = at.saturating_add(wait);
+        wait = (wait * 2).min(LONGEST_TIMEOUT);
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MILLISECOND, next_try};
+
+    #[test]
+    fn retransmission_doubles_its_wait() {
+        let ms = |from| next_try(0, from * MILLISECOND, 200 * MILLISECOND) / MILLISECOND;
+        assert_eq!([0, 1, 200, 201, 601, 1_401].map(ms), [0, 200, 200, 600, 1_400, 3_000]);
+    }
+}

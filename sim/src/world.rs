@@ -1,0 +1,287 @@
+//! A world: machines, links, clocks and faults, run on an engine to its end.
+//!
+//! It applies faults and heals them. It does not know what the processes do.
+
+mod operator;
+mod strike;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crate::engine::event::{Engine, Process, Stop};
+use crate::fault::{Anchor, Fault, HostNames, Watch};
+use crate::network::Latency;
+use crate::platform::Host;
+use crate::rng::{Chance, DrawKey};
+use crate::time::{Clock, ClockSetting, Instant, Line, Nanos};
+use crate::trace::{HostId, Trace};
+use crate::world::strike::Struck;
+
+/// The name under which faults that act by command reach nodes.
+const OPERATOR: &str = "operator";
+/// The operator's address.
+const OPERATOR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
+/// How long the operator's messages take; no fault touches its links.
+const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
+
+/// What a world is built from.
+pub struct WorldSpec {
+    /// Where every draw comes from.
+    pub seed: u64,
+    /// Draws that are fixed by hand.
+    pub draws: BTreeMap<DrawKey, u64>,
+    /// How long messages take where no link is named.
+    pub latency: Latency,
+    /// Directed links with a latency of their own.
+    pub named_links: Vec<(String, String, Latency)>,
+    /// Lost tries in a million, on every link.
+    pub loss_per_million: u32,
+    /// The machines, in the order in which they are started.
+    pub hosts: Vec<HostSpec>,
+    /// Further names of addresses, such as `master`.
+    pub names: BTreeMap<String, SocketAddrV4>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Whether the trace keeps a line for every record.
+    pub whole_trace: bool,
+}
+
+/// One machine and its process.
+pub struct HostSpec {
+    /// Its name.
+    pub name: String,
+    /// Its address; the name stands for it.
+    pub address: SocketAddrV4,
+    /// How its clocks are set.
+    pub clocks: ClockSetting,
+    /// What part it plays.
+    pub part: Part,
+    /// What its process runs.
+    pub process: Process,
+}
+
+/// What part a machine plays, as far as faults and the heal care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A Redis node: it is started again by the heal.
+    Node,
+    /// Anything else: what is dead stays dead.
+    Other,
+    /// As `Other`, and not started before [`World::start`].
+    Late,
+}
+
+/// A world that runs.
+pub struct World {
+    engine: Engine,
+    names: HostNames,
+    parts: Vec<Part>,
+    alive: Vec<bool>,
+    faults: Vec<Fault>,
+    struck: Vec<Struck>,
+    clocks: Vec<ClockChange>,
+    operator: Host,
+}
+
+/// A clock that follows another line from an instant on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockChange {
+    /// The host.
+    pub host: HostId,
+    /// The clock.
+    pub clock: Clock,
+    /// From when on.
+    pub from: Instant,
+    /// The line.
+    pub line: Line,
+}
+
+/// A fault that has struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// The fault's number.
+    pub fault: u32,
+    /// When it struck.
+    pub from: Instant,
+    /// When it was over, if it was.
+    pub to: Option<Instant>,
+}
+
+/// What is left when a world has ended.
+pub struct Remains {
+    /// The trace.
+    pub trace: Trace,
+    /// Who was who.
+    pub names: HostNames,
+    /// The faults that struck, in order.
+    pub strikes: Vec<Strike>,
+    /// Every line that a clock followed, in order.
+    pub clocks: Vec<ClockChange>,
+    /// When the world ended.
+    pub end: Instant,
+}
+
+impl World {
+    /// Builds the world and starts its processes; no time has passed yet.
+    ///
+    /// # Panics
+    /// If two hosts share a name or an address, or a fault names a host that is not there:
+    /// plans are validated before.
+    pub fn new(spec: WorldSpec) -> World {
+        let chance = Chance::new(spec.seed, spec.draws);
+        let engine = Engine::new(chance, spec.latency, Trace::new(spec.whole_trace));
+        let mut parts = Vec::new();
+        for host in &spec.hosts {
+            let id = engine.add_host(&host.name, *host.address.ip(), host.clocks);
+            engine.set_name(&host.name, host.address);
+            engine.install(id, host.process.clone());
+            parts.push(host.part);
+        }
+        let operator = engine.add_host(OPERATOR, OPERATOR_IP, ClockSetting::default());
+        for (name, address) in spec.names {
+            engine.set_name(&name, address);
+        }
+        let names = engine.names();
+        let mut world = World {
+            operator: engine.host(operator),
+            alive: vec![false; parts.len()],
+            engine,
+            names,
+            parts,
+            faults: spec.faults,
+            struck: Vec::new(),
+            clocks: Vec::new(),
+        };
+        world.lay_links(&spec.named_links, spec.loss_per_million, operator);
+        world.note_clocks();
+        world.arm_faults();
+        world.start_hosts();
+        world
+    }
+
+    fn lay_links(&self, named: &[(String, String, Latency)], loss: u32, operator: HostId) {
+        for (from, to, latency) in named {
+            self.engine.set_latency(self.id(from), self.id(to), *latency);
+        }
+        for host in self.names.ids() {
+            self.engine.set_latency(operator, host, OPERATOR_LATENCY);
+            self.engine.set_latency(host, operator, OPERATOR_LATENCY);
+        }
+        if loss > 0 {
+            self.disturb_all(loss, operator);
+        }
+    }
+
+    fn disturb_all(&self, loss: u32, operator: HostId) {
+        let loss_per_million = i64::from(loss);
+        let change = crate::engine::event::Disturbance { loss_per_million, ..Default::default() };
+        for from in self.names.ids().filter(|id| *id != operator) {
+            for to in self.names.ids().filter(|id| *id != operator) {
+                self.engine.disturb(from, to, change);
+            }
+        }
+    }
+
+    fn note_clocks(&mut self) {
+        for host in self.names.ids() {
+            self.note_clocks_of(host);
+        }
+    }
+
+    fn note_clocks_of(&mut self, host: HostId) {
+        let from = self.instant();
+        for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
+            let line = self.engine.clock_line(host, clock);
+            let last = self.clocks.iter().rev().find(|c| (c.host, c.clock) == (host, clock));
+            if last.is_none_or(|last| last.line != line) {
+                self.clocks.push(ClockChange { host, clock, from, line });
+            }
+        }
+    }
+
+    fn arm_faults(&self) {
+        for fault in &self.faults {
+            match (&fault.anchor, Watch::of(fault)) {
+                (Anchor::At(at), _) => self.engine.strike_at(*at, fault.id),
+                (Anchor::After { .. }, Some(watch)) => self.engine.watch(watch),
+                (Anchor::After { .. }, None) => unreachable!("an event anchor has a watch"),
+            }
+        }
+    }
+
+    fn start_hosts(&mut self) {
+        for index in 0..self.parts.len() {
+            if self.parts[index] != Part::Late {
+                let id = HostId(u16::try_from(index).expect("a world has under 65,536 hosts"));
+                self.boot(id);
+            }
+        }
+    }
+
+    /// Starts a host that was not started with the others.
+    pub fn start(&mut self, name: &str) {
+        let id = self.id(name);
+        self.boot(id);
+    }
+
+    fn boot(&mut self, host: HostId) {
+        self.engine.start(host);
+        self.alive[usize::from(host.0)] = true;
+        self.note_clocks_of(host);
+    }
+
+    /// Runs until true time `limit`; faults strike on the way.
+    pub fn run_until(&mut self, limit: Nanos) {
+        loop {
+            match self.engine.run_until(limit) {
+                Stop::Limit => return,
+                Stop::Strike(fault) => self.strike(fault),
+                Stop::Call(index) => self.end_fault(index),
+            }
+        }
+    }
+
+    /// Ends every fault, disarms those that have not struck, and starts nodes that are down
+    /// unless they are to stay so. Returns when.
+    pub fn heal(&mut self, keep_down: bool) -> Instant {
+        self.engine.forget_strikes();
+        let healed = self.instant();
+        for index in 0..self.struck.len() {
+            let down = matches!(
+                self.fault_of(index).verb,
+                crate::fault::Verb::Crash | crate::fault::Verb::PowerLoss
+            );
+            if !(down && keep_down) {
+                self.end_fault(u32::try_from(index).expect("faults are counted in u32"));
+            }
+        }
+        for index in 0..self.parts.len() {
+            if self.parts[index] == Part::Node && !self.alive[index] && !keep_down {
+                self.boot(HostId(u16::try_from(index).expect("under 65,536 hosts")));
+            }
+        }
+        healed
+    }
+
+    /// True time.
+    pub fn now(&self) -> Nanos {
+        self.engine.now()
+    }
+
+    /// Where the trace stands.
+    pub fn instant(&self) -> Instant {
+        self.engine.with_trace(|trace| trace.next_instant(self.engine.now()))
+    }
+
+    /// Ends the world.
+    pub fn finish(self) -> Remains {
+        let end = self.instant();
+        let strikes = self.struck.iter().map(|struck| struck.strike).collect();
+        let World { engine, names, clocks, .. } = self;
+        Remains { trace: engine.finish(), names, strikes, clocks, end }
+    }
+
+    fn id(&self, name: &str) -> HostId {
+        self.names.find(name).unwrap_or_else(|| panic!("a plan names the host '{name}'"))
+    }
+}

@@ -1,0 +1,168 @@
+//! What each verb does to the world when a fault strikes, and what is undone at its end.
+
+use crate::engine::event::Disturbance;
+use crate::fault::{Fault, Target, Verb};
+use crate::time::Nanos;
+use crate::trace::{Edge, Event, HostId};
+use crate::world::{Part, Strike, World, operator};
+
+/// A fault that has struck, and whether its end is still to come.
+pub struct Struck {
+    pub strike: Strike,
+    index: usize,
+    open: bool,
+}
+
+impl World {
+    /// Has the fault with this number strike now.
+    pub(super) fn strike(&mut self, id: u32) {
+        let index = self.faults.iter().position(|fault| fault.id == id);
+        let index = index.expect("only the plan's own faults are armed");
+        let fault = self.faults[index].clone();
+        let from = self.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
+        self.apply(&fault, true);
+        let lasts = !fault.verb.is_momentary();
+        let to = (!lasts).then_some(from);
+        self.struck.push(Struck { strike: Strike { fault: id, from, to }, index, open: lasts });
+        if let (true, Some(length)) = (lasts, fault.length) {
+            let call = u32::try_from(self.struck.len() - 1).expect("faults are counted in u32");
+            self.engine.call_at(self.engine.now().saturating_add(length), call);
+        }
+    }
+
+    /// Ends a fault that has struck, if it has not ended yet.
+    pub(super) fn end_fault(&mut self, struck: u32) {
+        let place = struck as usize;
+        if !std::mem::take(&mut self.struck[place].open) {
+            return;
+        }
+        let fault = self.fault_of(place).clone();
+        self.apply(&fault, false);
+        let event = Event::Fault { id: fault.id, edge: Edge::End };
+        self.struck[place].strike.to = Some(self.engine.record(event).instant());
+    }
+
+    /// The fault that struck as the `struck`th.
+    pub(super) fn fault_of(&self, struck: usize) -> &Fault {
+        &self.faults[self.struck[struck].index]
+    }
+
+    /// Does what the verb says, or undoes it.
+    fn apply(&mut self, fault: &Fault, begin: bool) {
+        match &fault.target {
+            Target::Host(name) => {
+                let host = self.id(name);
+                self.apply_to_host(&fault.verb, host, begin);
+            }
+            Target::Links { from, to, both } => {
+                for (from, to) in from.iter().flat_map(|f| to.iter().map(move |t| (f, t))) {
+                    let (from, to) = (self.id(from), self.id(to));
+                    self.apply_to_link(&fault.verb, from, to, begin);
+                    if *both {
+                        self.apply_to_link(&fault.verb, to, from, begin);
+                    }
+                }
+            }
+        }
+    }
+
+    fn apply_to_link(&self, verb: &Verb, from: HostId, to: HostId, begin: bool) {
+        let sign = if begin { 1 } else { -1 };
+        let disturb = |change| self.engine.disturb(from, to, change);
+        match verb {
+            Verb::Partition => self.engine.block(from, to, begin),
+            Verb::Delay { extra } => {
+                disturb(Disturbance { extra: sign * signed(*extra), ..Disturbance::default() });
+            }
+            Verb::Jitter { extra } => {
+                disturb(Disturbance { jitter: sign * signed(*extra), ..Disturbance::default() });
+            }
+            Verb::Loss { per_million } => disturb(Disturbance {
+                loss_per_million: sign * i64::from(*per_million),
+                ..Disturbance::default()
+            }),
+            Verb::CutReply | Verb::Reset => self.engine.reset(from, to),
+            other => panic!("'{}' acts on a host, not on a link", other.word()),
+        }
+    }
+
+    fn apply_to_host(&mut self, verb: &Verb, host: HostId, begin: bool) {
+        match verb {
+            Verb::Pause => self.engine.pause(host, begin),
+            Verb::Suspend => {
+                self.engine.suspend(host, begin);
+                self.note_clocks_of(host);
+            }
+            Verb::Crash if begin => self.fell(host, false),
+            Verb::PowerLoss if begin => self.fell(host, true),
+            Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
+            Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
+                self.disturb_clock(verb, host, begin);
+            }
+            Verb::SlowNode { extra } => {
+                let change = |sum: Nanos| if begin { sum + extra } else { sum - extra };
+                self.engine.set_slowness(host, |slow| slow.command = change(slow.command));
+            }
+            Verb::SlowScript { extra } => {
+                let change = |sum: Nanos| if begin { sum + extra } else { sum - extra };
+                self.engine.set_slowness(host, |slow| slow.script = change(slow.script));
+            }
+            Verb::ReplicaLag { extra } => self.lag(host, *extra, begin),
+            Verb::LyingDisk => self.engine.set_lying_disk(host, begin),
+            Verb::Failover | Verb::Evict { .. } | Verb::Flush => self.command(verb, host),
+            other => panic!("'{}' acts on links, not on a host", other.word()),
+        }
+    }
+
+    fn fell(&mut self, host: HostId, power: bool) {
+        if power {
+            self.engine.power_off(host);
+        } else {
+            self.engine.kill(host);
+        }
+        self.alive[usize::from(host.0)] = false;
+    }
+
+    fn disturb_clock(&mut self, verb: &Verb, host: HostId, begin: bool) {
+        match verb {
+            Verb::ClockStep { by } => self.engine.step_clock(host, *by),
+            Verb::ClockRate { ppm } => self.engine.set_rate(host, begin.then_some(*ppm)),
+            _ => self.engine.freeze_clock(host, begin),
+        }
+        self.note_clocks_of(host);
+    }
+
+    /// What other nodes send to the replica arrives later.
+    fn lag(&self, replica: HostId, extra: Nanos, begin: bool) {
+        let extra = if begin { signed(extra) } else { -signed(extra) };
+        let nodes = self.names.ids().zip(&self.parts).filter(|(_, part)| **part == Part::Node);
+        for (node, _) in nodes.filter(|(node, _)| *node != replica) {
+            self.engine.disturb(node, replica, Disturbance { extra, ..Disturbance::default() });
+        }
+    }
+
+    /// Faults that act by command: the operator sends it until it is answered.
+    fn command(&self, verb: &Verb, host: HostId) {
+        let name = self.names.name(host).to_owned();
+        let words = match verb {
+            Verb::Failover => vec!["REPLICAOF".to_owned(), "NO".to_owned(), "ONE".to_owned()],
+            Verb::Evict { key } => vec!["DEBUG".to_owned(), "EVICT".to_owned(), key.clone()],
+            _ => vec!["FLUSHALL".to_owned()],
+        };
+        let moves_master = matches!(verb, Verb::Failover);
+        let names = self.engine.naming();
+        let platform = self.operator.clone();
+        self.operator.spawn(async move {
+            let address = platform.resolve(&name).expect("every host has an address");
+            operator::send(&platform, address, &words).await;
+            if moves_master {
+                names.set_name("master", address);
+            }
+        });
+    }
+}
+
+/// A length of a plan as a signed number: plans are bounded far below the type's edge.
+fn signed(length: Nanos) -> i64 {
+    i64::try_from(length).expect("lengths of plans are bounded")
+}

@@ -1,0 +1,231 @@
+//! Whole worlds on the event engine: what processes see of network, clocks and faults.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::world::{HostSpec, Part, Remains, World, WorldSpec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+type Log = Rc<RefCell<Vec<(u64, String)>>>;
+
+fn address(last: u8) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), 7)
+}
+
+fn process<F, R>(run: F) -> Process
+where
+    F: Fn(Host) -> R + 'static,
+    R: Future<Output = ()> + 'static,
+{
+    Rc::new(move |host| Box::pin(run(host)))
+}
+
+fn machine(name: &str, last: u8, process: Process) -> HostSpec {
+    let clocks = ClockSetting::default();
+    HostSpec { name: name.to_owned(), address: address(last), clocks, part: Part::Other, process }
+}
+
+async fn echo(host: Host) {
+    let mut listener = host.listen(7).expect("the port is free");
+    loop {
+        let mut stream = listener.accept().await.expect("the network accepts");
+        host.spawn(async move {
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).await.is_ok() {
+                if stream.write_all(&byte).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// Connects to `s` and asks every 100 ms; a request that is not answered in 400 ms breaks.
+async fn ask(host: Host, log: Log) {
+    let note =
+        |text: String| log.borrow_mut().push((host.now(Clock::Monotonic) / MILLISECOND, text));
+    loop {
+        match host.timeout(400 * MILLISECOND, host.connect(address(1))).await {
+            None => note("connect: time-out".to_owned()),
+            Some(Err(error)) => note(format!("connect: {:?}", error.kind())),
+            Some(Ok(mut stream)) => loop {
+                let round = async {
+                    stream.write_all(b"x").await?;
+                    stream.read_u8().await
+                };
+                match host.timeout(400 * MILLISECOND, round).await {
+                    Some(Ok(_)) => note("echo".to_owned()),
+                    Some(Err(error)) => break note(format!("read: {:?}", error.kind())),
+                    None => break note("read: time-out".to_owned()),
+                }
+                host.step("asked").await;
+                host.sleep(100 * MILLISECOND).await;
+            },
+        }
+        host.sleep(100 * MILLISECOND).await;
+    }
+}
+
+fn fault(verb: Verb, target: &str, at: Nanos, length: Option<Nanos>) -> Fault {
+    let target = Target::try_from(target.to_owned()).expect("a target");
+    Fault { id: 1, verb, target, anchor: Anchor::At(at), length }
+}
+
+fn spec(seed: u64, latency: Latency, faults: Vec<Fault>, log: &Log) -> WorldSpec {
+    let log = Rc::clone(log);
+    WorldSpec {
+        seed,
+        draws: BTreeMap::new(),
+        latency,
+        named_links: Vec::new(),
+        loss_per_million: 0,
+        hosts: vec![
+            machine("s", 1, process(echo)),
+            machine("c", 2, process(move |host| ask(host, Rc::clone(&log)))),
+        ],
+        names: BTreeMap::new(),
+        faults,
+        whole_trace: false,
+    }
+}
+
+fn run(faults: Vec<Fault>, until: Nanos) -> (Vec<(u64, String)>, Remains) {
+    let log = Log::default();
+    let latency = Latency::Constant(10 * MILLISECOND);
+    let mut world = World::new(spec(1, latency, faults, &log));
+    world.run_until(until);
+    let remains = world.finish();
+    let lines = log.borrow().clone();
+    (lines, remains)
+}
+
+/// The log as `ms text`; of echoes 120 ms apart only the first and the last.
+fn shorten(lines: &[(u64, String)]) -> String {
+    let mut text = String::new();
+    for (index, (ms, what)) in lines.iter().enumerate() {
+        let echo = |other: Option<&(u64, String)>| {
+            other.is_some_and(|(at, what)| what == "echo" && at.abs_diff(*ms) == 120)
+        };
+        let inner =
+            what == "echo" && index > 0 && echo(lines.get(index - 1)) && echo(lines.get(index + 1));
+        if !inner {
+            text += &format!("{ms} {what}\n");
+        }
+    }
+    text
+}
+
+#[track_caller]
+fn check(faults: Vec<Fault>, expected: &str) {
+    let (lines, _) = run(faults, 2 * SECOND);
+    let expected: String = expected.lines().map(|line| format!("{}\n", line.trim())).collect();
+    assert_eq!(shorten(&lines), expected);
+}
+
+const MS: Nanos = MILLISECOND;
+
+#[test]
+fn a_connect_takes_one_round_trip_and_an_echo_another() {
+    check(vec![], "40 echo\n1960 echo");
+}
+
+#[test]
+fn a_partition_holds_what_is_under_way_and_tcp_tries_again_with_back_off() {
+    // Sent at 500 ms into the closed link; the first try after the heal is 200 ms later.
+    check(
+        vec![fault(Verb::Partition, "c <-> s", 495 * MS, Some(100 * MS))],
+        "40 echo\n400 echo\n720 echo\n1920 echo",
+    );
+}
+
+#[test]
+fn a_request_into_a_long_partition_times_out_and_so_do_connects() {
+    check(
+        vec![fault(Verb::Partition, "c -> s", 495 * MS, Some(900 * MS))],
+        "40 echo\n400 echo\n900 read: time-out\n1400 connect: time-out\n1540 echo\n1900 echo",
+    );
+}
+
+#[test]
+fn a_dead_process_refuses_and_a_machine_without_power_is_silent() {
+    check(
+        vec![fault(Verb::Crash, "s", 495 * MS, Some(400 * MS))],
+        "40 echo\n400 echo\n505 read: UnexpectedEof\n625 connect: ConnectionRefused\n\
+         745 connect: ConnectionRefused\n865 connect: ConnectionRefused\n1005 echo\n1965 echo",
+    );
+    check(
+        vec![fault(Verb::PowerLoss, "s", 495 * MS, Some(300 * MS))],
+        "40 echo\n400 echo\n900 read: time-out\n1040 echo\n2000 echo",
+    );
+}
+
+#[test]
+fn a_paused_server_answers_late_and_its_kernel_still_accepts() {
+    check(
+        vec![fault(Verb::Pause, "s", 495 * MS, Some(300 * MS))],
+        "40 echo\n400 echo\n805 echo\n1885 echo",
+    );
+}
+
+#[test]
+fn a_paused_client_wakes_late() {
+    check(
+        vec![fault(Verb::Pause, "c", 450 * MS, Some(1_000 * MS))],
+        "40 echo\n400 echo\n1470 echo\n1950 echo",
+    );
+}
+
+#[test]
+fn a_reset_breaks_the_connection_at_once() {
+    check(
+        vec![fault(Verb::Reset, "c -> s", 505 * MS, None)],
+        "40 echo\n400 echo\n505 read: ConnectionReset\n645 echo\n1965 echo",
+    );
+}
+
+#[test]
+fn a_fault_anchored_to_an_event_strikes_before_the_next_line_runs() {
+    let step = Pattern::Step { who: "c".to_owned(), label: "asked".to_owned() };
+    let anchor = Anchor::After { event: step, nth: 3, plus: 0 };
+    let pause = Fault { anchor, ..fault(Verb::Pause, "c", 0, Some(500 * MS)) };
+    let (lines, remains) = run(vec![pause], SECOND);
+    let times: Vec<u64> = lines.iter().map(|line| line.0).collect();
+    assert_eq!(times[..4], [40, 160, 280, 900]);
+    assert_eq!(remains.strikes[0].from.at, 280 * MS);
+}
+
+#[test]
+fn a_suspended_machine_loses_monotonic_time_only() {
+    let (_, remains) = run(vec![fault(Verb::Suspend, "c", 450 * MS, Some(500 * MS))], 2 * SECOND);
+    let last = remains.trace.entries().last().expect("the client takes steps").stamp;
+    assert_eq!(last.boot - last.mono, 500 * MS);
+}
+
+#[test]
+fn the_same_world_has_the_same_trace_and_another_seed_another_one() {
+    let hash = |seed| {
+        let latency = Latency::Uniform { min: MS, max: 5 * MS };
+        let mut world = World::new(spec(seed, latency, vec![], &Log::default()));
+        world.run_until(20 * SECOND);
+        world.finish().trace.digest()
+    };
+    let digests = [1, 2, 1].map(hash);
+    assert_eq!(digests[0], digests[2]);
+    assert_ne!(digests[0], digests[1]);
+}
+
+#[test]
+fn a_world_that_has_ended_is_freed() {
+    let log = Log::default();
+    let mut world = World::new(spec(1, Latency::Constant(MS), vec![], &log));
+    world.run_until(SECOND);
+    drop(world);
+    assert_eq!(Rc::strong_count(&log), 1, "a process or a task is still alive");
+}
