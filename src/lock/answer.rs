@@ -28,7 +28,7 @@ pub enum Said {
 /// Sorts an answer.
 pub fn said(answer: &Answer) -> Said {
     match answer {
-        Ok(Reply::Error(why)) => Said::Refused(text(why)),
+        Ok(Reply::Error(why)) => Said::Refused(String::from_utf8_lossy(why).into_owned()),
         Ok(Reply::Nil | Reply::Integer(0)) => Said::No,
         Ok(_) => Said::Yes,
         Err(error) => error.refusal().map_or(Said::Unknown, Said::Refused),

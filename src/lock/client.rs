@@ -135,11 +135,15 @@ impl Client {
 
     /// The open connection, or a new one.
     async fn line(&mut self) -> io::Result<&mut Line> {
-        let stream = match self.line.take() {
-            Some(mut line) if line.is_quiet().await => return Ok(self.line.insert(line)),
-            _ => self.connect().await?,
+        let open = match self.line.take() {
+            Some(line) => line.if_quiet().await,
+            None => None,
         };
-        Ok(self.line.insert(Line { stream, inbox: BytesMut::new(), requests: 0 }))
+        let line = match open {
+            Some(line) => line,
+            None => Line { stream: self.connect().await?, inbox: BytesMut::new(), requests: 0 },
+        };
+        Ok(self.line.insert(line))
     }
 
     /// The name is looked up each time, since a failover moves it.
@@ -150,15 +154,16 @@ impl Client {
 }
 
 impl Line {
-    /// Whether the connection is open and nothing waits to be read: the other end may have
-    /// closed it since the last request, and a request written to it then would be lost.
-    async fn is_quiet(&mut self) -> bool {
+    /// The connection if it is open and nothing waits to be read: the other end may have closed
+    /// it since the last request, and a request written to it then would be lost.
+    async fn if_quiet(mut self) -> Option<Line> {
         let mut byte = [0_u8; 1];
-        poll_fn(|cx| {
+        let stream = &mut self.stream;
+        let quiet = poll_fn(|cx| {
             let mut buffer = ReadBuf::new(&mut byte);
-            Poll::Ready(Pin::new(&mut self.stream).poll_read(cx, &mut buffer).is_pending())
-        })
-        .await
+            Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buffer).is_pending())
+        });
+        quiet.await.then_some(self)
     }
 
     async fn write(&mut self, command: &'static str, args: &[&[u8]]) -> io::Result<()> {

@@ -10,6 +10,8 @@ use crate::lock::lease::Lease;
 pub struct Defaults {
     /// Time to live of the lock's key; 0 for a lock that never ends by itself.
     pub ttl: Nanos,
+    /// What the time to live is counted in.
+    pub unit: Nanos,
     /// Time-out of one request, from the time to live.
     pub timeout: fn(Nanos) -> Nanos,
     /// How often one acquire tries.
@@ -21,7 +23,7 @@ pub struct Defaults {
 /// A configuration with nothing left open. Lengths in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Time to live of the lock's key, in whole milliseconds; 0 if it has none.
+    /// Time to live of the lock's key, in whole units; 0 if it has none.
     pub ttl: Nanos,
     /// Time-out of one request.
     pub timeout: Nanos,
@@ -36,6 +38,7 @@ pub struct Choices {
 /// The choices of a lock on one node whose key lives for a while.
 pub const LEASE: Defaults = Defaults {
     ttl: 10 * SECOND,
+    unit: MILLISECOND,
     timeout: |ttl| (ttl / 10).min(SECOND),
     tries: 1,
     retry: 200 * MILLISECOND,
@@ -45,11 +48,11 @@ pub const LEASE: Defaults = Defaults {
 pub const MUTEX: Defaults = Defaults { ttl: 0, timeout: |_| SECOND, ..LEASE };
 
 impl Defaults {
-    /// `config` with these choices where it makes none. A node takes a time to live in
-    /// milliseconds and none of zero.
+    /// `config` with these choices where it makes none. A time to live is rounded up to whole
+    /// units, of which a node takes no less than one.
     pub fn settle(&self, config: &LockConfig) -> Choices {
         let asked = config.ttl.unwrap_or(self.ttl);
-        let ttl = if self.ttl == 0 { 0 } else { (asked / MILLISECOND).max(1) * MILLISECOND };
+        let ttl = if self.ttl == 0 { 0 } else { asked.div_ceil(self.unit).max(1) * self.unit };
         Choices {
             ttl,
             timeout: config.timeout.unwrap_or_else(|| (self.timeout)(ttl)),

@@ -186,8 +186,8 @@ pub struct Setting {
 pub struct Call {
     /// Its number in the run. Requests carry it as their provenance.
     pub op: u32,
-    /// Its number among the operations of its process. Draws and messages are addressed by it,
-    /// so that nothing that other processes do moves them.
+    /// Its number among the operations of its process, counted from 1. Draws and messages are
+    /// addressed by it, so that nothing that other processes do moves them.
     pub nth: u32,
 }
 
