@@ -4,11 +4,12 @@
 //!
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`lock`]: a file an algorithm
-
 //! - [`plan`]: a scenario with every choice made
+//! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`check`]: a file a verdict
 
 pub mod check;
 pub mod history;
 pub mod lock;
 pub mod plan;
+pub mod workload;
