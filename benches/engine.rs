@@ -3,6 +3,8 @@
 //! Five nodes answer `+OK`; three clients each loop over two rounds of one SET NX PX request to
 //! each node in turn, then sleep 400 ms. Links take 3 ms. Ends with one plain line.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time, turmoil uses tokio")]
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -32,7 +32,7 @@ pub struct Fault {
 
 /// What a fault does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Verb {
     /// No message passes the target links; TCP tries again after the heal.
     Partition,
@@ -228,7 +228,7 @@ impl TryFrom<String> for Target {
 
 /// When a fault strikes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Anchor {
     /// At a true time in nanoseconds.
     At(Nanos),
@@ -245,7 +245,7 @@ pub enum Anchor {
 
 /// The events that an anchor waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
     /// A host passed a named point of its lock's code.
     Step {

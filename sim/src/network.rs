@@ -7,7 +7,7 @@ use crate::time::Nanos;
 
 /// How long a message takes on a link, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Latency {
     /// Always the same.
     Constant(Nanos),

@@ -2,6 +2,23 @@
 //!
 //! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
 
+pub mod case;
+pub mod clocks;
+pub mod corruption;
+pub mod counts;
+pub mod fence;
+pub mod foreign;
+pub mod hold;
+pub mod incarnation;
+pub mod judge;
+pub mod late_loss;
+pub mod leak;
+pub mod liveness;
+pub mod moment;
+pub mod nearest_miss;
+pub mod overlap;
+pub mod signature;
+
 use lockstorm_sim::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +160,14 @@ pub struct Violation {
     pub cause: Option<Cause>,
     /// How late a loss was told, in nanoseconds; for `late-loss`.
     pub late: Option<Nanos>,
+}
+
+impl Violation {
+    /// A violation of that kind from an instant to another, without evidence yet.
+    pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
+        let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
+        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None }
+    }
 }
 
 /// Where a corruption came from.

@@ -4,6 +4,8 @@
 //! lost comes later (retransmission), one that meets a closed link is held and tried again with
 //! back-off after the link has opened. SYN and its answers are segments like any other.
 
+mod disturbance;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddrV4;
@@ -443,116 +445,5 @@ impl Kernel {
 
     fn note_connection(&mut self, connection: u32, what: u32) {
         self.happen(Happening::Connection, connection, what, &[]);
-    }
-}
-
-/// What faults do to the network.
-impl Kernel {
-    /// See [`crate::engine::event::Engine::block`].
-    pub fn block(&mut self, from: HostId, to: HostId, blocked: bool) {
-        let link = self.network.link(from, to);
-        if blocked {
-            link.blocked += 1;
-            return;
-        }
-        link.blocked = link.blocked.saturating_sub(1);
-        if link.blocked == 0 {
-            self.retry_held(from, to);
-        }
-    }
-
-    /// Lets held segments towards or from a host travel again, after it came back.
-    pub fn retry_all(&mut self, host: HostId) {
-        for other in self.names.ids() {
-            self.retry_held(host, other);
-            self.retry_held(other, host);
-        }
-    }
-
-    fn retry_held(&mut self, from: HostId, to: HostId) {
-        if self.is_cut((from, to)) {
-            return;
-        }
-        let count = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
-        for connection in 0..count {
-            for side in [CLIENT, SERVER] {
-                let pair = &self.network.pairs[connection as usize];
-                let ends = (&pair.sides[usize::from(1 - side)], &pair.sides[usize::from(side)]);
-                if ends.1.held && (ends.0.host, ends.1.host) == (from, to) {
-                    self.send_again(connection, side, (from, to));
-                }
-            }
-        }
-    }
-
-    /// The sender's back-off decides when the first held segment is tried again.
-    fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
-        let latency = self.latency(connection, side, hosts, false);
-        let now = self.now;
-        let end = self.network.side(connection, side);
-        end.held = false;
-        let first = end.under_way.front().expect("a held direction has a segment");
-        let timeout =
-            if matches!(first.payload, Payload::Syn) { SYN_TIMEOUT } else { DATA_TIMEOUT };
-        let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
-        for segment in &mut end.under_way {
-            segment.arrive_at = segment.arrive_at.max(again);
-        }
-        end.last_arrival = end.last_arrival.max(again);
-        let arrivals: Vec<Nanos> = end.under_way.iter().map(|segment| segment.arrive_at).collect();
-        for at in arrivals {
-            self.queue.push(at, Due::Arrival { connection, side });
-        }
-    }
-
-    /// Resets every connection between two hosts at once, on both sides.
-    pub fn reset_between(&mut self, one: HostId, other: HostId) {
-        for connection in 0..self.network.pairs.len() {
-            let pair = &mut self.network.pairs[connection];
-            let hosts = (pair.sides[0].host, pair.sides[1].host);
-            if hosts != (one, other) && hosts != (other, one) {
-                continue;
-            }
-            for side in &mut pair.sides {
-                side.under_way.clear();
-                side.held = false;
-                if side.state != State::Connecting {
-                    side.inbox.clear();
-                    side.read = 0;
-                }
-                side.break_off(io::ErrorKind::ConnectionReset);
-            }
-            self.note_connection(u32::try_from(connection).expect("under 2^32 connections"), 2);
-        }
-    }
-
-    /// A machine loses power: its sides of all connections are forgotten, silently.
-    pub fn forget_connections(&mut self, host: HostId) {
-        let sides = self.network.pairs.iter_mut().flat_map(|pair| &mut pair.sides);
-        for side in sides.filter(|side| side.host == host) {
-            side.forgotten = true;
-        }
-    }
-}
-
-/// The first retransmission at or after `from` of something first sent at `sent_at`: the
-/// time-out doubles with each try up to two minutes.
-fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
-    let (mut at, mut wait) = (sent_at, timeout);
-    while at < from {
-        at = at.saturating_add(wait);
-        wait = (wait * 2).min(LONGEST_TIMEOUT);
-    }
-    at
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{MILLISECOND, next_try};
-
-    #[test]
-    fn retransmission_doubles_its_wait() {
-        let ms = |from| next_try(0, from * MILLISECOND, 200 * MILLISECOND) / MILLISECOND;
-        assert_eq!([0, 1, 200, 201, 601, 1_401].map(ms), [0, 200, 200, 600, 1_400, 3_000]);
     }
 }

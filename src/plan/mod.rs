@@ -1,5 +1,10 @@
 //! A plan: a scenario with every choice made. A value; saved, it is the reproduction.
 
+pub mod algorithm;
+pub mod contradiction;
+pub mod fault_contradiction;
+pub mod json;
+
 use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Fault;
@@ -44,6 +49,34 @@ pub struct Plan {
     pub heal_at: Nanos,
     /// When the run ends, ns.
     pub until: Nanos,
+}
+
+/// The host that guards what the lock is for.
+pub const RESOURCE: &str = "resource";
+
+impl Plan {
+    /// The names of the nodes: `n1`, `n2`, ...
+    pub fn nodes(&self) -> Vec<String> {
+        (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
+    }
+
+    /// The names of the clients: `c1`, `c2`, ...
+    pub fn clients(&self) -> Vec<String> {
+        (1..=self.workload.clients).map(|n| format!("c{n}")).collect()
+    }
+
+    /// The names of every host that a fault or a clock setting may name.
+    pub fn hosts(&self) -> Vec<String> {
+        let mut hosts = self.nodes();
+        hosts.extend(self.clients());
+        hosts.push(RESOURCE.to_owned());
+        hosts
+    }
+
+    /// The longest time to live that any key of the lock can have; 0 if it has none.
+    pub fn longest_ttl(&self) -> Nanos {
+        self.lock.ttl.max(self.lock.renew_ttl).unwrap_or(0)
+    }
 }
 
 /// The nodes of a plan: `n1`, `n2`, ...

@@ -1,0 +1,230 @@
+//! Strings: SET in all its forms, GET in all of its, APPEND and the commands on many keys.
+
+use bytes::Bytes;
+
+use crate::redis::command::expiry::{Deadline, Unit};
+use crate::redis::command::{Call, Outcome, SYNTAX, digits, word, wrong_arity};
+use crate::redis::frame::{Arguments, Reply};
+use crate::redis::keyspace::Entry;
+
+/// What SET may be told beside key and value.
+#[derive(Default)]
+struct SetOptions {
+    only_new: bool,
+    only_old: bool,
+    keep_end: bool,
+    get: bool,
+    end: Option<(Unit, Deadline, usize)>,
+}
+
+/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+pub fn set(call: &mut Call) -> Outcome {
+    let options = set_options(call)?;
+    let until = until(call, options.end)?;
+    let (key, value) = (&call.args[1], &call.args[2]);
+    let old = if options.get { Some(call.string(key)?) } else { None };
+    let there = call.entry(key).map(Entry::until_ms);
+    let answer = |reply| old.map_or(reply, |old| old.map_or(Reply::Nil, Reply::Bulk));
+    if (options.only_new && there.is_some()) || (options.only_old && there.is_none()) {
+        return Ok(answer(Reply::Nil));
+    }
+    let kept = if options.keep_end { there.flatten() } else { None };
+    call.set(key, value, until.or(kept));
+    match options.end {
+        Some((unit, deadline, _)) if (unit, deadline) != (Unit::Ms, Deadline::At) => {
+            tell_set(call, value, until.unwrap_or_default());
+        }
+        None if options.get => tell_without_get(call),
+        _ => call.tell_verbatim(),
+    }
+    Ok(answer(Reply::OK))
+}
+
+fn set_options(call: &Call) -> Result<SetOptions, Reply> {
+    let wrong = || Reply::error(SYNTAX);
+    let mut options = SetOptions::default();
+    let mut at = 3;
+    while at < call.args.len() {
+        match &call.word(at)[..] {
+            b"NX" if !options.only_old => options.only_new = true,
+            b"XX" if !options.only_new => options.only_old = true,
+            b"GET" => options.get = true,
+            b"KEEPTTL" if options.end.is_none() => options.keep_end = true,
+            other if options.end.is_none() && !options.keep_end && at + 1 < call.args.len() => {
+                let (unit, deadline) = end_option(other).ok_or_else(wrong)?;
+                at += 1;
+                options.end = Some((unit, deadline, at));
+            }
+            _ => return Err(wrong()),
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
+    match option {
+        b"EX" => Some((Unit::S, Deadline::In)),
+        b"PX" => Some((Unit::Ms, Deadline::In)),
+        b"EXAT" => Some((Unit::S, Deadline::At)),
+        b"PXAT" => Some((Unit::Ms, Deadline::At)),
+        _ => None,
+    }
+}
+
+/// The end that the option with its number at a word asks for, in Unix milliseconds.
+fn until(call: &Call, end: Option<(Unit, Deadline, usize)>) -> Result<Option<u64>, Reply> {
+    let Some((unit, deadline, at)) = end else { return Ok(None) };
+    let wrong = || {
+        Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
+    };
+    let length = Some(call.integer(at)?).filter(|length| *length > 0).ok_or_else(wrong)?;
+    let until = deadline.of(unit, length, call.node.now_ms).ok_or_else(wrong)?;
+    Ok(u64::try_from(until).ok())
+}
+
+/// The absolute form of a SET with an end; NX and the like are left out, it did succeed.
+fn tell_set(call: &mut Call, value: &Bytes, until_ms: u64) {
+    let key = call.args[1].clone();
+    call.tell(|| vec![word("SET"), key, value.clone(), word("PXAT"), digits(until_ms)]);
+}
+
+fn tell_without_get(call: &mut Call) {
+    let args = call.args;
+    let is_get = |(at, arg): (usize, &Bytes)| at >= 3 && arg.eq_ignore_ascii_case(b"GET");
+    call.tell(|| {
+        let kept = args.iter().enumerate().filter(|(at, arg)| !is_get((*at, arg)));
+        kept.map(|(_, arg)| arg.clone()).collect()
+    });
+}
+
+/// SETNX key value
+pub fn setnx(call: &mut Call) -> Outcome {
+    if call.entry(&call.args[1]).is_some() {
+        return Ok(Reply::Integer(0));
+    }
+    call.set(&call.args[1], &call.args[2], None);
+    call.tell_verbatim();
+    Ok(Reply::Integer(1))
+}
+
+/// SETEX key seconds value
+pub fn setex(call: &mut Call) -> Outcome {
+    set_for(call, Unit::S)
+}
+
+/// PSETEX key milliseconds value
+pub fn psetex(call: &mut Call) -> Outcome {
+    set_for(call, Unit::Ms)
+}
+
+fn set_for(call: &mut Call, unit: Unit) -> Outcome {
+    let until = until(call, Some((unit, Deadline::In, 2)))?;
+    call.entry(&call.args[1]);
+    call.set(&call.args[1], &call.args[3], until);
+    let value = &call.args[3];
+    tell_set(call, value, until.unwrap_or_default());
+    Ok(Reply::OK)
+}
+
+/// GET key
+pub fn get(call: &mut Call) -> Outcome {
+    Ok(call.string(&call.args[1])?.map_or(Reply::Nil, Reply::Bulk))
+}
+
+/// GETSET key value
+pub fn getset(call: &mut Call) -> Outcome {
+    let old = call.string(&call.args[1])?;
+    call.set(&call.args[1], &call.args[2], None);
+    let args = call.args;
+    call.tell(|| vec![word("SET"), args[1].clone(), args[2].clone()]);
+    Ok(old.map_or(Reply::Nil, Reply::Bulk))
+}
+
+/// GETDEL key
+pub fn getdel(call: &mut Call) -> Outcome {
+    let Some(old) = call.string(&call.args[1])? else { return Ok(Reply::Nil) };
+    call.remove(&call.args[1]);
+    let args = call.args;
+    call.tell(|| vec![word("DEL"), args[1].clone()]);
+    Ok(Reply::Bulk(old))
+}
+
+/// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
+pub fn getex(call: &mut Call) -> Outcome {
+    let args = call.args;
+    let option = args.get(2).map(|_| call.word(2));
+    let end = match (option.as_deref(), args.len()) {
+        (None | Some(b"PERSIST"), 2 | 3) => None,
+        (Some(option), 4) => {
+            let (unit, deadline) = end_option(option).ok_or(Reply::error(SYNTAX))?;
+            Some((unit, deadline, 3))
+        }
+        _ => return Err(Reply::error(SYNTAX)),
+    };
+    let Some(value) = call.string(&args[1])? else { return Ok(Reply::Nil) };
+    match until(call, end)? {
+        Some(until) => super::expiry::give_end(call, i64::try_from(until).unwrap_or(i64::MAX)),
+        None if option.is_some() => {
+            super::expiry::persist(call)?;
+        }
+        None => {}
+    }
+    Ok(Reply::Bulk(value))
+}
+
+/// STRLEN key
+pub fn strlen(call: &mut Call) -> Outcome {
+    let length = call.string(&call.args[1])?.map_or(0, |value| value.len());
+    Ok(Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX)))
+}
+
+/// APPEND key value
+pub fn append(call: &mut Call) -> Outcome {
+    let old = call.string(&call.args[1])?.unwrap_or_default();
+    let value = Bytes::from([&old[..], &call.args[2][..]].concat());
+    let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
+    call.change(&call.args[1], value);
+    call.tell_verbatim();
+    Ok(Reply::Integer(length))
+}
+
+/// MGET key ...
+pub fn mget(call: &mut Call) -> Outcome {
+    let mut values = Vec::new();
+    for key in call.from(1) {
+        values.push(call.string(key).ok().flatten().map_or(Reply::Nil, Reply::Bulk));
+    }
+    Ok(Reply::Array(values))
+}
+
+/// MSET key value ...
+pub fn mset(call: &mut Call) -> Outcome {
+    for pair in pairs(call)?.chunks_exact(2) {
+        call.entry(&pair[0]);
+        call.set(&pair[0], &pair[1], None);
+    }
+    call.tell_verbatim();
+    Ok(Reply::OK)
+}
+
+/// MSETNX key value ...
+pub fn msetnx(call: &mut Call) -> Outcome {
+    let pairs = pairs(call)?;
+    if pairs.iter().step_by(2).any(|key| call.entry(key).is_some()) {
+        return Ok(Reply::Integer(0));
+    }
+    for pair in pairs.chunks_exact(2) {
+        call.set(&pair[0], &pair[1], None);
+    }
+    call.tell_verbatim();
+    Ok(Reply::Integer(1))
+}
+
+fn pairs(call: &Call) -> Result<Arguments, Reply> {
+    let pairs = call.from(1);
+    if !pairs.len().is_multiple_of(2) {
+        return Err(wrong_arity(&call.lower_name()));
+    }
+    Ok(pairs.to_vec())
+}

@@ -1,0 +1,277 @@
+//! What a node keeps: databases of keys with values and ends.
+//!
+//! Pure data. It knows no clock, no command and no role: whether a key whose time has passed is
+//! hidden or deleted is decided above. Orders are fixed, so that nothing depends on a hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+/// A key. Shared between the entries and the order of their ends.
+pub type Key = Rc<[u8]>;
+
+/// How many databases a node has.
+pub const DATABASES: usize = 16;
+
+/// A key's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Bytes. A copy of its own: never a slice of what came from the network.
+    String(Bytes),
+    /// Fields and their values.
+    Hash(Hash),
+}
+
+impl Value {
+    /// The word that TYPE answers.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+            Value::Hash(_) => "hash",
+        }
+    }
+}
+
+/// A hash whose fields are listed in the order in which they were added, as a listpack does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hash {
+    fields: BTreeMap<Bytes, (u64, Bytes)>,
+    added: u64,
+}
+
+impl Hash {
+    /// The value of a field.
+    pub fn get(&self, field: &[u8]) -> Option<&Bytes> {
+        self.fields.get(field).map(|(_, value)| value)
+    }
+
+    /// Sets a field; whether it is new.
+    pub fn set(&mut self, field: &[u8], value: Bytes) -> bool {
+        if let Some((_, old)) = self.fields.get_mut(field) {
+            *old = value;
+            return false;
+        }
+        self.added += 1;
+        self.fields.insert(Bytes::copy_from_slice(field), (self.added, value));
+        true
+    }
+
+    /// Removes a field; whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        self.fields.remove(field).is_some()
+    }
+
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Fields and values in the order in which the fields were added.
+    pub fn in_order(&self) -> Vec<(&Bytes, &Bytes)> {
+        let mut fields: Vec<_> = self.fields.iter().collect();
+        fields.sort_unstable_by_key(|(_, (place, _))| *place);
+        fields.into_iter().map(|(field, (_, value))| (field, value)).collect()
+    }
+}
+
+/// What is stored under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The value.
+    pub value: Value,
+    until_ms: Option<u64>,
+}
+
+impl Entry {
+    /// When it ends, in Unix milliseconds of the node's wall clock.
+    pub fn until_ms(&self) -> Option<u64> {
+        self.until_ms
+    }
+
+    /// Whether its time has passed: strictly, at its end it is still there (`keyIsExpired`).
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.until_ms.is_some_and(|until| now_ms > until)
+    }
+}
+
+/// One numbered database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Database {
+    entries: BTreeMap<Key, Entry>,
+    ends: BTreeSet<(u64, Key)>,
+}
+
+impl Database {
+    /// What is under a key, expired or not.
+    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// The value under a key, to change it in place.
+    pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
+        self.entries.get_mut(key).map(|entry| &mut entry.value)
+    }
+
+    /// Puts a value under a key, with the end that is given.
+    pub fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
+        let shared = match self.entries.get_key_value(key) {
+            Some((shared, old)) => {
+                let (shared, old_end) = (Key::clone(shared), old.until_ms);
+                self.move_end(&shared, old_end, until_ms);
+                shared
+            }
+            None => {
+                let shared = Key::from(key);
+                self.move_end(&shared, None, until_ms);
+                shared
+            }
+        };
+        self.entries.insert(Key::clone(&shared), Entry { value, until_ms });
+        shared
+    }
+
+    /// Gives a key another end, or none; `None` if there is no such key.
+    pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) -> Option<Key> {
+        let (shared, entry) = self.entries.get_key_value(key)?;
+        let (shared, old) = (Key::clone(shared), entry.until_ms);
+        self.move_end(&shared, old, until_ms);
+        self.entries.get_mut(key)?.until_ms = until_ms;
+        Some(shared)
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, key: &[u8]) -> Option<(Key, Entry)> {
+        let (shared, entry) = self.entries.remove_entry(key)?;
+        self.move_end(&shared, entry.until_ms, None);
+        Some((shared, entry))
+    }
+
+    /// The key's shared name.
+    pub fn shared(&self, key: &[u8]) -> Option<Key> {
+        self.entries.get_key_value(key).map(|(shared, _)| Key::clone(shared))
+    }
+
+    fn move_end(&mut self, key: &Key, from: Option<u64>, to: Option<u64>) {
+        if from == to {
+            return;
+        }
+        if let Some(from) = from {
+            let known = self.ends.remove(&(from, Key::clone(key)));
+            debug_assert!(known, "every end of an entry is in the order of ends");
+        }
+        if let Some(to) = to {
+            self.ends.insert((to, Key::clone(key)));
+        }
+    }
+
+    /// How many keys there are, expired ones included.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many keys have an end.
+    pub fn ending(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Keys and entries, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.entries.iter()
+    }
+}
+
+/// All databases of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    databases: Vec<Database>,
+}
+
+impl Default for Keyspace {
+    fn default() -> Keyspace {
+        Keyspace { databases: vec![Database::default(); DATABASES] }
+    }
+}
+
+impl Keyspace {
+    /// A database by its number.
+    pub fn db(&self, number: usize) -> &Database {
+        &self.databases[number]
+    }
+
+    /// A database by its number, to change it.
+    pub fn db_mut(&mut self, number: usize) -> &mut Database {
+        &mut self.databases[number]
+    }
+
+    /// Databases with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Database)> {
+        self.databases.iter().enumerate()
+    }
+
+    /// The names of all keys, database by database.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        let keys = self.databases.iter().flat_map(Database::iter);
+        keys.map(|(key, _)| key.to_vec()).collect()
+    }
+
+    /// The earliest end of any key, in Unix milliseconds.
+    pub fn next_end_ms(&self) -> Option<u64> {
+        self.databases.iter().filter_map(|db| db.ends.first()).map(|(end, _)| *end).min()
+    }
+
+    /// Keys whose time has passed at `now_ms`, with their database, earliest end first.
+    pub fn expired(&self, now_ms: u64) -> Vec<(usize, Key)> {
+        let until = Bound::Excluded((now_ms, Key::from(&[][..])));
+        let ended = |db: &Database| -> Vec<Key> {
+            db.ends.range((Bound::Unbounded, until.clone())).map(|(_, key)| key.clone()).collect()
+        };
+        self.iter().flat_map(|(n, db)| ended(db).into_iter().map(move |key| (n, key))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hash, Keyspace, Value};
+    use bytes::Bytes;
+
+    #[test]
+    fn a_key_is_there_at_its_end_and_expired_one_later() {
+        let mut keyspace = Keyspace::default();
+        keyspace.db_mut(0).set(b"k", Value::String(Bytes::new()), Some(10));
+        assert_eq!(keyspace.next_end_ms(), Some(10));
+        assert!(!keyspace.db(0).get(b"k").unwrap().is_expired(10));
+        assert!(keyspace.expired(10).is_empty());
+        assert!(keyspace.db(0).get(b"k").unwrap().is_expired(11));
+        assert_eq!(keyspace.expired(11).len(), 1);
+        keyspace.db_mut(0).set_end(b"k", Some(20));
+        assert_eq!((keyspace.next_end_ms(), keyspace.expired(11).len()), (Some(20), 0));
+        keyspace.db_mut(0).set(b"k", Value::String(Bytes::new()), None);
+        assert_eq!((keyspace.next_end_ms(), keyspace.db(0).ending()), (None, 0));
+        keyspace.db_mut(0).remove(b"k");
+        assert!(keyspace.db(0).is_empty());
+    }
+
+    #[test]
+    fn a_hash_lists_its_fields_as_they_were_added() {
+        let mut hash = Hash::default();
+        for field in [b"c", b"a", b"b", b"a"] {
+            hash.set(field, Bytes::new());
+        }
+        hash.remove(b"c");
+        hash.set(b"c", Bytes::new());
+        let order: Vec<&[u8]> = hash.in_order().iter().map(|(field, _)| &field[..]).collect();
+        assert_eq!(order, [b"a", b"b", b"c"]);
+    }
+}

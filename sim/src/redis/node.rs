@@ -1,0 +1,300 @@
+//! The state of one node, and what a command did to it.
+//!
+//! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
+//! replicas) is gathered as effects that the server carries out.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+
+use bytes::Bytes;
+
+use crate::redis::frame::Arguments;
+use crate::redis::keyspace::{Entry, Key, Keyspace};
+use crate::trace::KeyChange;
+
+/// What a node keeps on its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Append {
+    /// Nothing: `appendonly no`.
+    #[default]
+    None,
+    /// An append-only file, synced when the kernel likes.
+    No,
+    /// An append-only file, synced once a second.
+    Everysec,
+    /// An append-only file, synced before each reply.
+    Always,
+}
+
+/// How a node is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// The port that it listens on.
+    pub port: u16,
+    /// What it keeps on disk.
+    pub append: Append,
+    /// The master that it follows from its start.
+    pub replica_of: Option<SocketAddrV4>,
+    /// Writes are refused with fewer good replicas; 0 asks for none.
+    pub min_replicas_to_write: u32,
+    /// How old a good replica's last word may be, in whole seconds.
+    pub min_replicas_max_lag: u64,
+}
+
+impl Default for NodeConfig {
+    fn default() -> NodeConfig {
+        NodeConfig {
+            port: 6379,
+            append: Append::None,
+            replica_of: None,
+            min_replicas_to_write: 0,
+            min_replicas_max_lag: 10,
+        }
+    }
+}
+
+/// One change of a key, for the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which key.
+    pub key: Key,
+    /// What happened to it.
+    pub change: KeyChange,
+    /// When it ends now, in Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Whether the node did it by itself (expiry), not the command.
+    pub by_node: bool,
+}
+
+/// What a command did, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Changes of keys.
+    pub changes: Vec<Change>,
+    /// What replicas and the append-only file are told.
+    pub commands: Vec<Told>,
+}
+
+/// One command for replicas and the append-only file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The database that it is for.
+    pub db: usize,
+    /// The command, with absolute times.
+    pub command: Arguments,
+    /// Whether the node did it by itself (expiry), not the command.
+    pub by_node: bool,
+}
+
+impl Effects {
+    /// Whether nothing was done.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.commands.is_empty()
+    }
+}
+
+/// A replica as its master sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// The session that feeds it.
+    pub session: u64,
+    /// Where it says that it listens.
+    pub port: u16,
+    /// Its address.
+    pub address: SocketAddrV4,
+    /// The offset that it has acknowledged.
+    pub acked: u64,
+    /// When it last said a word, in Unix seconds.
+    pub acked_at_s: u64,
+}
+
+/// Where `math.random` begins in every process: the words of `rand.c`.
+const FIRST_RANDOM: u64 = 0x1234_ABCD_330E;
+
+/// The state of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// How it is set up now.
+    pub config: NodeConfig,
+    /// Its keys.
+    pub keyspace: Keyspace,
+    /// What its wall clock read when the present command began, in Unix milliseconds. It stands
+    /// still while a script or transaction runs.
+    pub now_ms: u64,
+    /// What that clock reads in microseconds.
+    pub now_us: u64,
+    /// Its wall clock when it started, in Unix milliseconds.
+    pub started_ms: u64,
+    /// What was done since the server last looked.
+    pub effects: Effects,
+    /// Whether anyone listens to [`Effects::commands`].
+    pub propagates: bool,
+    /// Whether commands come from its own file: nothing expires meanwhile.
+    pub loading: bool,
+    /// The master that it follows.
+    pub master: Option<SocketAddrV4>,
+    /// Whether the link to that master is up.
+    pub master_link_up: bool,
+    /// The id of its data's history: 40 hexadecimal digits.
+    pub replication_id: String,
+    /// How many bytes of replication stream there were.
+    pub offset: u64,
+    /// The replicas that are online.
+    pub replicas: Vec<Replica>,
+    /// How many of them are good, recounted once a second.
+    pub good_replicas: u32,
+    /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
+    pub scripts: BTreeMap<Bytes, Bytes>,
+    /// The state of the generator behind `math.random`, as in Redis.
+    pub script_random: u64,
+    /// Commands executed.
+    pub executed: u64,
+    /// Keys that expired.
+    pub expired_keys: u64,
+}
+
+impl Node {
+    /// A node that has just started, empty. Its history's id is made from two draws.
+    pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
+        let [first, second, third] = id;
+        let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
+        replication_id.truncate(40);
+        Node {
+            master: config.replica_of,
+            config,
+            now_ms,
+            now_us: now_ms * 1_000,
+            started_ms: now_ms,
+            replication_id,
+            script_random: FIRST_RANDOM,
+            ..Node::default()
+        }
+    }
+
+    /// Sets the time of what is executed next, from the wall clock in nanoseconds.
+    pub fn set_time(&mut self, wall_ns: u64) {
+        self.now_us = wall_ns / 1_000;
+        self.now_ms = wall_ns / 1_000_000;
+    }
+
+    /// The live entry of a key. A master deletes one whose time has passed and tells its
+    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
+    pub fn live(&mut self, db: usize, key: &[u8], from_master: bool) -> Option<&Entry> {
+        let expired = self.keyspace.db(db).get(key)?.is_expired(self.now_ms);
+        if expired && !self.loading && !from_master {
+            if self.master.is_none() {
+                self.expire(db, key);
+            }
+            return None;
+        }
+        self.keyspace.db(db).get(key)
+    }
+
+    /// Deletes a key whose time has passed.
+    pub fn expire(&mut self, db: usize, key: &[u8]) {
+        debug_assert!(self.master.is_none(), "a replica never expires by itself");
+        self.drop_key(db, key, KeyChange::Expired, true);
+        self.expired_keys += 1;
+    }
+
+    /// Removes a key for the reason `change` and tells the replicas by DEL.
+    pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
+        let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
+        let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
+        self.tell(db, by_node, command);
+        self.effects.changes.push(Change { key, change, until_ms: None, by_node });
+        true
+    }
+
+    /// Puts a command into the effects, if anyone listens.
+    pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
+        if self.propagates && !self.loading {
+            self.effects.commands.push(Told { db, command: command(), by_node });
+        }
+    }
+
+    /// Notes what happened to a key, with the end that it has now.
+    pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
+        let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
+        self.effects.changes.push(Change { key, change, until_ms, by_node: false });
+    }
+
+    /// Deletes all keys whose time has passed: the active cycle of a master.
+    pub fn expire_all(&mut self) {
+        if self.master.is_some() || self.loading {
+            return;
+        }
+        for (db, key) in self.keyspace.expired(self.now_ms) {
+            self.expire(db, &key);
+        }
+    }
+
+    /// How many replicas have acknowledged the stream up to `offset`.
+    pub fn acknowledged(&self, offset: u64) -> usize {
+        self.replicas.iter().filter(|replica| replica.acked >= offset).count()
+    }
+
+    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
+    pub fn recount_good_replicas(&mut self) {
+        let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
+        let good = self.replicas.iter().filter(|r| now_s.saturating_sub(r.acked_at_s) <= lag);
+        self.good_replicas = u32::try_from(good.count()).unwrap_or(u32::MAX);
+    }
+}
+
+/// What a connection has set for itself.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Its number, from 1.
+    pub id: u64,
+    /// The name that CLIENT SETNAME gave.
+    pub name: Bytes,
+    /// The selected database.
+    pub db: usize,
+    /// Commands that wait for EXEC.
+    pub queued: Option<Vec<Arguments>>,
+    /// Whether a command was refused since MULTI, so that EXEC must refuse.
+    pub broken: bool,
+    /// Whether EXEC runs its commands now.
+    pub in_exec: bool,
+    /// Whether its commands come from the node's master (or from its own file).
+    pub from_master: bool,
+    /// The offset after its last write.
+    pub last_write: u64,
+    /// Where a replica says that it listens.
+    pub listening_port: u16,
+    /// Set while a script's commands run: what the script may and did do.
+    pub script: Option<ScriptRun>,
+    /// What the server must do behind the reply.
+    pub after: After,
+}
+
+/// A script while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptRun {
+    /// Whether its head says `no-writes`.
+    pub read_only: bool,
+}
+
+/// What the server must do behind a reply, or in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum After {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Close the connection.
+    Close,
+    /// Answer when so many replicas have acknowledged this connection's last write.
+    Wait {
+        /// How many.
+        replicas: usize,
+        /// Until when at most, in ms from now; 0 is for ever.
+        timeout_ms: u64,
+    },
+    /// Follow another master, or none.
+    Follow(Option<SocketAddrV4>),
+    /// Feed a replica from now on, beginning with everything.
+    Feed,
+    /// Send no reply.
+    Silence,
+}

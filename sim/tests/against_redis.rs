@@ -1,0 +1,155 @@
+//! The executor against real Redis: recorded answers, byte for byte, and the same requests sent
+//! to a redis-server where one is installed.
+//!
+//! A case is two lines of a file in `redis/`: `> request` and what redis-server answered.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use lockstorm_sim::redis::command::apply;
+use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader, decode_reply};
+use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
+
+const FILES: [(&str, &str); 6] = [
+    ("strings", include_str!("redis/strings.txt")),
+    ("expiry", include_str!("redis/expiry.txt")),
+    ("hashes", include_str!("redis/hashes.txt")),
+    ("transactions", include_str!("redis/transactions.txt")),
+    ("connection", include_str!("redis/connection.txt")),
+    ("scripts", include_str!("redis/scripts.txt")),
+];
+
+/// Requests with the recorded answers.
+fn cases(file: &'static str) -> Vec<(&'static str, &'static str)> {
+    let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with("# ")).collect();
+    let case = |pair: &[&'static str]| (pair[0].strip_prefix("> ").expect("a request"), pair[1]);
+    lines.chunks_exact(2).map(case).collect()
+}
+
+fn parse(line: &str) -> Arguments {
+    let mut buffer = BytesMut::from(format!("{line}\r\n").as_bytes());
+    RequestReader::default().next(&mut buffer).expect("well formed").expect("whole")
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("fits")
+}
+
+/// A node without a machine, as a connection of its own sees it.
+struct Ours {
+    node: Node,
+    session: Session,
+}
+
+impl Ours {
+    fn new() -> Ours {
+        let node = Node::new(NodeConfig::default(), now_ms(), [1, 2, 3]);
+        Ours { node, session: Session { id: 1, ..Session::default() } }
+    }
+
+    fn answer(&mut self, line: &str) -> BytesMut {
+        self.node.set_time(now_ms() * 1_000_000);
+        let reply = apply(&mut self.node, &mut self.session, &parse(line));
+        let mut bytes = BytesMut::new();
+        reply.encode(&mut bytes);
+        bytes
+    }
+}
+
+fn escape(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| match byte {
+        b'\\' => text + "\\\\",
+        b'\r' => text + "\\r",
+        b'\n' => text + "\\n",
+        b' '..=b'~' => text + &char::from(*byte).to_string(),
+        other => text + &format!("\\x{other:02x}"),
+    })
+}
+
+#[test]
+fn the_recorded_answers_are_ours() {
+    let mut wrong = Vec::new();
+    for (name, file) in FILES {
+        let mut ours = Ours::new();
+        for (request, expected) in cases(file) {
+            let answer = escape(&ours.answer(request));
+            if answer != expected {
+                wrong.push(format!("{name}: {request}\n  redis {expected}\n  ours  {answer}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A redis-server of the test's own, and a connection to it.
+struct Real {
+    process: Child,
+    connection: TcpStream,
+    buffer: BytesMut,
+}
+
+impl Real {
+    fn start() -> Option<Real> {
+        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+        let process = Command::new("redis-server")
+            .args(["--save", "", "--port", &port.to_string(), "--dir", "/tmp"])
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        for _ in 0..100 {
+            if let Ok(connection) = TcpStream::connect(("127.0.0.1", port)) {
+                return Some(Real { process, connection, buffer: BytesMut::new() });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not listen");
+    }
+
+    fn answer(&mut self, line: &str) -> Reply {
+        self.connection.write_all(format!("{line}\r\n").as_bytes()).expect("redis-server reads");
+        loop {
+            if let Some(reply) = decode_reply(&mut self.buffer).expect("a reply") {
+                return reply;
+            }
+            let mut bytes = [0; 4096];
+            let read = self.connection.read(&mut bytes).expect("redis-server answers");
+            assert!(read > 0, "redis-server closed the connection at {line}");
+            self.buffer.extend_from_slice(&bytes[..read]);
+        }
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_installed_redis_answers_alike() {
+    let mut wrong = Vec::new();
+    for (name, file) in FILES {
+        let Some(mut real) = Real::start() else {
+            eprintln!(
+                "SKIPPED: redis-server is not installed; only recorded answers were compared"
+            );
+            return;
+        };
+        let mut ours = Ours::new();
+        for (request, _) in cases(file).into_iter().filter(|(r, _)| !r.starts_with("QUIT")) {
+            let mut expected = BytesMut::new();
+            real.answer(request).encode(&mut expected);
+            let answer = ours.answer(request);
+            if answer != expected {
+                let (redis, ours) = (escape(&expected), escape(&answer));
+                wrong.push(format!("{name}: {request}\n  redis {redis}\n  ours  {ours}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+}

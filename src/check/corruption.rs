@@ -1,0 +1,141 @@
+//! Corruption: the guarded resource's own invariant failed, and where that came from.
+//!
+//! Judged by what the resource accepted, in its order; the lock's history only names the cause.
+
+use crate::check::case::Case;
+use crate::check::hold::Ended;
+use crate::check::moment::Moment;
+use crate::check::{Cause, Invariant, Kind, Violation};
+use crate::history::{Access, AccessKind, OpId, OpKind, Outcome};
+
+/// Every access that broke the invariant; or, if none did, the end of a run whose sum is wrong.
+pub fn violations(case: &Case) -> Vec<Violation> {
+    match case.terms.invariant {
+        Invariant::None => Vec::new(),
+        Invariant::Counter => stepwise(case, 0, 1),
+        Invariant::Stock { items } => stepwise(case, items, -1),
+        Invariant::Ledger => ledger(case),
+    }
+}
+
+/// Each accepted write must be the value before it plus `step`, and a stock never below zero.
+fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut writes = Vec::new();
+    let mut value = initial;
+    for (index, access) in accepted(case, AccessKind::Write) {
+        let below_zero = step < 0 && access.value < 0;
+        if below_zero || Some(access.value) != value.checked_add(step) {
+            found.push(violation(case, &overwritten(case, &writes, index), index));
+        }
+        value = access.value;
+        writes.push(index);
+    }
+    if found.is_empty() {
+        found.extend(wrong_sum(case, initial, value, step));
+    }
+    found
+}
+
+/// The callers were told of more updates than the resource has, or of more sales than items.
+fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
+    let key = case.terms.lock_key.as_str();
+    let told = case.history.ops.iter().filter(|op| {
+        matches!(op.kind, OpKind::Write { .. })
+            && op.outcome == Outcome::Accepted
+            && op.object != key
+    });
+    let told = told.map(|op| op.id).collect::<Vec<_>>();
+    let made = if step > 0 { last.saturating_sub(initial) } else { initial };
+    if i64::try_from(told.len()).unwrap_or(i64::MAX) <= made {
+        return None;
+    }
+    let end = case.history.end;
+    Some(Violation {
+        ops: told,
+        cause: Some(Cause::None),
+        ..Violation::new(Kind::Corruption, end, end)
+    })
+}
+
+/// The writes whose effect the access undid: those since its caller's last read, or else the
+/// last one.
+fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
+    let accesses = &case.history.accesses;
+    let writer = &accesses[index];
+    let read = (0..index).rev().find(|earlier| {
+        let access = &accesses[*earlier];
+        access.kind == AccessKind::Read
+            && access.caller == writer.caller
+            && access.grant == writer.grant
+    });
+    let since = read.map_or(writes.len(), |read| writes.partition_point(|write| *write < read));
+    let since = since.min(writes.len().saturating_sub(1));
+    writes[since..].to_vec()
+}
+
+/// An accepted entry must not be of an earlier acquire than one that is there already.
+fn ledger(case: &Case) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut latest: Option<(Moment, usize)> = None;
+    for (index, access) in accepted(case, AccessKind::Append) {
+        let Some(granted) = granted_at(case, access) else { continue };
+        match latest {
+            Some((top, entry)) if granted < top => found.push(violation(case, &[entry], index)),
+            Some((top, _)) if granted == top => {}
+            _ => latest = Some((granted, index)),
+        }
+    }
+    found
+}
+
+fn accepted<'a>(
+    case: &Case<'a>,
+    kind: AccessKind,
+) -> impl Iterator<Item = (usize, &'a Access)> + use<'a> {
+    let accesses = case.history.accesses.iter().enumerate();
+    accesses.filter(move |(_, access)| access.accepted && access.kind == kind)
+}
+
+/// When the acquire under which an access was sent returned as granted.
+fn granted_at(case: &Case, access: &Access) -> Option<Moment> {
+    let grant = access.grant.filter(|grant| case.is_granted(*grant))?;
+    case.op(grant)?.ret.map(Moment::from)
+}
+
+fn violation(case: &Case, harmed: &[usize], index: usize) -> Violation {
+    let accesses = harmed.iter().copied().chain([index]).collect::<Vec<_>>();
+    let ops = accesses.iter().map(|access| case.history.accesses[*access].op).collect();
+    let at = case.history.accesses[index].at;
+    let cause = Some(cause(case, harmed, &case.history.accesses[index]));
+    Violation { ops, accesses, cause, ..Violation::new(Kind::Corruption, at, at) }
+}
+
+/// The access's own fault first, then what is wrong with the holds, then the harmed one's fault.
+fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
+    let harmed = harmed.iter().map(|index| &case.history.accesses[*index]).collect::<Vec<_>>();
+    let own = own_fault(case, access);
+    if own != Cause::None {
+        return own;
+    }
+    let grants = harmed.iter().filter_map(|harmed| harmed.grant).chain(access.grant);
+    if grants.into_iter().any(|grant| overlapped_before(case, grant, access.at.into())) {
+        return Cause::Overlap;
+    }
+    let faults = harmed.into_iter().map(|harmed| own_fault(case, harmed));
+    faults.into_iter().find(|fault| *fault != Cause::None).unwrap_or(Cause::None)
+}
+
+/// Whether an access came without a grant, or after its grant's hold was over.
+fn own_fault(case: &Case, access: &Access) -> Cause {
+    let Some(hold) = access.grant.and_then(|grant| case.hold(grant)) else { return Cause::Caller };
+    let over = hold.ended != Ended::Open && hold.end <= access.at.into();
+    if over { Cause::InFlight } else { Cause::None }
+}
+
+fn overlapped_before(case: &Case, grant: OpId, moment: Moment) -> bool {
+    let Some(hold) = case.hold(grant) else { return false };
+    case.holds.iter().any(|other| {
+        other.owner != hold.owner && other.overlaps(hold) && other.start.max(hold.start) < moment
+    })
+}

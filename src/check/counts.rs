@@ -1,0 +1,78 @@
+//! How much a run tested. The probe's operations are not counted.
+
+use std::collections::BTreeSet;
+
+use crate::check::Counts;
+use crate::check::case::{Case, PROBE};
+use crate::check::moment::Moment;
+use crate::history::{Op, Outcome};
+
+/// The counts of a case.
+pub fn count(case: &Case) -> Counts {
+    let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
+    let told = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
+    let conditions = &case.history.conditions;
+    let struck = conditions.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
+    let in_hold = conditions.iter().filter(|condition| somebody_held(case, condition.from.into()));
+    let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();
+    Counts {
+        grants: told(|outcome| matches!(outcome, Outcome::Granted { .. })),
+        contended: contended(case, &acquires),
+        refused: told(|outcome| matches!(outcome, Outcome::Refused { .. })),
+        unknown: told(|outcome| *outcome == Outcome::Unknown),
+        struck: number(&struck),
+        struck_in_hold: number(&in_hold),
+        accesses: number(case.history.accesses.iter().filter(|access| access.caller != PROBE)),
+    }
+}
+
+fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
+    u32::try_from(items.into_iter().count()).unwrap_or(u32::MAX)
+}
+
+/// Whether a hold was there at that moment; the one that the moment itself ended counts.
+fn somebody_held(case: &Case, moment: Moment) -> bool {
+    let holds = case.holds.iter().filter(|hold| !hold.by_probe);
+    holds.into_iter().any(|hold| hold.start <= moment && moment <= hold.end)
+}
+
+/// A stretch in which a caller wants the lock (an acquire) or has it (a hold).
+struct Stretch {
+    from: Moment,
+    to: Moment,
+    owner: usize,
+    is_acquire: bool,
+}
+
+/// Acquires during which another caller wanted or held the lock.
+fn contended(case: &Case, acquires: &[&Op]) -> u32 {
+    let mut stretches = acquires.iter().map(|op| wanting(case, op)).collect::<Vec<_>>();
+    stretches.extend(case.holds.iter().filter(|hold| !hold.by_probe).map(|hold| Stretch {
+        from: hold.start,
+        to: hold.end,
+        owner: hold.owner,
+        is_acquire: false,
+    }));
+    stretches.sort_by_key(|stretch| stretch.from);
+    let mut met = vec![false; stretches.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, stretch) in stretches.iter().enumerate() {
+        open.retain(|earlier| stretches[*earlier].to > stretch.from);
+        for earlier in open.iter().copied() {
+            if stretches[earlier].owner != stretch.owner {
+                met[earlier] = true;
+                met[index] = true;
+            }
+        }
+        open.push(index);
+    }
+    number(stretches.iter().zip(met).filter(|(stretch, met)| stretch.is_acquire && *met))
+}
+
+fn wanting(case: &Case, op: &Op) -> Stretch {
+    let from = Moment::from(op.call);
+    let to = op.ret.map(Moment::from);
+    let to = to.or_else(|| case.death_after(&op.process, from));
+    let to = to.unwrap_or(Moment::from(case.history.end));
+    Stretch { from, to, owner: case.caller(op.id), is_acquire: true }
+}

@@ -1,0 +1,55 @@
+//! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged
+//! the key that another's acquire created.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::case::Case;
+use crate::check::incarnation::Lives;
+use crate::check::{Kind, Violation};
+use crate::history::{OpId, OpKind};
+
+/// One violation for each operation, each acquire that it harmed, and each kind of harm.
+pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
+    let mut harms: BTreeMap<(Kind, OpId, OpId), Vec<usize>> = BTreeMap::new();
+    for touch in &lives.touches {
+        let change = &case.history.keys[touch.change];
+        let incarnation = &lives.incarnations[touch.met];
+        let (Some(by), Some(victim)) = (change.by, incarnation.by) else { continue };
+        let Some(kind) = harm(change.change) else { continue };
+        if is_acquire(case, victim) && case.op(by).is_some() && !same_caller(case, by, victim) {
+            let keys = harms.entry((kind, by, victim)).or_default();
+            keys.extend([incarnation.born, touch.change]);
+        }
+    }
+    harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()
+}
+
+fn harm(change: KeyChange) -> Option<Kind> {
+    match change {
+        KeyChange::Set | KeyChange::Deleted => Some(Kind::ForeignRelease),
+        KeyChange::Extended => Some(Kind::ForeignExtend),
+        _ => None,
+    }
+}
+
+fn is_acquire(case: &Case, id: OpId) -> bool {
+    case.op(id).is_some_and(|op| op.kind == OpKind::Acquire)
+}
+
+fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {
+    case.caller(one) == case.caller(other)
+}
+
+/// `keys` holds births and harms in turn, in order of the harms.
+fn violation(case: &Case, harm: (Kind, OpId, OpId), mut keys: Vec<usize>) -> Violation {
+    let (kind, by, victim) = harm;
+    let at = |index: usize| case.history.keys[index].at;
+    let (from, to) = (at(keys[1]), at(keys[keys.len() - 1]));
+    keys.sort_unstable();
+    keys.dedup();
+    let mut ops = vec![victim, by];
+    ops.sort_unstable();
+    Violation { ops, keys, ..Violation::new(kind, from, to) }
+}

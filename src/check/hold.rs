@@ -1,0 +1,154 @@
+//! Holds: from when to when a caller believes that it owns the lock, and which part of that its
+//! grant covers. Design of the words: a hold starts at the acquire's return and ends with its
+//! release, its loss or its process; deadlines count on the clock that they name.
+
+use lockstorm_sim::time::{Clock, Nanos};
+
+use crate::check::case::{Case, PROBE};
+use crate::check::clocks;
+use crate::check::moment::Moment;
+use crate::history::{OpId, OpKind, Outcome};
+
+/// The interval in which a caller believes that it owns the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The acquire.
+    pub grant: OpId,
+    /// Its caller, by number in the case.
+    pub owner: usize,
+    /// The acquire's return.
+    pub start: Moment,
+    /// The end, not itself part of the hold.
+    pub end: Moment,
+    /// What ended it.
+    pub ended: Ended,
+    /// The parts in which the clock has not reached the deadline, in order, apart.
+    pub covered: Vec<(Moment, Moment)>,
+    /// Whether the caller is the liveness probe.
+    pub by_probe: bool,
+}
+
+/// What ended a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The caller began to release it.
+    Released,
+    /// The caller was told of its loss.
+    Lost,
+    /// The caller's process died.
+    Died,
+    /// Nothing: it lasts to the end of the run.
+    Open,
+}
+
+impl Hold {
+    /// Whether the grant was past its deadline when its caller got it.
+    pub fn is_dead_on_arrival(&self) -> bool {
+        self.covered.first().is_none_or(|(from, _)| *from > self.start)
+    }
+
+    /// Whether the two holds share an instant.
+    pub fn overlaps(&self, other: &Hold) -> bool {
+        self.start.max(other.start) < self.end.min(other.end)
+    }
+
+    /// From when on the hold is never covered again; its start if it never was.
+    pub fn uncovered_from(&self) -> Moment {
+        self.covered.last().map_or(self.start, |(_, to)| *to)
+    }
+}
+
+/// A deadline and from when on it counts.
+type Term = (Moment, Option<(Clock, Nanos)>);
+
+/// The hold that an acquire of the lock began, if it was granted.
+pub fn hold_of(case: &Case, grant: OpId) -> Option<Hold> {
+    let op = case.op(grant)?;
+    let (Outcome::Granted { deadline, .. }, Some(ret)) = (&op.outcome, op.ret) else { return None };
+    let start = Moment::from(ret);
+    let (end, ended) = end_of(case, grant, &op.process, start);
+    let end = end.max(start);
+    let covered = covered(case, &op.process, &terms(case, grant, start, *deadline), end);
+    let owner = case.caller(grant);
+    Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
+}
+
+fn end_of(case: &Case, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
+    let mut first = (Moment::from(case.history.end).max(start), Ended::Open);
+    if let Some(death) = case.death_after(process, start) {
+        first = (death, Ended::Died);
+    }
+    for op in case.ops_of(grant) {
+        let end = match (&op.kind, &op.outcome, op.ret) {
+            (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released),
+            (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost),
+            (OpKind::Extend { .. }, Outcome::Lost, Some(ret)) => (ret.into(), Ended::Lost),
+            _ => continue,
+        };
+        if end.0 < first.0 {
+            first = end;
+        }
+    }
+    first
+}
+
+/// The grant's deadlines, each from when on it replaced the one before.
+fn terms(case: &Case, grant: OpId, start: Moment, first: Option<(Clock, Nanos)>) -> Vec<Term> {
+    let mut terms = vec![(start, first)];
+    for op in case.ops_of(grant) {
+        if let (OpKind::Extend { .. }, Outcome::Kept { deadline }, Some(ret)) =
+            (&op.kind, &op.outcome, op.ret)
+        {
+            terms.push((start.max(ret.into()), *deadline));
+        }
+    }
+    terms.sort_by_key(|(from, _)| *from);
+    terms
+}
+
+fn covered(case: &Case, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
+    let mut parts = Vec::new();
+    for (index, (from, deadline)) in terms.iter().enumerate() {
+        let until = terms.get(index + 1).map_or(end, |(next, _)| *next).min(end);
+        match deadline {
+            Some((clock, reading)) => {
+                cover(case, host, *clock, *reading, (*from, until), &mut parts)
+            }
+            None => join(&mut parts, *from, until),
+        }
+    }
+    parts
+}
+
+/// Adds what one deadline covers between two moments, piece of the clock by piece.
+fn cover(
+    case: &Case,
+    host: &str,
+    clock: Clock,
+    reading: Nanos,
+    (from, until): (Moment, Moment),
+    parts: &mut Vec<(Moment, Moment)>,
+) {
+    let pieces = case.clocks.pieces(host, clock);
+    let later = pieces.partition_point(|piece| Moment::from(piece.from) <= from);
+    for index in later.saturating_sub(1)..pieces.len() {
+        let from = from.max(pieces[index].from.into());
+        let next = pieces.get(index + 1).map_or(until, |next| next.from.into()).min(until);
+        if from >= next {
+            break;
+        }
+        let end = clocks::passing(pieces[index].line, from, next, reading).unwrap_or(next);
+        join(parts, from, end);
+    }
+}
+
+/// Adds a part after the others, as one with the last if they touch.
+fn join(parts: &mut Vec<(Moment, Moment)>, from: Moment, until: Moment) {
+    if from >= until {
+        return;
+    }
+    match parts.last_mut() {
+        Some((_, end)) if *end == from => *end = until,
+        _ => parts.push((from, until)),
+    }
+}

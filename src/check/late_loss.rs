@@ -1,0 +1,46 @@
+//! Late loss: a lock that promises to tell of a loss told a running caller too late, or never.
+
+use crate::check::case::Case;
+use crate::check::hold::Hold;
+use crate::check::moment::Moment;
+use crate::check::{Kind, Violation};
+
+/// One violation for each hold that outlived its coverage while its caller ran.
+pub fn violations(case: &Case) -> Vec<Violation> {
+    if !case.terms.tells_loss {
+        return Vec::new();
+    }
+    case.holds.iter().filter_map(|hold| violation(case, hold)).collect()
+}
+
+fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
+    let process = case.op(hold.grant)?.process.as_str();
+    let from = running_from(case, process, hold.uncovered_from());
+    let late = hold.end.at.saturating_sub(from.at);
+    if hold.end <= from || late == 0 {
+        return None;
+    }
+    let (from, to) = (from.instant(case.history), hold.end.instant(case.history));
+    Some(Violation {
+        ops: vec![hold.grant],
+        late: Some(late),
+        ..Violation::new(Kind::LateLoss, from, to)
+    })
+}
+
+/// That moment, or the end of the pauses in which the process stands at it.
+fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
+    let mut from = moment;
+    let pauses = case.history.conditions.iter().filter(|condition| {
+        condition.who == process && matches!(condition.what.as_str(), "pause" | "suspend")
+    });
+    // Conditions stand in order of their beginning, so one pass chains what overlaps. A caller
+    // that stops in the very nanosecond has not run: here, and only here, times decide.
+    for pause in pauses {
+        let resumed = pause.to.map_or(case.history.end.into(), Moment::from);
+        if pause.from.at <= from.at && from.at < resumed.at {
+            from = resumed;
+        }
+    }
+    from
+}

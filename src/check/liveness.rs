@@ -1,0 +1,87 @@
+//! Stuck and never settles: what the phase after the heal shows.
+//!
+//! The probe must be granted within the longest time to live and a margin, counted from when
+//! nobody holds any more. A run that ends before that time has passed shows nothing.
+
+use lockstorm_sim::time::{Nanos, SECOND};
+
+use crate::check::case::{Case, PROBE};
+use crate::check::hold::Ended;
+use crate::check::moment::Moment;
+use crate::check::{Kind, Violation};
+use crate::history::{Op, OpKind, Outcome};
+
+/// How much longer than the longest time to live the probe may take.
+pub const MARGIN: Nanos = 5 * SECOND;
+
+/// What the liveness phase shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Liveness {
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// Why nothing can be said, if so.
+    pub unknown: Option<String>,
+}
+
+/// Judges the liveness phase, if the history has one with a probe in it.
+pub fn judge(case: &Case) -> Liveness {
+    let probes = case.acquires().filter(|op| op.process == PROBE).collect::<Vec<_>>();
+    let (Some(healed), false) = (case.history.healed, probes.is_empty()) else {
+        return Liveness::default();
+    };
+    let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let granted = granted.filter_map(|op| op.ret).map(Moment::from).min();
+    let mut liveness = match free_from(case, healed.into()) {
+        Some(free) => in_time(case, &probes, granted, free),
+        None => Liveness::default(),
+    };
+    if granted.is_some() {
+        liveness.violations.extend(never_settled(case));
+    }
+    liveness
+}
+
+/// From when on, after the heal, no caller holds; `None` if one holds to the end.
+fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
+    let holds = case.holds.iter().filter(|hold| !hold.by_probe && hold.end > healed);
+    let mut free = healed;
+    for hold in holds {
+        if hold.ended == Ended::Open {
+            return None;
+        }
+        free = free.max(hold.end);
+    }
+    Some(free)
+}
+
+fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
+    let wait = case.terms.longest_ttl.saturating_add(MARGIN);
+    let limit = free.at.saturating_add(wait);
+    if granted.is_some_and(|granted| granted.at <= limit) {
+        return Liveness::default();
+    }
+    if case.history.end.at < limit {
+        let why = "the run ended before the probe's time was over".to_owned();
+        return Liveness { unknown: Some(why), ..Liveness::default() };
+    }
+    let ops = [probes.first(), probes.last()].into_iter().flatten().map(|op| op.id);
+    let mut ops = ops.collect::<Vec<_>>();
+    ops.dedup();
+    let to = Moment::passing(limit).instant(case.history);
+    let stuck = Violation { ops, ..Violation::new(Kind::Stuck, free.instant(case.history), to) };
+    Liveness { violations: vec![stuck], unknown: None }
+}
+
+/// Operations that did not return though their process lived on from their call to the end.
+fn never_settled(case: &Case) -> Vec<Violation> {
+    let pending = case.history.ops.iter().filter(|op| op.ret.is_none() && op.process != PROBE);
+    let alive = pending.filter(|op| {
+        !matches!(op.kind, OpKind::Lost { .. })
+            && case.death_after(&op.process, op.call.into()).is_none()
+    });
+    let violation = |op: &Op| Violation {
+        ops: vec![op.id],
+        ..Violation::new(Kind::NeverSettles, op.call.instant(), case.history.end)
+    };
+    alive.map(violation).collect()
+}

@@ -1,0 +1,79 @@
+//! How near a run that held came to a violation: for each hold the time from its last guarded
+//! write to the instant at which its lease would have let another in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm_sim::time::{Clock, MILLISECOND};
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::case::Case;
+use crate::check::incarnation::{Incarnation, Lives};
+use crate::check::moment::Moment;
+use crate::history::{AccessKind, OpId};
+
+/// The smallest distance of the run in nanoseconds, over the holds that wrote.
+pub fn nearest(case: &Case, lives: &Lives) -> Option<i64> {
+    let last = last_writes(case);
+    let mut keys: BTreeMap<OpId, Vec<&Incarnation>> = BTreeMap::new();
+    for key in &lives.incarnations {
+        if let Some(by) = key.by.filter(|by| last.contains_key(by)) {
+            keys.entry(by).or_default().push(key);
+        }
+    }
+    let asked = asked_nodes(case);
+    let misses = keys.iter().filter_map(|(grant, keys)| {
+        let free = free_at(case, keys, &asked)?;
+        Some(i64::try_from(i128::from(free.at) - i128::from(last[grant].at)).unwrap_or(i64::MAX))
+    });
+    misses.min()
+}
+
+fn last_writes(case: &Case) -> BTreeMap<OpId, Moment> {
+    let accesses = case.history.accesses.iter();
+    let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+    let granted = writes.filter_map(|access| Some((access.grant?, access.at.into())));
+    granted.filter(|(grant, _)| case.is_granted(*grant)).collect()
+}
+
+/// The nodes that acquires were sent to: those whose keys decide. All, if it is not known.
+fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
+    let requests = case.history.requests.iter();
+    let sent = requests
+        .filter(|request| case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key));
+    let asked = sent.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    if asked.is_empty() {
+        return case.history.keys.iter().map(|key| key.node.as_str()).collect();
+    }
+    asked
+}
+
+/// When, had nobody released, so many of a grant's keys would have ended that another could get
+/// its quorum from them and the nodes that never held one.
+fn free_at(case: &Case, keys: &[&Incarnation], asked: &BTreeSet<&str>) -> Option<Moment> {
+    let mut ends: BTreeMap<&str, Moment> = BTreeMap::new();
+    for key in keys.iter().filter(|key| asked.contains(key.node)) {
+        let end = ends.entry(key.node).or_default();
+        *end = (*end).max(end_of(case, key));
+    }
+    let untouched = asked.len() - ends.len();
+    let needed = (case.terms.quorum as usize).saturating_sub(untouched).max(1);
+    let mut ends = ends.into_values().collect::<Vec<_>>();
+    ends.sort_unstable();
+    ends.get(needed - 1).copied().filter(|end| *end != Moment::NEVER)
+}
+
+/// When a key would have ended without a release: a key is alive while its node's wall clock
+/// reads its last millisecond, and gone in the next.
+fn end_of(case: &Case, key: &Incarnation) -> Moment {
+    let by_time = key.until_ms.and_then(|until| {
+        let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
+        case.clocks.reaches(key.node, Clock::Wall, key.from, reading)
+    });
+    let by_time = by_time.unwrap_or(Moment::NEVER);
+    match key.ended {
+        Some((KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover, _)) => {
+            by_time.min(key.to)
+        }
+        _ => by_time,
+    }
+}

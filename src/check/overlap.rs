@@ -1,0 +1,156 @@
+//! Double grants and stale holders: stretches in which more callers hold than the lock allows.
+//!
+//! A stretch is as long as it can be. It is a double grant if at some instant of it more than
+//! the allowed number are covered, or if one of its grants was dead on arrival; else at least
+//! one holder is past its deadline: stale. Neither says who is to blame.
+
+use crate::check::case::Case;
+use crate::check::moment::Moment;
+use crate::check::{Kind, Violation};
+
+/// A longest stretch in which too many hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// From when on too many hold.
+    pub from: Moment,
+    /// Until when.
+    pub to: Moment,
+    /// Indices of the case's holds that are held during it, in order of their start.
+    pub holds: Vec<usize>,
+    /// Whether too many were covered at once, or one was dead on arrival.
+    pub is_double_grant: bool,
+}
+
+/// Every overlap of a case, the earliest first.
+pub fn overlaps(case: &Case) -> Vec<Overlap> {
+    let mut sweep = Sweep::new(case);
+    for (moment, edge) in edges(case) {
+        sweep.pass(moment);
+        sweep.take(edge);
+    }
+    sweep.pass(Moment::NEVER);
+    sweep.found
+}
+
+/// The violations that the overlaps are.
+pub fn violations(case: &Case, overlaps: &[Overlap]) -> Vec<Violation> {
+    overlaps.iter().map(|overlap| violation(case, overlap)).collect()
+}
+
+fn violation(case: &Case, overlap: &Overlap) -> Violation {
+    let kind = if overlap.is_double_grant { Kind::DoubleGrant } else { Kind::StaleHolder };
+    let ops = overlap.holds.iter().map(|hold| case.holds[*hold].grant).collect();
+    let (from, to) = (overlap.from.instant(case.history), overlap.to.instant(case.history));
+    Violation { ops, ..Violation::new(kind, from, to) }
+}
+
+/// A change of what is held or covered. Ends come before beginnings at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    EndOfCover(usize),
+    EndOfHold(usize),
+    StartOfHold(usize),
+    StartOfCover(usize),
+}
+
+fn edges(case: &Case) -> Vec<(Moment, Edge)> {
+    let mut edges = Vec::with_capacity(case.holds.len() * 4);
+    for (index, hold) in case.holds.iter().enumerate() {
+        if hold.start == hold.end {
+            continue;
+        }
+        edges.push((hold.start, Edge::StartOfHold(index)));
+        edges.push((hold.end, Edge::EndOfHold(index)));
+        for (from, to) in &hold.covered {
+            edges.push((*from, Edge::StartOfCover(index)));
+            edges.push((*to, Edge::EndOfCover(index)));
+        }
+    }
+    edges.sort();
+    edges
+}
+
+/// Walks through the edges in order and notes the stretches with too many holders.
+struct Sweep<'a> {
+    case: &'a Case<'a>,
+    /// How many holds each caller has, and how many of them are covered.
+    held: Vec<(u32, u32)>,
+    holders: u32,
+    covered: u32,
+    active: Vec<usize>,
+    now: Moment,
+    open: Option<Overlap>,
+    found: Vec<Overlap>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(case: &'a Case<'a>) -> Sweep<'a> {
+        let callers = case.holds.iter().map(|hold| hold.owner + 1).max().unwrap_or(0);
+        Sweep {
+            case,
+            held: vec![(0, 0); callers],
+            holders: 0,
+            covered: 0,
+            active: Vec::new(),
+            now: Moment::default(),
+            open: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Judges the stretch from the last edge to this moment, in which nothing changed.
+    fn pass(&mut self, moment: Moment) {
+        if moment == self.now {
+            return;
+        }
+        if self.holders <= self.case.terms.holders {
+            self.found.extend(self.open.take());
+        } else {
+            let covered = self.covered > self.case.terms.holders;
+            let from = self.now;
+            let open = self.open.get_or_insert_with(|| Overlap {
+                from,
+                to: from,
+                holds: Vec::new(),
+                is_double_grant: false,
+            });
+            open.to = moment;
+            for index in &self.active {
+                let dead = self.case.holds[*index].is_dead_on_arrival();
+                open.is_double_grant |= covered || dead;
+                if let Err(place) = open.holds.binary_search(index) {
+                    open.holds.insert(place, *index);
+                }
+            }
+        }
+        self.now = moment;
+    }
+
+    fn take(&mut self, edge: Edge) {
+        let (Edge::StartOfHold(index)
+        | Edge::EndOfHold(index)
+        | Edge::StartOfCover(index)
+        | Edge::EndOfCover(index)) = edge;
+        let (holds, covers) = &mut self.held[self.case.holds[index].owner];
+        match edge {
+            Edge::StartOfHold(_) => {
+                *holds += 1;
+                self.holders += u32::from(*holds == 1);
+                self.active.push(index);
+            }
+            Edge::EndOfHold(_) => {
+                *holds -= 1;
+                self.holders -= u32::from(*holds == 0);
+                self.active.retain(|active| *active != index);
+            }
+            Edge::StartOfCover(_) => {
+                *covers += 1;
+                self.covered += u32::from(*covers == 1);
+            }
+            Edge::EndOfCover(_) => {
+                *covers -= 1;
+                self.covered -= u32::from(*covers == 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What makes two violations the same for a search: shrinking must keep it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Kind, Verdict};
+
+/// The signature of a violated run. The checks know the kinds; whoever knows the plan and the
+/// trace adds the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Signature {
+    /// What was violated, each kind once, in order.
+    pub kinds: Vec<Kind>,
+    /// `in-model` or `out-of-model`, once a run without the breaking faults has told.
+    pub class: Option<String>,
+    /// The assumptions that were broken, in order.
+    pub broken: Vec<String>,
+    /// The last step that each holder of the first violation had passed.
+    pub steps: Vec<String>,
+}
+
+impl Signature {
+    /// What a verdict alone tells: its kinds.
+    pub fn of(verdict: &Verdict) -> Signature {
+        let Verdict::Violated(violations) = verdict else { return Signature::default() };
+        let mut kinds = violations.iter().map(|violation| violation.kind).collect::<Vec<_>>();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Signature { kinds, ..Signature::default() }
+    }
+}

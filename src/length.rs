@@ -1,0 +1,163 @@
+//! Lengths of time as people write them: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
+
+use lockstorm_sim::fault::LONGEST;
+use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+
+use crate::refusal::nearest;
+
+/// The units and their nanoseconds, the longest first.
+const UNITS: [(&str, Nanos); 7] = [
+    ("d", 86_400 * SECOND),
+    ("h", 3_600 * SECOND),
+    ("m", 60 * SECOND),
+    ("s", SECOND),
+    ("ms", MILLISECOND),
+    ("us", MICROSECOND),
+    ("ns", 1),
+];
+
+/// Words for units that people use and that are near to none of ours.
+const OTHER_UNITS: [(&str, &str); 10] = [
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("min", "m"),
+    ("minute", "m"),
+    ("minutes", "m"),
+    ("msec", "ms"),
+    ("hours", "h"),
+    ("µs", "us"),
+];
+
+/// Why a text is no length: what is wrong, and what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoLength {
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead.
+    pub mend: String,
+}
+
+/// Reads a length in nanoseconds. Negative ones and those beyond [`LONGEST`] are refused.
+pub fn read(text: &str) -> Result<Nanos, NoLength> {
+    if let Some(rest) = text.strip_prefix('-') {
+        return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
+    }
+    let mut total: Nanos = 0;
+    let mut rest = text;
+    while !rest.is_empty() || text.is_empty() {
+        let (part, after) = first_part(text, rest)?;
+        total = total.checked_add(part).filter(|sum| *sum <= LONGEST).ok_or_else(too_long(text))?;
+        rest = after;
+    }
+    Ok(total)
+}
+
+/// Reads a shift in nanoseconds: a length that may be negative.
+pub fn read_shift(text: &str) -> Result<i64, NoLength> {
+    let (length, sign) = match text.strip_prefix('-') {
+        Some(rest) => (read(rest)?, -1),
+        None => (read(text)?, 1),
+    };
+    Ok(sign * i64::try_from(length).expect("the longest length fits an i64"))
+}
+
+/// Writes a length so that [`read`] reads it back: `1m30s`.
+pub fn write(length: Nanos) -> String {
+    let mut left = length;
+    let mut text = String::new();
+    for (unit, size) in UNITS {
+        if left >= size {
+            text += &format!("{}{unit}", left / size);
+            left %= size;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// One number with its unit, and what follows.
+fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), NoLength> {
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (number, after) = rest.split_at(digits);
+    let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+    let (unit, after) = after.split_at(unit_end);
+    if number.is_empty() || (unit.is_empty() && !after.is_empty()) {
+        let whole = "whole numbers with units, like '15s', '500ms' or '1m30s'";
+        return no(format!("'{text}' is no length"), format!("write {whole}"));
+    }
+    if unit.is_empty() {
+        return no(format!("'{text}' has no unit"), format!("write '{text}s' or '{text}ms'"));
+    }
+    let Some((_, size)) = UNITS.iter().find(|(known, _)| *known == unit) else {
+        return Err(unknown_unit(text, unit));
+    };
+    let number: Nanos = number.parse().map_err(|_| too_long(text)())?;
+    Ok((number.checked_mul(*size).ok_or_else(too_long(text))?, after))
+}
+
+fn unknown_unit(text: &str, unit: &str) -> NoLength {
+    let known = UNITS.map(|(known, _)| known);
+    let other = OTHER_UNITS.iter().find(|(other, _)| *other == unit).map(|(_, known)| *known);
+    let mend = match other.or_else(|| nearest(unit, &known)) {
+        Some(near) => format!("did you mean '{near}'? units are {}", known.join(", ")),
+        None => format!("units are {}", known.join(", ")),
+    };
+    NoLength { what: format!("'{text}' has the unknown unit '{unit}'"), mend }
+}
+
+fn too_long(text: &str) -> impl Fn() -> NoLength {
+    let what = format!("'{text}' is too long");
+    move || NoLength { what: what.clone(), mend: format!("at most {}", write(LONGEST)) }
+}
+
+fn no<T>(what: String, mend: String) -> Result<T, NoLength> {
+    Err(NoLength { what, mend })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read, read_shift, write};
+    use lockstorm_sim::fault::LONGEST;
+
+    #[test]
+    fn lengths_are_read() {
+        for (text, nanos) in [
+            ("15s", 15_000_000_000),
+            ("500ms", 500_000_000),
+            ("250us", 250_000),
+            ("10ns", 10),
+            ("2m", 120_000_000_000),
+            ("1m30s", 90_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("0s", 0),
+            ("30d", LONGEST),
+        ] {
+            assert_eq!(read(text), Ok(nanos), "{text}");
+            assert_eq!(read(&write(nanos)), Ok(nanos), "{text}");
+        }
+        assert_eq!(read_shift("-3s"), Ok(-3_000_000_000));
+    }
+
+    #[test]
+    fn what_is_no_length_is_refused_with_a_mend() {
+        for (text, what, mend) in [
+            ("", "'' is no length", "write whole"),
+            ("15", "'15' has no unit", "write '15s'"),
+            ("-5s", "'-5s' is a negative length", "write '5s'"),
+            ("1.5s", "'1.5s' is no length", "write whole"),
+            ("15sec", "'15sec' has the unknown unit 'sec'", "did you mean 's'?"),
+            ("15mss", "'15mss' has the unknown unit 'mss'", "did you mean 'ms'?"),
+            ("31d", "'31d' is too long", "at most 30d"),
+            ("99999999999999999999s", "'99999999999999999999s' is too long", "at most 30d"),
+            ("9999999999999h", "'9999999999999h' is too long", "at most 30d"),
+            ("1s 5ms", "'1s 5ms' is no length", "write whole"),
+            ("--5s", "'--5s' is a negative length", "write"),
+        ] {
+            let no = read(text).expect_err(text);
+            assert_eq!(no.what, what);
+            assert!(no.mend.starts_with(mend), "{text}: {}", no.mend);
+        }
+        assert!(read_shift("--5s").is_err());
+    }
+}

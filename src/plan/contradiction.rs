@@ -1,0 +1,331 @@
+//! What no plan may say: hosts that are not there, a quorum above the nodes, times that do not fit.
+//!
+//! Scenarios and plans from files both pass here, so that nothing later has to refuse or panic.
+
+use std::fmt;
+
+use lockstorm_sim::fault::{LONGEST, Target};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+
+use crate::length;
+use crate::plan::algorithm::{ALGORITHMS, Algorithm, Ttl, named};
+use crate::plan::fault_contradiction::faults;
+use crate::plan::{FenceMode, Plan, TopologyKind};
+use crate::refusal::nearest;
+
+/// Something that a plan may not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Where: the path in the plan, `lock.quorum`. Faults go by their id: `fault.2.target`.
+    pub place: String,
+    /// What is wrong, in one sentence.
+    pub what: String,
+    /// How to mend it, in a few words.
+    pub mend: String,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.place, self.what, self.mend)
+    }
+}
+
+/// The result of every check here.
+pub type Checked = Result<(), Contradiction>;
+
+/// More nodes than this are refused.
+const MOST_NODES: u32 = 99;
+/// More clients than this are refused.
+const MOST_CLIENTS: u32 = 1_000;
+/// More rounds a client, and more tries an acquire, than this are refused.
+const MOST_ROUNDS: u32 = 1_000_000;
+/// A clock may run this much faster or slower: half as fast again, or half as fast.
+const MOST_PPM: i32 = 500_000;
+/// More lost tries in a million are refused: a message must arrive some day.
+pub const MOST_LOSS: u32 = 900_000;
+/// The shortest wait before a client asks again: without one, no time would pass.
+const SHORTEST_RETRY: Nanos = MILLISECOND;
+/// How long after the heal, and the longest time to live, the probe must have been granted.
+pub const PROBE: Nanos = 5 * SECOND;
+
+impl Plan {
+    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says.
+    pub fn validate(&self) -> Result<(), Contradiction> {
+        name(self)?;
+        topology(self)?;
+        lock(self)?;
+        workload(self)?;
+        links(self)?;
+        clocks(self)?;
+        times(self)?;
+        faults(self)
+    }
+}
+
+/// A contradiction, if `wrong`.
+pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) -> Checked {
+    if !wrong {
+        return Ok(());
+    }
+    Err(Contradiction { place: place.to_owned(), what: what.into(), mend: mend.to_owned() })
+}
+
+/// Refuses a host that is not there.
+pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
+    let hosts = plan.hosts();
+    if hosts.iter().any(|known| known == host) {
+        return Ok(());
+    }
+    let known: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let mend = match nearest(host, &known) {
+        _ if host == "master" => "the first master is 'n1'; name the node".to_owned(),
+        Some(near) => format!("did you mean '{near}'? {}", who_is_there(plan)),
+        None => who_is_there(plan),
+    };
+    refuse_if(true, place, format!("there is no host '{host}'"), &mend)
+}
+
+/// Refuses a length beyond the longest.
+pub fn in_reach(place: &str, length: Nanos) -> Checked {
+    let mend = format!("at most {}", length::write(LONGEST));
+    refuse_if(length > LONGEST, place, "this is too long", &mend)
+}
+
+fn who_is_there(plan: &Plan) -> String {
+    let range = |letter, count| match count {
+        1 => format!("{letter}1"),
+        _ => format!("{letter}1 to {letter}{count}"),
+    };
+    let (nodes, clients) = (plan.topology.nodes, plan.workload.clients);
+    format!("there are {}, {} and resource", range('n', nodes), range('c', clients))
+}
+
+fn name(plan: &Plan) -> Checked {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let name = &plan.name;
+    let good = !name.is_empty() && name.len() <= 80 && name.chars().all(plain);
+    let what = format!("'{name}' cannot name a report");
+    refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
+}
+
+fn topology(plan: &Plan) -> Checked {
+    let (place, nodes) = ("topology.nodes", plan.topology.nodes);
+    let counted = |n: u32| format!("{n} node{}", if n == 1 { "" } else { "s" });
+    match plan.topology.kind {
+        TopologyKind::Single => {
+            let what = format!("a single topology cannot have {}", counted(nodes));
+            refuse_if(nodes != 1, place, what, "1, or kind = \"replicated\" or \"independent\"")?;
+        }
+        TopologyKind::Replicated => {
+            let what = format!("{} cannot be a master with replicas", counted(nodes));
+            refuse_if(nodes < 2, place, what, "at least 2")?;
+        }
+        TopologyKind::Independent => {
+            refuse_if(nodes == 0, place, "a lock needs a node", "at least 1")?;
+        }
+    }
+    let mend = format!("at most {MOST_NODES}");
+    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)
+}
+
+fn lock(plan: &Plan) -> Checked {
+    let config = &plan.lock;
+    let Some(algorithm) = named(&config.algorithm) else {
+        let names = ALGORITHMS.map(|algorithm| algorithm.name);
+        let mend = match nearest(&config.algorithm, &names) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("one of: {}", names.join(", ")),
+        };
+        let what = format!("there is no lock '{}'", config.algorithm);
+        return refuse_if(true, "lock.algorithm", what, &mend);
+    };
+    refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
+    refuse_if(config.key.len() > 512, "lock.key", "this key is too long", "at most 512 bytes")?;
+    ttl(plan, algorithm)?;
+    quorum(plan, algorithm)?;
+    renewal(plan, algorithm)?;
+    refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
+    for (place, length) in [
+        ("lock.timeout", config.timeout),
+        ("lock.retry", config.retry),
+        ("lock.needs", config.needs),
+    ] {
+        in_reach(place, length.unwrap_or(0))?;
+    }
+    let tries = config.tries.unwrap_or(1);
+    let what = format!("{tries} tries");
+    refuse_if(tries == 0 || tries > MOST_ROUNDS, "lock.tries", what, "from 1 to 1000000")
+}
+
+fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (place, name) = ("lock.ttl", algorithm.name);
+    let needs = plan.lock.needs.unwrap_or(0);
+    let Some(ttl) = plan.lock.ttl else {
+        let missing = algorithm.ttl != Ttl::Never;
+        let what = format!("{name} needs a ttl");
+        refuse_if(missing, "lock.algorithm", what, "add ttl = \"10s\"")?;
+        let what = format!("{name} has no lease that work could need a part of");
+        return refuse_if(needs > 0, "lock.needs", what, "take it out");
+    };
+    let what = format!("a key of {name} has no time to live");
+    refuse_if(algorithm.ttl == Ttl::Never, place, what, "take ttl out, or take another lock")?;
+    whole_ttl(place, ttl, algorithm)?;
+    let what = "no grant would ever have that much left";
+    refuse_if(needs >= ttl, "lock.needs", what, "less than ttl")
+}
+
+/// Redis takes a time to live in whole milliseconds, or seconds, above zero.
+fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
+    in_reach(place, ttl)?;
+    refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
+    let (unit, word) = match algorithm.ttl {
+        Ttl::Seconds => (SECOND, "seconds"),
+        _ => (MILLISECOND, "milliseconds"),
+    };
+    let what = format!("{} sends its time to live in whole {word}", algorithm.name);
+    refuse_if(ttl % unit != 0, place, what, &format!("a multiple of {}", length::write(unit)))
+}
+
+fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (name, nodes) = (algorithm.name, plan.topology.nodes);
+    let many = plan.topology.kind == TopologyKind::Independent;
+    let alone = many && nodes > 1 && !algorithm.asks_many;
+    let what = format!("{name} asks one node, and {nodes} independent ones are there");
+    refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
+    let Some(quorum) = plan.lock.quorum else { return Ok(()) };
+    let place = "lock.quorum";
+    let what = format!("{name} asks one node and has no quorum");
+    refuse_if(!algorithm.asks_many, place, what, "take it out")?;
+    let asked = if many { nodes } else { 1 };
+    let mend = format!("from 1 to {asked}");
+    refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &mend)?;
+    refuse_if(quorum > asked, place, format!("a quorum of {quorum} of {asked} nodes"), &mend)
+}
+
+fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let config = &plan.lock;
+    for (place, length) in
+        [("lock.renew_every", config.renew_every), ("lock.renew_ttl", config.renew_ttl)]
+    {
+        let what = format!("{} does not renew", algorithm.name);
+        let mend = "take it out, or take token-lua-renewed";
+        refuse_if(length.is_some() && !algorithm.renews, place, what, mend)?;
+        refuse_if(length == Some(0), place, "this is no length", "above 0s")?;
+        in_reach(place, length.unwrap_or(0))?;
+    }
+    if let Some(ttl) = config.renew_ttl {
+        whole_ttl("lock.renew_ttl", ttl, algorithm)?;
+    }
+    let too_late = config.renew_every.is_some_and(|every| config.ttl.is_some_and(|t| every >= t));
+    let what = "the lease would end before it is renewed";
+    refuse_if(too_late, "lock.renew_every", what, "less than ttl")
+}
+
+fn workload(plan: &Plan) -> Checked {
+    let work = &plan.workload;
+    refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
+    let mend = format!("at most {MOST_CLIENTS}");
+    let many = work.clients > MOST_CLIENTS;
+    refuse_if(many, "workload.clients", "these are too many clients", &mend)?;
+    let rounds = work.rounds == 0 || work.rounds > MOST_ROUNDS;
+    refuse_if(rounds, "workload.rounds", format!("{} rounds", work.rounds), "from 1 to 1000000")?;
+    for (place, length, least) in [
+        ("workload.hold", work.hold, 0),
+        ("workload.rest", work.rest, 0),
+        ("workload.retry", work.retry, SHORTEST_RETRY),
+        ("workload.timeout", work.timeout, MILLISECOND),
+        ("workload.stagger", work.stagger, 0),
+    ] {
+        in_reach(place, length)?;
+        let mend = format!("at least {}", length::write(least));
+        refuse_if(length < least, place, "this is too short", &mend)?;
+    }
+    let items = (0..=1_000_000_000).contains(&work.items);
+    refuse_if(!items, "workload.items", "this is no stock", "from 0 to 1000000000")?;
+    fence(plan)
+}
+
+fn fence(plan: &Plan) -> Checked {
+    let compares =
+        matches!(plan.workload.fence, FenceMode::RejectSmaller | FenceMode::RejectSmallerOrEqual);
+    let fences = named(&plan.lock.algorithm).is_some_and(|algorithm| algorithm.fences);
+    let what = format!("{} gives no number that the resource could check", plan.lock.algorithm);
+    let mend = "take the lock 'fenced', or fence = \"compare-and-set\"";
+    refuse_if(compares && !fences, "workload.fence", what, mend)
+}
+
+fn links(plan: &Plan) -> Checked {
+    latency("links.latency", &plan.links.latency)?;
+    let mend = format!("at most {MOST_LOSS} in a million");
+    let loss = plan.links.loss_per_million > MOST_LOSS;
+    refuse_if(loss, "links.loss", "nothing would ever arrive", &mend)?;
+    for (link, length) in &plan.links.named {
+        let place = format!("links.named.{link}");
+        let target = Target::try_from(link.clone());
+        let Some((from, to)) = target.as_ref().ok().and_then(one_link) else {
+            let what = format!("'{link}' is no link");
+            return refuse_if(true, &place, what, "write 'c1 -> n1'");
+        };
+        known_host(plan, &place, from)?;
+        known_host(plan, &place, to)?;
+        let written = format!("{from} -> {to}");
+        refuse_if(*link != written, &place, "links have one spelling", &written)?;
+        refuse_if(from == to, &place, "a link joins two hosts", "name another host")?;
+        latency(&place, length)?;
+    }
+    Ok(())
+}
+
+fn one_link(target: &Target) -> Option<(&str, &str)> {
+    match target {
+        Target::Links { from, to, both: false } => match (from.as_slice(), to.as_slice()) {
+            ([from], [to]) => Some((from, to)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn latency(place: &str, latency: &Latency) -> Checked {
+    match *latency {
+        Latency::Constant(length) => in_reach(place, length),
+        Latency::Uniform { min, max } => {
+            let what = format!("{} is above {}", length::write(min), length::write(max));
+            refuse_if(min > max, place, what, "the smaller first")?;
+            in_reach(place, max)
+        }
+        Latency::Exponential { mean } => in_reach(place, mean),
+        Latency::LongTail { median } => in_reach(place, median),
+    }
+}
+
+fn clocks(plan: &Plan) -> Checked {
+    for (host, setting) in &plan.clocks {
+        let place = format!("clocks.{host}");
+        known_host(plan, &place, host)?;
+        in_reach(&format!("{place}.wall_offset"), setting.wall_offset.unsigned_abs())?;
+        rate(&format!("{place}.rate_ppm"), setting.rate_ppm)?;
+    }
+    Ok(())
+}
+
+/// Refuses a clock that runs absurdly fast or slow.
+pub fn rate(place: &str, ppm: i32) -> Checked {
+    let what = format!("a clock that is {ppm} ppm fast is broken");
+    let mend = format!("from -{MOST_PPM} to {MOST_PPM}");
+    refuse_if(!(-MOST_PPM..=MOST_PPM).contains(&ppm), place, what, &mend)
+}
+
+fn times(plan: &Plan) -> Checked {
+    in_reach("heal_at", plan.heal_at)?;
+    in_reach("until", plan.until)?;
+    refuse_if(plan.heal_at == 0, "heal_at", "nothing would happen before the heal", "above 0s")?;
+    let probed = plan.heal_at + plan.longest_ttl() + PROBE;
+    let what = "the run ends before the probe's time is over";
+    let mend = format!("at least {}: heal_at, the longest ttl and 5s", length::write(probed));
+    refuse_if(plan.until < probed, "until", what, &mend)?;
+    let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.clients - 1));
+    let what = format!("c{} would start after the heal", plan.workload.clients);
+    refuse_if(last >= plan.heal_at, "workload.stagger", what, "a shorter stagger")
+}

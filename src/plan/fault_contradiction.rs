@@ -1,0 +1,233 @@
+//! What no fault of a plan may say: a target that cannot suffer it, an anchor that never comes.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::trace::Edge;
+
+use crate::length;
+use crate::plan::contradiction::{
+    Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
+};
+use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
+use crate::refusal::nearest;
+
+/// What operations of a client are told and tell: the words that an anchor may wait for.
+pub const OUTCOMES: [&str; 15] = [
+    "acquire", "acquired", "refused", "unknown", "release", "released", "not-mine", "extend",
+    "kept", "lost", "read", "write", "append", "value", "accepted",
+];
+
+/// Checks every fault, and that each anchor can come.
+pub fn faults(plan: &Plan) -> Checked {
+    let mut ids = BTreeSet::new();
+    for fault in &plan.faults {
+        let place = format!("fault.{}", fault.id);
+        refuse_if(!ids.insert(fault.id), &place, "two faults have this number", "another id")?;
+    }
+    for fault in &plan.faults {
+        let place = format!("fault.{}", fault.id);
+        target(plan, fault, &place)?;
+        size(&fault.verb, &place)?;
+        length_of(fault, &place)?;
+        anchor(plan, fault, &place)?;
+    }
+    Ok(())
+}
+
+fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
+    let at = format!("{place}.target");
+    let word = fault.verb.word();
+    for host in fault.target.hosts() {
+        known_host(plan, &at, host)?;
+    }
+    match &fault.target {
+        Target::Host(host) => {
+            let what = format!("{word} acts on links, and '{host}' is a host");
+            let mend = format!("write '{}'", a_link_of(host));
+            refuse_if(fault.verb.acts_on_links(), &at, what, &mend)?;
+            suits(plan, &fault.verb, host, &at)
+        }
+        Target::Links { from, to, both } => {
+            let what = format!("{word} acts on one host, and '{}' are links", fault.target);
+            refuse_if(
+                !fault.verb.acts_on_links(),
+                &at,
+                what,
+                &format!("write '{}'", from.first().map_or("n1", String::as_str)),
+            )?;
+            let shared = from.iter().find(|host| to.contains(host));
+            let what = format!("'{}' is on both sides", shared.map_or("", String::as_str));
+            refuse_if(shared.is_some(), &at, what, "name each host once")?;
+            let pairs = || from.iter().flat_map(|from| to.iter().map(move |to| (from, to)));
+            let silent = !pairs().any(|(from, to)| talks(plan, from, to));
+            let arrow = if *both { "between" } else { "along" };
+            let what = format!("nothing ever travels {arrow} these links");
+            refuse_if(silent, &at, what, "clients talk to nodes and to the resource")
+        }
+    }
+}
+
+fn a_link_of(host: &str) -> String {
+    if host.starts_with('c') { format!("{host} <-> n1") } else { format!("c1 <-> {host}") }
+}
+
+fn is_node(host: &str) -> bool {
+    host.starts_with('n')
+}
+
+/// Whether bytes can ever travel between two hosts.
+fn talks(plan: &Plan, a: &str, b: &str) -> bool {
+    let client = |host: &str| host.starts_with('c');
+    let replicated = plan.topology.kind == TopologyKind::Replicated;
+    (client(a) != client(b)) || (replicated && is_node(a) && is_node(b))
+}
+
+/// Refuses what the host cannot suffer.
+fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
+    let word = verb.word();
+    let of_nodes = matches!(
+        verb,
+        Verb::SlowNode { .. }
+            | Verb::SlowScript { .. }
+            | Verb::ReplicaLag { .. }
+            | Verb::Failover
+            | Verb::Evict { .. }
+            | Verb::Flush
+            | Verb::LyingDisk
+    );
+    let what = format!("{word} happens to Redis nodes, and '{host}' is none");
+    refuse_if(of_nodes && !is_node(host), at, what, "name a node: 'n1'")?;
+    let lies = matches!(verb, Verb::LyingDisk) && plan.topology.persistence == Persistence::None;
+    let what = "the nodes write nothing to their disks";
+    refuse_if(lies, at, what, "set persistence in [topology]")?;
+    if !matches!(verb, Verb::ReplicaLag { .. } | Verb::Failover) {
+        return Ok(());
+    }
+    let what = format!("{word} needs a replica, and there is none");
+    let replicated = plan.topology.kind == TopologyKind::Replicated;
+    refuse_if(!replicated, at, what, "kind = \"replicated\" in [topology]")?;
+    let moved = plan.faults.iter().any(|fault| {
+        matches!(fault.verb, Verb::Failover) && fault.target != Target::Host("n1".to_owned())
+    });
+    let what = format!("{word} happens to a replica, and 'n1' is the master");
+    refuse_if(host == "n1" && !moved, at, what, "name a replica: 'n2'")
+}
+
+/// Checks the verb's own fields.
+fn size(verb: &Verb, place: &str) -> Checked {
+    match verb {
+        Verb::Delay { extra }
+        | Verb::Jitter { extra }
+        | Verb::SlowNode { extra }
+        | Verb::SlowScript { extra }
+        | Verb::ReplicaLag { extra } => in_reach(&format!("{place}.extra"), *extra),
+        Verb::Loss { per_million } => {
+            let mend = format!("at most {MOST_LOSS} in a million; 'partition' lets nothing pass");
+            let all = *per_million > MOST_LOSS;
+            refuse_if(all, &format!("{place}.loss"), "nothing would ever arrive", &mend)
+        }
+        Verb::ClockStep { by } => in_reach(&format!("{place}.by"), by.unsigned_abs()),
+        Verb::ClockRate { ppm } => rate(&format!("{place}.ppm"), *ppm),
+        Verb::Evict { key } => {
+            refuse_if(key.is_empty(), &format!("{place}.key"), "no key", "like \"lock\"")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn length_of(fault: &Fault, place: &str) -> Checked {
+    let at = format!("{place}.for");
+    let what = format!("{} acts in one instant and lasts no time", fault.verb.word());
+    let momentary = fault.verb.is_momentary() && fault.length.is_some();
+    refuse_if(momentary, &at, what, "take 'for' out")?;
+    refuse_if(fault.length == Some(0), &at, "a fault of no length does nothing", "above 0s")?;
+    in_reach(&at, fault.length.unwrap_or(0))
+}
+
+fn anchor(plan: &Plan, fault: &Fault, place: &str) -> Checked {
+    match &fault.anchor {
+        Anchor::At(at) => {
+            let what = format!("it would strike at or after the heal, {}", heal(plan));
+            refuse_if(*at >= plan.heal_at, &format!("{place}.at"), what, "a later heal_at")
+        }
+        Anchor::After { event, nth, plus } => {
+            let at = format!("{place}.after");
+            refuse_if(*nth == 0, &format!("{at}.nth"), "events count from 1", "at least 1")?;
+            let plus_at = format!("{at}.plus");
+            in_reach(&plus_at, *plus)?;
+            let what = format!("it would strike at or after the heal, {}", heal(plan));
+            refuse_if(*plus >= plan.heal_at, &plus_at, what, "a shorter plus")?;
+            pattern(plan, fault, event, &at)
+        }
+    }
+}
+
+fn heal(plan: &Plan) -> String {
+    length::write(plan.heal_at)
+}
+
+fn pattern(plan: &Plan, fault: &Fault, event: &Pattern, at: &str) -> Checked {
+    match event {
+        Pattern::Step { who, label } => {
+            known_host(plan, &format!("{at}.by"), who)?;
+            refuse_if(label.is_empty(), &format!("{at}.label"), "no step", "a step's name")
+        }
+        Pattern::Outcome { who, what } => outcome(plan, who, what, at),
+        Pattern::Message { from, to, command, .. } => {
+            client(plan, &format!("{at}.from"), from)?;
+            known_host(plan, &format!("{at}.to"), to)?;
+            let mute = !is_node(to);
+            let what = format!("'{to}' takes no commands");
+            refuse_if(mute, &format!("{at}.to"), what, "name a node: 'n1'")?;
+            let shouted = command.as_ref().is_none_or(|c| *c == c.to_ascii_uppercase());
+            let what = "commands are written in upper case";
+            refuse_if(!shouted, &format!("{at}.command"), what, "like \"SET\"")
+        }
+        Pattern::Fault { id, edge } => other_fault(plan, fault, *id, *edge, at),
+    }
+}
+
+fn outcome(plan: &Plan, who: &str, what: &str, at: &str) -> Checked {
+    client(plan, &format!("{at}.by"), who)?;
+    if OUTCOMES.contains(&what) {
+        return Ok(());
+    }
+    let mend = match nearest(what, &OUTCOMES) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("one of: {}", OUTCOMES.join(", ")),
+    };
+    refuse_if(true, &format!("{at}.event"), format!("there is no event '{what}'"), &mend)
+}
+
+fn client(plan: &Plan, at: &str, who: &str) -> Checked {
+    known_host(plan, at, who)?;
+    let other = is_node(who) || who == RESOURCE;
+    refuse_if(other, at, format!("'{who}' asks for no lock"), "name a client: 'c1'")
+}
+
+/// An anchor on another fault: it must be there, end if its end is waited for, and the chain of
+/// anchors must begin somewhere.
+fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Checked {
+    let find = |id: u32| plan.faults.iter().find(|fault| fault.id == id);
+    let Some(other) = find(id) else {
+        let what = format!("there is no fault {id}");
+        return refuse_if(true, &format!("{at}.id"), what, "faults count from 1");
+    };
+    let endless = edge == Edge::End && (other.verb.is_momentary() || other.length.is_none());
+    let what = format!("fault {id} has no end to wait for");
+    refuse_if(endless, &format!("{at}.edge"), what, "edge = \"start\"")?;
+    let mut next = Some(id);
+    for _ in 0..=plan.faults.len() {
+        let Some(here) = next.and_then(find) else { return Ok(()) };
+        next = match &here.anchor {
+            Anchor::After { event: Pattern::Fault { id, .. }, .. } => Some(*id),
+            _ => None,
+        };
+    }
+    Err(Contradiction {
+        place: format!("{at}.id"),
+        what: format!("fault {} waits for itself", fault.id),
+        mend: "let one of them wait for something else".to_owned(),
+    })
+}

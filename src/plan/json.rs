@@ -1,0 +1,64 @@
+//! A plan as text and back. The text is stable: the same plan is the same bytes.
+
+use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::plan::{FORMAT, Plan};
+use crate::refusal::{Refusal, Wrong};
+
+/// What is read first: whether this is a plan of ours at all.
+#[derive(Deserialize)]
+struct Head {
+    format: u64,
+}
+
+impl Plan {
+    /// The plan as readable JSON, with a line end.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("a plan is plain data");
+        text + "\n"
+    }
+
+    /// Sixteen hexadecimal digits that stand for the whole plan.
+    pub fn digest(&self) -> String {
+        format!("{:016x}", xxh3_64(self.to_json().as_bytes()))
+    }
+
+    /// Reads a plan and refuses what is not one, what another version wrote, and what makes no
+    /// sense. `name` is the file's name, for the refusal.
+    pub fn from_json(name: &str, text: &str) -> Result<Plan, Refusal> {
+        let refuse = |wrong| Refusal::new(name, text, wrong);
+        let head: Head =
+            serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
+        if head.format != u64::from(FORMAT) {
+            return Err(refuse(another_version(text, head.format)));
+        }
+        let plan: Plan =
+            serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
+        plan.validate().map_err(|found| {
+            let what = format!("{}: {}", found.place, found.what);
+            let start = text.find('{').unwrap_or(0);
+            refuse(Wrong::at(start..start + 1, what, found.mend))
+        })?;
+        Ok(plan)
+    }
+}
+
+fn another_version(text: &str, format: u64) -> Wrong {
+    let start = text.find("\"format\"").unwrap_or(0);
+    let what = format!(
+        "this plan was written by another version: format {format}, this version reads {FORMAT}"
+    );
+    let label = "run it with the version that wrote it, or run its scenario again";
+    Wrong::at(start..start + "\"format\"".len(), what, label)
+}
+
+/// The place that serde_json names, as bytes of the text.
+fn no_plan(text: &str, error: &serde_json::Error) -> Wrong {
+    let before: usize =
+        text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let at = before + error.column().saturating_sub(1);
+    let said = error.to_string();
+    let said = said.split(" at line ").next().unwrap_or_default();
+    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", said)
+}

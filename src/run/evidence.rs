@@ -1,0 +1,217 @@
+//! From the trace of a world to the evidence in a history: requests, keys, conditions, clocks.
+//!
+//! The client recorded (connection, nth request, operation), the node (connection, nth request,
+//! effect). They are joined here, afterwards, and nowhere else.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+
+use lockstorm_sim::fault::{Fault, HostNames, Verb};
+use lockstorm_sim::time::{Instant, Stamp};
+use lockstorm_sim::trace::{
+    Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Request as RequestId,
+};
+use lockstorm_sim::world::Remains;
+
+use crate::history::{ClockPiece, Condition, Key, OpId, Request};
+
+/// What the world of a run left behind, apart from the operations.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// Requests from clients to nodes, in order of sending.
+    pub requests: Vec<Request>,
+    /// Changes of keys, in order.
+    pub keys: Vec<Key>,
+    /// What struck, in order.
+    pub conditions: Vec<Condition>,
+    /// The hosts' clocks.
+    pub clocks: Vec<ClockPiece>,
+}
+
+/// Gathers the evidence of a world that has ended.
+pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
+    let mut join = Join::new(&remains.names);
+    for entry in remains.trace.entries() {
+        join.take(entry);
+    }
+    Evidence {
+        requests: join.requests,
+        keys: join.keys,
+        conditions: conditions(remains, faults),
+        clocks: clocks(remains),
+    }
+}
+
+/// The join, one entry after the other.
+struct Join<'a> {
+    names: &'a HostNames,
+    requests: Vec<Request>,
+    /// For each connection the place of its nth request in `requests`.
+    places: BTreeMap<Connection, Vec<Option<usize>>>,
+    /// Operations in a master's replication stream, by the offset after the command.
+    stream: BTreeMap<(HostId, u64), Option<OpId>>,
+    /// The master that a replica follows.
+    masters: BTreeMap<HostId, SocketAddrV4>,
+    /// Keys that live on a node, and when they end.
+    living: BTreeMap<HostId, BTreeMap<Vec<u8>, Option<u64>>>,
+    keys: Vec<Key>,
+}
+
+impl<'a> Join<'a> {
+    fn new(names: &'a HostNames) -> Join<'a> {
+        Join {
+            names,
+            requests: Vec::new(),
+            places: BTreeMap::new(),
+            stream: BTreeMap::new(),
+            masters: BTreeMap::new(),
+            living: BTreeMap::new(),
+            keys: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let (host, at) = (entry.host, entry.stamp.instant());
+        match &entry.event {
+            Event::Message { request, leg: Leg::Sent, command, op } => {
+                self.send(*request, at, command, *op);
+            }
+            Event::Message { request, leg, .. } => self.advance(*request, *leg, at),
+            Event::Key { key, change, origin, until_ms } => {
+                let by = self.cause(host, *origin);
+                self.change(host, at, key, *change, *until_ms, by);
+            }
+            Event::Propagated { offset, origin } => {
+                let by = self.cause(host, *origin);
+                self.stream.insert((host, *offset), by);
+            }
+            Event::Loaded { keys, resync } => self.load(host, &entry.stamp, keys, *resync),
+            Event::Role { master } => {
+                match master {
+                    Some(master) => self.masters.insert(host, *master),
+                    None => self.masters.remove(&host),
+                };
+            }
+            Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
+            Event::Note { .. } => {}
+        }
+    }
+
+    fn send(&mut self, id: RequestId, at: Instant, command: &str, op: Option<OpId>) {
+        let places = self.places.entry(id.connection).or_default();
+        let nth = id.nth as usize;
+        places.resize(places.len().max(nth + 1), None);
+        let Some(op) = op else { return };
+        places[nth] = Some(self.requests.len());
+        self.requests.push(Request {
+            op,
+            from: self.names.name_at(*id.connection.client.ip()).to_owned(),
+            to: self.names.name_at(*id.connection.server.ip()).to_owned(),
+            command: command.to_owned(),
+            legs: vec![(Leg::Sent, at)],
+        });
+    }
+
+    fn advance(&mut self, id: RequestId, leg: Leg, at: Instant) {
+        if let Some(place) = self.place(id) {
+            self.requests[place].legs.push((leg, at));
+        }
+    }
+
+    fn place(&self, id: RequestId) -> Option<usize> {
+        self.places.get(&id.connection)?.get(id.nth as usize).copied().flatten()
+    }
+
+    fn cause(&self, host: HostId, origin: Origin) -> Option<OpId> {
+        match origin {
+            Origin::Node => None,
+            Origin::Request(id) => self.place(id).map(|place| self.requests[place].op),
+            Origin::Replication { offset } => {
+                let master = self.names.at(*self.masters.get(&host)?.ip())?;
+                self.stream.get(&(master, offset)).copied().flatten()
+            }
+        }
+    }
+
+    fn change(
+        &mut self,
+        host: HostId,
+        at: Instant,
+        key: &[u8],
+        change: KeyChange,
+        until_ms: Option<u64>,
+        by: Option<OpId>,
+    ) {
+        let living = self.living.entry(host).or_default();
+        match change {
+            KeyChange::Set | KeyChange::Changed | KeyChange::Extended => {
+                living.insert(key.to_vec(), until_ms);
+            }
+            _ => {
+                living.remove(key);
+            }
+        }
+        let node = self.names.name(host).to_owned();
+        let key = String::from_utf8_lossy(key).into_owned();
+        self.keys.push(Key { node, key, at, change, until_ms, by });
+    }
+
+    /// A node holds `keys` after a start or a resynchronisation: what it held before and holds
+    /// no longer is lost, unless its time had passed anyway.
+    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[Vec<u8>], resync: bool) {
+        let lost = if resync { KeyChange::LostAtFailover } else { KeyChange::LostAtRestart };
+        let before = self.living.remove(&host).unwrap_or_default();
+        let wall_ms = stamp.wall / lockstorm_sim::time::MILLISECOND;
+        for (key, until_ms) in &before {
+            if keys.contains(key) {
+                self.living.entry(host).or_default().insert(key.clone(), *until_ms);
+            } else {
+                let over = until_ms.is_some_and(|until| until < wall_ms);
+                let change = if over { KeyChange::Expired } else { lost };
+                self.change(host, stamp.instant(), key, change, *until_ms, None);
+            }
+        }
+        for key in keys.iter().filter(|key| !before.contains_key(*key)) {
+            self.change(host, stamp.instant(), key, KeyChange::Set, None, None);
+        }
+    }
+}
+
+fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
+    let condition = |strike: &lockstorm_sim::world::Strike| {
+        let fault = faults.iter().find(|fault| fault.id == strike.fault);
+        let fault = fault.expect("only the plan's faults strike");
+        Condition {
+            fault: fault.id,
+            what: fault.verb.word().to_owned(),
+            who: fault.target.to_string(),
+            from: strike.from,
+            to: strike.to,
+            size: size(fault),
+        }
+    };
+    remains.strikes.iter().map(condition).collect()
+}
+
+/// The size of a fault in its verb's unit: its own figure, else its length.
+fn size(fault: &Fault) -> i64 {
+    let own = match &fault.verb {
+        Verb::ClockStep { by } => return *by,
+        Verb::ClockRate { ppm } => return i64::from(*ppm),
+        Verb::Loss { per_million } => return i64::from(*per_million),
+        Verb::Delay { extra } | Verb::Jitter { extra } | Verb::ReplicaLag { extra } => Some(*extra),
+        Verb::SlowNode { extra } | Verb::SlowScript { extra } => Some(*extra),
+        _ => fault.length,
+    };
+    own.map_or(0, |length| i64::try_from(length).unwrap_or(i64::MAX))
+}
+
+fn clocks(remains: &Remains) -> Vec<ClockPiece> {
+    let piece = |change: &lockstorm_sim::world::ClockChange| ClockPiece {
+        host: remains.names.name(change.host).to_owned(),
+        clock: change.clock,
+        from: change.from,
+        line: change.line,
+    };
+    remains.clocks.iter().map(piece).collect()
+}

@@ -1,0 +1,180 @@
+//! A scenario: a TOML file with one question and the answer that it expects.
+//!
+//! Text goes in; a plan for a seed comes out. Everything that is wrong is refused with its place.
+//! What only makes no sense as a whole is found in [`crate::plan::contradiction`].
+
+pub mod expectation;
+pub mod fault;
+pub mod section;
+pub mod tables;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use lockstorm_sim::fault::{Anchor, Fault};
+use lockstorm_sim::time::{Nanos, SECOND};
+use toml::de::DeTable;
+
+use crate::plan::contradiction::PROBE;
+use crate::plan::{FORMAT, Plan};
+use crate::refusal::{Refusal, Wrong};
+use crate::scenario::expectation::Expectation;
+use crate::scenario::section::{Places, Section, places};
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Its name: small letters, digits and dashes.
+    pub name: String,
+    /// The question in one sentence.
+    pub ask: String,
+    /// What one should learn from it.
+    pub note: Option<String>,
+    /// The answer that it expects, on each seed.
+    pub expect: Expectation,
+    /// The name of the file that it was read from.
+    pub file: String,
+    /// The file's text.
+    pub text: String,
+    seeds: Vec<u64>,
+    plan: Plan,
+}
+
+/// The keys at the top of a file.
+const KEYS: [&str; 14] = [
+    "name", "ask", "note", "expect", "seed", "seeds", "heal_at", "until", "topology", "lock",
+    "workload", "links", "clocks", "fault",
+];
+
+/// A fault that waits for an event is taken to strike by now when the heal is reckoned, ns.
+const EVENTS_BY: Nanos = 10 * SECOND;
+/// Without `heal_at`, faults are healed no earlier than this, ns.
+const HEAL: Nanos = 30 * SECOND;
+/// Without `heal_at`, the workload goes on so long after the last fault, ns.
+const AFTER_FAULTS: Nanos = 20 * SECOND;
+/// Without `until`, the run goes on so long after the probe's time, ns.
+const AFTER_PROBE: Nanos = 10 * SECOND;
+/// A scenario may ask for so many seeds.
+const MOST_SEEDS: u64 = 100_000;
+
+impl Scenario {
+    /// Reads a scenario. `name` is the file's name, for refusals.
+    pub fn parse(name: &str, text: &str) -> Result<Scenario, Refusal> {
+        read(name, text).map_err(|wrong| Refusal::new(name, text, wrong))
+    }
+
+    /// The plan for a seed.
+    pub fn plan(&self, seed: u64) -> Plan {
+        Plan { seed, ..self.plan.clone() }
+    }
+
+    /// The seeds on which the expectation has to come true.
+    pub fn seeds(&self) -> Vec<u64> {
+        self.seeds.clone()
+    }
+}
+
+fn read(file: &str, text: &str) -> Result<Scenario, Wrong> {
+    let table = DeTable::parse(text).map_err(|error| no_toml(text, &error))?;
+    let mut known = Places::new();
+    places("", table.get_ref(), &mut known);
+    let title = 0..text.lines().next().map_or(0, str::len);
+    let top = Section::open("", title, table.get_ref(), &KEYS)?;
+    let seeds = seeds(&top)?;
+    let lacks = |key, example| top.lacks(key, example);
+    let name = top.text("name")?.ok_or_else(|| lacks("name", "\"gc-pause\""))?.to_owned();
+    let plan = plan(&top, &name, seeds[0], &mut known)?;
+    plan.validate().map_err(|found| Wrong {
+        span: Some(place(&known, &found.place)),
+        what: found.what,
+        label: found.mend,
+        help: None,
+    })?;
+    Ok(Scenario {
+        name,
+        ask: top.text("ask")?.ok_or_else(|| lacks("ask", "\"Does ... ?\""))?.to_owned(),
+        note: top.text("note")?.map(str::to_owned),
+        expect: expectation::read(&top)?,
+        file: file.to_owned(),
+        text: text.to_owned(),
+        seeds,
+        plan,
+    })
+}
+
+fn plan(top: &Section, name: &str, seed: u64, known: &mut Places) -> Result<Plan, Wrong> {
+    let mut plan = Plan {
+        format: FORMAT,
+        name: name.to_owned(),
+        seed,
+        topology: tables::topology(top)?,
+        lock: tables::lock(top)?,
+        workload: tables::workload(top)?,
+        links: tables::links(top, known)?,
+        clocks: tables::clocks(top)?,
+        faults: fault::read(top)?,
+        draws: BTreeMap::new(),
+        heal_at: 0,
+        until: 0,
+    };
+    plan.heal_at = top.length("heal_at")?.unwrap_or_else(|| usual_heal(&plan.faults));
+    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE);
+    plan.until = top.length("until")?.unwrap_or(probed.saturating_add(AFTER_PROBE));
+    Ok(plan)
+}
+
+/// 30 s, or 20 s after the last fault is over if that is later. A fault without a length lasts
+/// to the heal.
+fn usual_heal(faults: &[Fault]) -> Nanos {
+    let over = |fault: &Fault| {
+        let strikes = match &fault.anchor {
+            Anchor::At(at) => *at,
+            Anchor::After { plus, .. } => EVENTS_BY.saturating_add(*plus),
+        };
+        strikes.saturating_add(fault.length.unwrap_or(0)).saturating_add(AFTER_FAULTS)
+    };
+    faults.iter().map(over).max().unwrap_or(0).max(HEAL)
+}
+
+/// `seed = 7` or `seeds = "1..5"`, both ends included; 1 if neither is there.
+fn seeds(top: &Section) -> Result<Vec<u64>, Wrong> {
+    let one: Option<u64> = top.number("seed")?;
+    let Some(range) = top.text("seeds")? else { return Ok(vec![one.unwrap_or(1)]) };
+    let span = top.get("seeds").expect("it was read").span();
+    if one.is_some() {
+        let what = "there is 'seed' and 'seeds'";
+        return Err(Wrong::at(span, what, "take one of them out"));
+    }
+    seed_range(range).map_err(|what| Wrong::at(span, what, "write \"1..5\""))
+}
+
+/// Reads `A..B`, both ends included.
+pub fn seed_range(text: &str) -> Result<Vec<u64>, String> {
+    let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let Some((first, last)) = ends else { return Err(format!("'{text}' is no range of seeds")) };
+    let (first, last): (u64, u64) = (first, last);
+    if first > last {
+        return Err(format!("the range of seeds '{text}' is empty"));
+    }
+    if last - first >= MOST_SEEDS {
+        return Err(format!("'{text}' are more than {MOST_SEEDS} seeds"));
+    }
+    Ok((first..=last).collect())
+}
+
+fn no_toml(text: &str, error: &toml::de::Error) -> Wrong {
+    let span = error.span().unwrap_or(0..text.len().min(1));
+    Wrong::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
+}
+
+/// Where a path of the plan stands in the file: itself, or what contains it.
+fn place(known: &Places, path: &str) -> Range<usize> {
+    let mut path = path;
+    loop {
+        if let Some(span) = known.get(path) {
+            return span.clone();
+        }
+        let Some((above, _)) = path.rsplit_once('.') else { return 0..0 };
+        path = above;
+    }
+}

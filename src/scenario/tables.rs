@@ -1,0 +1,283 @@
+//! The tables `[topology]`, `[lock]`, `[workload]`, `[links]` and `[clocks]`, with their defaults.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::fault::Target;
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use toml::de::DeValue;
+
+use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
+use crate::plan::algorithm::ALGORITHMS;
+use crate::plan::{
+    FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
+};
+use crate::refusal::Wrong;
+use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type};
+
+/// The words for topologies.
+pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
+    ("single", TopologyKind::Single),
+    ("replicated", TopologyKind::Replicated),
+    ("independent", TopologyKind::Independent),
+];
+
+/// The words for what nodes keep on disk.
+pub const PERSISTENCES: [(&str, Persistence); 4] = [
+    ("none", Persistence::None),
+    ("aof-always", Persistence::AofAlways),
+    ("aof-everysec", Persistence::AofEverysec),
+    ("aof-no", Persistence::AofNo),
+];
+
+/// The words for workloads.
+pub const WORKLOADS: [(&str, WorkloadKind); 3] = [
+    ("counter", WorkloadKind::Counter),
+    ("stock", WorkloadKind::Stock),
+    ("ledger", WorkloadKind::Ledger),
+];
+
+/// The words for what the resource does with fences.
+pub const FENCES: [(&str, FenceMode); 4] = [
+    ("none", FenceMode::None),
+    ("reject-smaller", FenceMode::RejectSmaller),
+    ("reject-smaller-or-equal", FenceMode::RejectSmallerOrEqual),
+    ("compare-and-set", FenceMode::CompareAndSet),
+];
+
+/// `[topology]`: one node unless it says otherwise.
+pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
+    let keys = ["kind", "nodes", "persistence", "keep_down"];
+    let Some(section) = scenario.section("topology", &keys)? else {
+        let (kind, persistence) = (TopologyKind::Single, Persistence::None);
+        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false });
+    };
+    let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
+    let usual = match kind {
+        TopologyKind::Single => 1,
+        TopologyKind::Replicated => 2,
+        TopologyKind::Independent => 5,
+    };
+    Ok(Topology {
+        kind,
+        nodes: section.number("nodes")?.unwrap_or(usual),
+        persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
+        keep_down: section.flag("keep_down")?.unwrap_or(false),
+    })
+}
+
+/// `[lock]`: its algorithm has to be named.
+pub fn lock(scenario: &Section) -> Result<LockConfig, Wrong> {
+    let keys = [
+        "algorithm",
+        "key",
+        "ttl",
+        "timeout",
+        "quorum",
+        "tries",
+        "retry",
+        "needs",
+        "renew_every",
+        "renew_ttl",
+        "deadline_from",
+        "release",
+        "extend",
+        "clock",
+    ];
+    let section = scenario.section("lock", &keys)?;
+    let section = section.ok_or_else(|| scenario.lacks("[lock]", "{ algorithm = \"...\" }"))?;
+    let names = ALGORITHMS.map(|algorithm| (algorithm.name, algorithm.name));
+    let algorithm = section.word("algorithm", &names)?;
+    let shapes = [("own", ReleaseShape::Own), ("blind", ReleaseShape::Blind)];
+    let froms = [("send", DeadlineFrom::Send), ("reply", DeadlineFrom::Reply)];
+    let extends =
+        [("own", ExtendShape::Own), ("blind", ExtendShape::Blind), ("revive", ExtendShape::Revive)];
+    let clocks = [("wall", Clock::Wall), ("monotonic", Clock::Monotonic), ("boot", Clock::Boot)];
+    Ok(LockConfig {
+        algorithm: algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?.to_owned(),
+        key: section.text("key")?.unwrap_or("lock").to_owned(),
+        ttl: section.length("ttl")?,
+        timeout: section.length("timeout")?,
+        quorum: section.number("quorum")?,
+        tries: section.number("tries")?,
+        retry: section.length("retry")?,
+        needs: section.length("needs")?,
+        renew_every: section.length("renew_every")?,
+        renew_ttl: section.length("renew_ttl")?,
+        deadline_from: section.word("deadline_from", &froms)?.unwrap_or_default(),
+        release: section.word("release", &shapes)?.unwrap_or_default(),
+        extend: section.word("extend", &extends)?.unwrap_or_default(),
+        clock: section.word("clock", &clocks)?,
+    })
+}
+
+/// What clients do unless a scenario says otherwise: two count, a second at a time.
+const USUAL_WORK: Workload = Workload {
+    kind: WorkloadKind::Counter,
+    clients: 2,
+    rounds: 3,
+    hold: SECOND,
+    rest: 500 * MILLISECOND,
+    retry: 200 * MILLISECOND,
+    fence: FenceMode::None,
+    fence_on: FenceOn::All,
+    check_validity: false,
+    items: 10,
+    timeout: SECOND,
+    stagger: 100 * MILLISECOND,
+};
+
+/// `[workload]`.
+pub fn workload(scenario: &Section) -> Result<Workload, Wrong> {
+    let keys = [
+        "kind",
+        "clients",
+        "rounds",
+        "hold",
+        "rest",
+        "retry",
+        "fence",
+        "fence_on",
+        "check_validity",
+        "items",
+        "timeout",
+        "stagger",
+    ];
+    let usual = USUAL_WORK;
+    let Some(section) = scenario.section("workload", &keys)? else { return Ok(usual) };
+    let fence_on = [("all", FenceOn::All), ("writes", FenceOn::Writes)];
+    Ok(Workload {
+        kind: section.word("kind", &WORKLOADS)?.unwrap_or(usual.kind),
+        clients: section.number("clients")?.unwrap_or(usual.clients),
+        rounds: section.number("rounds")?.unwrap_or(usual.rounds),
+        hold: section.length("hold")?.unwrap_or(usual.hold),
+        rest: section.length("rest")?.unwrap_or(usual.rest),
+        retry: section.length("retry")?.unwrap_or(usual.retry),
+        fence: section.word("fence", &FENCES)?.unwrap_or(usual.fence),
+        fence_on: section.word("fence_on", &fence_on)?.unwrap_or(usual.fence_on),
+        check_validity: section.flag("check_validity")?.unwrap_or(usual.check_validity),
+        items: section.number("items")?.unwrap_or(usual.items),
+        timeout: section.length("timeout")?.unwrap_or(usual.timeout),
+        stagger: section.length("stagger")?.unwrap_or(usual.stagger),
+    })
+}
+
+/// `[links]`: 1 to 5 ms and no loss unless it says otherwise. A name like `c1 <-> n1 n2` sets
+/// each of its links; where that is, goes into `places`.
+pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Wrong> {
+    let usual = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
+    let mut links = Links { latency: usual, named: BTreeMap::new(), loss_per_million: 0 };
+    let Some(section) = scenario.section("links", &["latency", "loss", "named"])? else {
+        return Ok(links);
+    };
+    if let Some(value) = section.get("latency") {
+        links.latency = latency("latency", value)?;
+    }
+    if let Some(value) = section.get("loss") {
+        links.loss_per_million = loss(value)?;
+    }
+    let Some(value) = section.get("named") else { return Ok(links) };
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err(other_type("named", value, "a table: \"c1 -> n1\" = \"5ms\""));
+    };
+    for (key, value) in table {
+        let latency = latency(key.get_ref(), value)?;
+        for link in one_by_one(key.get_ref()).map_err(|no| Wrong::at(key.span(), no, "no link"))? {
+            places.insert(format!("links.named.{link}"), key.span());
+            if links.named.insert(link.clone(), latency).is_some() {
+                let what = format!("the link '{link}' is set twice");
+                return Err(Wrong::at(key.span(), what, "take one of them out"));
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// Every directed link of a name, each written `from -> to`.
+fn one_by_one(name: &str) -> Result<Vec<String>, String> {
+    let Target::Links { from, to, both } = Target::try_from(name.to_owned())? else {
+        return Err(format!("'{name}' is a host: write 'c1 -> n1'"));
+    };
+    let mut links = Vec::new();
+    for (from, to) in from.iter().flat_map(|from| to.iter().map(move |to| (from, to))) {
+        links.push(format!("{from} -> {to}"));
+        if both {
+            links.push(format!("{to} -> {from}"));
+        }
+    }
+    Ok(links)
+}
+
+fn latency(key: &str, value: &Value) -> Result<Latency, Wrong> {
+    let DeValue::Table(table) = value.get_ref() else {
+        return Ok(Latency::Constant(length_of(key, value)?));
+    };
+    let keys = ["uniform", "exponential", "long_tail"];
+    let section = Section::open("latency", value.span(), table, &keys)?;
+    let kinds: Vec<_> = section.fields().collect();
+    let [(kind, _, value)] = kinds[..] else {
+        let example = "write { uniform = [\"1ms\", \"5ms\"] } or { exponential = \"2ms\" }";
+        return Err(Wrong::at(section.span(), "a latency is of one kind", example));
+    };
+    match kind {
+        "exponential" => Ok(Latency::Exponential { mean: length_of(kind, value)? }),
+        "long_tail" => Ok(Latency::LongTail { median: length_of(kind, value)? }),
+        _ => uniform(value),
+    }
+}
+
+fn uniform(value: &Value) -> Result<Latency, Wrong> {
+    let pair = "two lengths: [\"1ms\", \"5ms\"]";
+    let DeValue::Array(list) = value.get_ref() else {
+        return Err(other_type("uniform", value, pair));
+    };
+    let ends: Vec<_> = list.iter().collect();
+    let [min, max] = ends[..] else { return Err(other_type("uniform", value, pair)) };
+    Ok(Latency::Uniform { min: length_of("uniform", min)?, max: length_of("uniform", max)? })
+}
+
+/// A share in a million: `"1%"`, `"0.05%"`, or the number itself.
+pub fn loss(value: &Value) -> Result<u32, Wrong> {
+    let wrong = |what: String| Wrong::at(value.span(), what, "write \"1%\" or 10_000 (a million)");
+    match value.get_ref() {
+        DeValue::Integer(number) => integer(number)
+            .and_then(|number| u32::try_from(number).ok())
+            .ok_or_else(|| wrong(format!("{number} is no share of a million"))),
+        DeValue::String(text) => {
+            percent(text).ok_or_else(|| wrong(format!("'{text}' is no share")))
+        }
+        _ => Err(other_type("loss", value, "a share, like \"1%\"")),
+    }
+}
+
+/// Percent with up to four digits after the point, in millionths.
+fn percent(text: &str) -> Option<u32> {
+    let (whole, part) = {
+        let number = text.strip_suffix('%')?;
+        number.split_once('.').unwrap_or((number, "0"))
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 4 {
+        return None;
+    }
+    let part: u32 = format!("{part:0<4}").parse().ok()?;
+    whole.parse::<u32>().ok()?.checked_mul(10_000)?.checked_add(part)
+}
+
+/// `[clocks.n1]` and its like.
+pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wrong> {
+    let mut clocks = BTreeMap::new();
+    let Some(value) = scenario.get("clocks") else { return Ok(clocks) };
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err(other_type("clocks", value, "a table a host: [clocks.n1]"));
+    };
+    for (host, value) in table {
+        let host: &str = host.get_ref();
+        let keys = ["wall_offset", "rate_ppm"];
+        let section = crate::scenario::section::table_of(&format!("clocks.{host}"), value, &keys)?;
+        let wall_offset = section.shift("wall_offset")?.unwrap_or(0);
+        let rate_ppm = section.number("rate_ppm")?.unwrap_or(0);
+        clocks.insert(host.to_owned(), ClockSetting { wall_offset, rate_ppm });
+    }
+    Ok(clocks)
+}

@@ -1,0 +1,155 @@
+//! The rules of the house, held over the source text: who may use whom, and how large things get.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// (files whose path starts so, words that must not stand in their code, why)
+const NEVER: &[(&str, &[&str], &str)] = &[
+    ("sim/src/", &["lockstorm::", "use lockstorm;"], "the world knows no lock"),
+    ("sim/src/redis/", &["crate::engine", "crate::world"], "a node knows its platform alone"),
+    (
+        "src/lock/",
+        &["crate::history", "crate::workload", "crate::plan", "crate::run", "crate::check"],
+        "a lock knows its host and its nodes alone",
+    ),
+    (
+        "src/check/",
+        &[
+            "lockstorm_sim::world",
+            "lockstorm_sim::redis",
+            "lockstorm_sim::engine",
+            "lockstorm_sim::platform",
+            "lockstorm_sim::fault",
+            "lockstorm_sim::rng",
+            "crate::plan",
+            "crate::run",
+            "crate::workload",
+        ],
+        "a checker sees a history and its terms",
+    ),
+    (
+        "src/report/",
+        &["lockstorm_sim::world", "lockstorm_sim::redis", "lockstorm_sim::engine", "crate::run"],
+        "a report renders values",
+    ),
+    (
+        "src/explain",
+        &["lockstorm_sim::world", "lockstorm_sim::redis", "lockstorm_sim::engine", "crate::run"],
+        "an explanation runs nothing",
+    ),
+];
+
+/// (word, files that may use it, why)
+const DOORS: &[(&str, &[&str], &str)] = &[
+    ("rand_chacha", &["sim/src/rng.rs"], "chance has one door"),
+    ("redis_protocol", &["sim/src/redis/frame.rs"], "the codec has one door"),
+    ("mlua", &["sim/src/redis/script"], "Lua has one door"),
+    ("xxhash_rust", &["sim/src/trace.rs"], "the trace hash has one door"),
+    ("turmoil::", &["sim/src/engine/turmoil"], "turmoil has one door"),
+    ("tokio::runtime", &[], "the event engine is the only runtime"),
+    ("std::fs", &["src/cli"], "only the command line touches files"),
+    ("std::env", &["src/cli", "src/main.rs"], "only the command line reads the environment"),
+    ("println!", &["src/cli", "src/main.rs"], "only the command line prints"),
+    ("std::thread", &["src/cli"], "a world runs on one thread"),
+    ("HashMap", &[], "its order is chance"),
+    ("SystemTime", &[], "real time has no place in a world"),
+];
+
+/// Longest file and widest line that the house allows; function length is clippy's.
+const LONGEST_FILE: usize = 500;
+const WIDEST_LINE: usize = 100;
+
+#[test]
+fn nobody_uses_what_lies_above_him() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        for (_, words, why) in NEVER.iter().filter(|rule| path.starts_with(rule.0)) {
+            for (number, line) in code_lines(&text) {
+                if words.iter().any(|word| line.contains(word)) {
+                    wrong.push(format!("{path}:{number}: {why}: {}", line.trim()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_door_is_the_only_one() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        for (word, doors, why) in DOORS {
+            if doors.iter().any(|door| path.starts_with(door)) {
+                continue;
+            }
+            for (number, line) in code_lines(&text).filter(|(_, line)| line.contains(word)) {
+                wrong.push(format!("{path}:{number}: {why}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        let length = text.lines().count();
+        if length > LONGEST_FILE {
+            wrong.push(format!("{path} has {length} lines, the house allows {LONGEST_FILE}"));
+        }
+        if !text.starts_with("//!") {
+            wrong.push(format!("{path} does not open with what it is"));
+        }
+        let wide = text.lines().enumerate().find(|(_, line)| line.chars().count() > WIDEST_LINE);
+        if let Some((index, _)) = wide {
+            wrong.push(format!("{path}:{} is wider than {WIDEST_LINE}", index + 1));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_say_what_things_are() {
+    let vague = ["util", "utils", "helper", "helpers", "manager", "common", "core", "types"];
+    let wrong: Vec<String> = sources()
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| path.split(['/', '.', '_']).any(|part| vague.contains(&part)))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// The lines outside of comments and of unit tests, with their numbers.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
+    let code = lines.filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.map(|(index, line)| (index + 1, line))
+}
+
+/// Every source file of both crates, as (path from the root, text).
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["sim/src", "src"] {
+        gather(&root.join(folder), &mut files);
+    }
+    files.sort();
+    let text = |path: PathBuf| {
+        let name = path.strip_prefix(root).expect("it lies below the root").to_str();
+        let name = name.expect("paths are UTF-8").to_owned();
+        (name, fs::read_to_string(&path).expect("a source file can be read"))
+    };
+    files.into_iter().map(text).collect()
+}
+
+fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("an entry can be read").path();
+        if path.is_dir() {
+            gather(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+}
