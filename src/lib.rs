@@ -6,6 +6,7 @@
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`lock`]: a file an algorithm
 //! - [`plan`]: a scenario with every choice made
+//! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
 //! - [`check`]: a file a verdict
 //! - [`explain`]: the witness turned into a causal story
@@ -20,3 +21,4 @@ pub mod plan;
 pub mod refusal;
 pub mod report;
 pub mod scenario;
+pub mod workload;
