@@ -8,8 +8,10 @@
 //! - [`plan`]: a scenario with every choice made
 //! - [`scenario`]: one question, as a file
 //! - [`check`]: a file a verdict
+//! - [`cli`]: the command line: the only room with files, terminal and environment
 
 pub mod check;
+pub mod cli;
 pub mod history;
 pub mod length;
 pub mod lock;
