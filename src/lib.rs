@@ -8,17 +8,23 @@
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
+//! - [`run`]: the only place that joins world and locks
 //! - [`check`]: a file a verdict
 //! - [`explain`]: the witness turned into a causal story
+//! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
+//! - [`cli`]: the command line: the only room with files, terminal and environment
 
 pub mod check;
+pub mod cli;
 pub mod explain;
+pub mod explore;
 pub mod history;
 pub mod length;
 pub mod lock;
 pub mod plan;
 pub mod refusal;
 pub mod report;
+pub mod run;
 pub mod scenario;
 pub mod workload;

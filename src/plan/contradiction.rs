@@ -185,7 +185,12 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
         _ => (MILLISECOND, "milliseconds"),
     };
     let what = format!("{} sends its time to live in whole {word}", algorithm.name);
-    refuse_if(ttl % unit != 0, place, what, &format!("a multiple of {}", length::write(unit)))
+    refuse_if(
+        !ttl.is_multiple_of(unit),
+        place,
+        what,
+        &format!("a multiple of {}", length::write(unit)),
+    )
 }
 
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {

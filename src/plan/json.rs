@@ -44,6 +44,12 @@ impl Plan {
     }
 }
 
+/// Sixteen hexadecimal digits that stand for several plans in their order.
+pub fn digest_of<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
+    let digests: String = plans.map(Plan::digest).collect();
+    format!("{:016x}", xxh3_64(digests.as_bytes()))
+}
+
 fn another_version(text: &str, format: u64) -> Wrong {
     let start = text.find("\"format\"").unwrap_or(0);
     let what = format!(
