@@ -13,6 +13,7 @@
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
+//! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
 pub mod check;
@@ -27,4 +28,5 @@ pub mod refusal;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod test;
 pub mod workload;

@@ -24,7 +24,8 @@ use crate::lock::catalogue::{self, Algorithm};
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
-use crate::workload::{Job, RESOURCE_PORT, client, probe, resource, work};
+use crate::workload::resource::Resource;
+use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
 
 /// Where nodes listen.
 const NODE_PORT: u16 = 6379;
@@ -221,14 +222,15 @@ fn node(plan: &Plan, n: u32) -> HostSpec {
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
-    let job = job.clone();
-    let run = process(move |host| resource::serve(host, job.clone()));
+    // What the resource keeps outlives its process, as a database's data does.
+    let resource = Resource::new(&plan.workload, job.recorder.clone());
+    let run = process(move |host| resource.clone().run(host));
     host(plan, RESOURCE.to_owned(), address(2, 1, RESOURCE_PORT), Part::Other, run)
 }
 
 fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {
     let job = job.clone();
-    let run = process(move |host| client::run(host, job.clone(), n));
+    let run = process(move |host| client::run(host, job.clone(), n - 1));
     host(plan, format!("c{n}"), address(1, n, NODE_PORT), Part::Other, run)
 }
 

@@ -1,23 +1,30 @@
 //! The seams between the command line and the rest of the house: what a plan comes to, what is
 //! written about it, what a hunt finds. Nothing else in `cli` reaches further than this file.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use crate::check::{Counts, Judgement, Verdict};
+use crate::explain::explain;
+use crate::explain::finding::Finding;
+use crate::explore::hunt::{self, Hunt};
+use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::explore::{examine, ground};
 use crate::plan::{Plan, TopologyKind};
+use crate::report::{index, json, markdown, svg};
+use crate::run::promise;
 use crate::scenario::Scenario;
-use crate::scenario::expectation::Class;
 
-/// What one run of a plan came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What the checks say.
-    pub judgement: Judgement,
-    /// Whose fault a violation is.
-    pub class: Option<Class>,
-    /// The hash of the trace.
-    pub trace: u128,
-}
+/// The scenarios whose reports are kept with the source, as examples.
+pub const SHOWCASES: [&str; 8] = [
+    "gc-pause-outlives-lease",
+    "gc-pause-fenced",
+    "failover-before-replication",
+    "node-clock-steps-forward",
+    "px-constant-foreign-del",
+    "redlock-amnesiac-restart",
+    "redlock-partitions",
+    "setnx-holder-crashes",
+];
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub struct Quarry {
     pub lock: String,
     /// How the nodes belong together.
     pub topology: TopologyKind,
+    /// Nodes that have to grant, where the lock's own quorum is not meant.
+    pub quorum: Option<u32>,
     /// The words of the faults to draw from; empty: all.
     pub faults: Vec<String>,
     /// Whether to draw only plans within the lock's assumptions.
@@ -46,38 +55,68 @@ pub struct Quarry {
 }
 
 /// What a hunt came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catch {
-    /// How many plans were run before the violation, or at all.
-    pub tried: u64,
-    /// In how many of them a fault struck while somebody held the lock.
-    pub struck_in_hold: u64,
-    /// The small plan of the first violation, and what it comes to.
-    pub found: Option<(Plan, Finding)>,
-}
-
-/// Runs a plan, checks its history and decides the class of what is violated.
-pub fn examine(_plan: &Plan) -> Finding {
-    // TODO(seam): run::run, check::judge, and the re-run that decides the class.
-    let verdict = Verdict::Unknown("this build has no world yet".to_owned());
-    let judgement = Judgement { verdict, counts: Counts::default(), nearest_miss: None };
-    Finding { judgement, class: None, trace: 0 }
+    /// How much was tested.
+    pub tally: hunt::Tally,
+    /// The violation that was found: its small plan, and how many plans shrinking ran.
+    pub found: Option<(Finding, u32)>,
 }
 
 /// The pages about one scenario on one seed.
-pub fn report(_scenario: &Scenario, _plan: &Plan, _finding: &Finding) -> Vec<Page> {
-    // TODO(seam): report::markdown, report::svg, report::json.
-    Vec::new()
+pub fn report(finding: &Finding) -> Vec<Page> {
+    let explanation = explain(finding);
+    let page = |ending: &str, text: String| {
+        let name = format!("{}{ending}", finding.scenario);
+        Page { name, text }
+    };
+    vec![
+        page(".md", markdown::page(finding, &explanation)),
+        page(".svg", svg::picture(finding, &explanation)),
+        page(".json", json::document(finding, &explanation)),
+        page(".plan.json", finding.plan.to_json()),
+    ]
 }
 
 /// The page that leads to all others.
-pub fn index(_ran: &[(&Scenario, Plan, Finding)]) -> Vec<Page> {
-    // TODO(seam): report::index.
-    Vec::new()
+pub fn contents(findings: &[&Finding]) -> Page {
+    let shown: BTreeSet<String> = SHOWCASES.into_iter().map(str::to_owned).collect();
+    let entries: Vec<index::Entry> =
+        findings.iter().map(|finding| index::Entry::of(finding)).collect();
+    Page { name: "README.md".to_owned(), text: index::page(&entries, &shown) }
 }
 
-/// Hunts. `tick` is called after each plan, from any thread.
-pub fn hunt(_quarry: &Quarry, _tick: &(dyn Fn() + Sync)) -> Catch {
-    // TODO(seam): explore::hunt.
-    Catch { tried: 0, struck_in_hold: 0, found: None }
+/// Runs a scenario on a seed.
+pub fn examine(scenario: &Scenario, seed: u64) -> Finding {
+    examine::scenario(scenario, seed)
+}
+
+/// Runs a plan.
+pub fn examine_plan(plan: &Plan) -> Finding {
+    examine::plan(plan)
+}
+
+/// Hunts. `tick` is told how many plans are done.
+pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
+    let mut base = ground::ground(&quarry.lock, quarry.topology);
+    base.lock.quorum = quarry.quorum;
+    let mut verbs: BTreeSet<String> = quarry.faults.iter().cloned().collect();
+    if verbs.is_empty() {
+        verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
+    }
+    let within = quarry.within_assumptions.then(|| promise(&base));
+    let alphabet = Alphabet { verbs, most_faults: 4, within };
+    let hunt = Hunt { base, alphabet, seeds: quarry.seeds.clone() };
+    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
+    let found = report.found.map(|found| {
+        let runs = found.shrink_runs;
+        (examine::finding(&found.plan, found.trial, Some(found.class)), runs)
+    });
+    Catch { tally: report.tally, found }
+}
+
+/// Runs `work` with so many threads, or with as many as there are cores.
+fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
+    let threads = jobs.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.expect("threads can be started").install(work)
 }

@@ -85,7 +85,10 @@ pub struct HuntArguments {
     /// How the nodes belong together
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
-    /// The kinds of faults to draw from; all of them if none is named
+    /// How many nodes have to grant, in the place of the lock's own majority
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub quorum: Option<u32>,
+    /// The kinds of faults to draw from; the usual ones if none is named
     #[arg(
         long,
         value_name = "A,B",

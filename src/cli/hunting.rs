@@ -4,6 +4,8 @@ use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
 use crate::cli::{Ending, input, progress, say};
+use crate::explain::finding::Finding;
+use crate::explore::hunt::Tally;
 use crate::refusal::Refusal;
 use crate::scenario::tables::TOPOLOGIES;
 
@@ -15,7 +17,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let seeds = format!("seeds {first}..{last}");
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar((last - first).saturating_add(1), "hunting");
-    let catch = act::hunt(&quarry, &|| bar.inc(1));
+    let catch = act::hunt(&quarry, &|done| bar.inc(done));
     bar.finish_and_clear();
     tell(arguments, &catch, &seeds)
 }
@@ -25,6 +27,7 @@ fn quarry(arguments: &HuntArguments) -> Quarry {
     Quarry {
         lock: arguments.lock.clone(),
         topology: topology.expect("the parser knows the words").1,
+        quorum: arguments.quorum,
         faults: arguments.faults.clone(),
         within_assumptions: arguments.within_assumptions,
         seeds: arguments.seeds.clone(),
@@ -33,21 +36,44 @@ fn quarry(arguments: &HuntArguments) -> Quarry {
 }
 
 fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending, Refusal> {
-    let Catch { tried, struck_in_hold, found: prey } = catch;
-    let tested = format!("{tried} plans, a fault struck inside a hold in {struck_in_hold}");
-    let Some((plan, finding)) = prey else {
-        if *struck_in_hold == 0 {
+    let tested = tested(&catch.tally);
+    let Some((finding, shrink_runs)) = &catch.found else {
+        if catch.tally.struck_in_hold == 0 {
             say(&format!("unknown: nothing was tested ({tested}); {seeds}"));
             return Ok(Ending::Unknown);
         }
         say(&format!("no violation in {tested}; {seeds}"));
         return Ok(Ending::Held);
     };
-    let name = format!("{}.plan.json", plan.name);
-    input::write(&arguments.report, &name, &plan.to_json())?;
-    say(&format!("found after {tested}: {}", found(&finding.judgement, finding.class)));
-    let path = arguments.report.join(name);
-    say(&format!("again: lockstorm replay {} --trace {:032x}", path.display(), finding.trace));
-    say(&format!("seed {}, plan {}", plan.seed, plan.digest()));
+    for page in act::report(finding) {
+        input::write(&arguments.report, &page.name, &page.text)?;
+    }
+    say(&format!("found after {tested}: {}", found(finding)));
+    say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
+    say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
+    say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
+    say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
     Ok(Ending::Violated)
+}
+
+/// How much was tested: a hunt that finds nothing is worth what stands here.
+fn tested(tally: &Tally) -> String {
+    let Tally { runs, unknown, with_faults, struck_in_hold, grants, .. } = tally;
+    let share = struck_in_hold * 100 / (*runs).max(1);
+    format!(
+        "{runs} plans ({with_faults} with faults, {struck_in_hold} = {share} % with a fault that \
+         struck inside a hold, {unknown} in which nothing was tested, {grants} grants)"
+    )
+}
+
+fn faults(finding: &Finding) -> String {
+    let plan = &finding.plan;
+    let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
+    let each: Vec<String> = each.collect();
+    let clients = plan.workload.clients;
+    match each.len() {
+        0 => format!("{clients} clients and no fault"),
+        _ => format!("{clients} clients and {}", each.join(", ")),
+    }
 }

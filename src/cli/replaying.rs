@@ -1,7 +1,7 @@
 //! `replay`: a saved plan is run again, and its trace compared.
 
 use crate::check::Verdict;
-use crate::cli::act::{self, Finding};
+use crate::cli::act;
 use crate::cli::args::ReplayArguments;
 use crate::cli::running::found;
 use crate::cli::{Ending, complain, input, say};
@@ -13,11 +13,12 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let plan = input::plan(&arguments.plan)?;
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
-    let finding = act::examine(&plan);
-    say(&format!("{}: {}", plan.name, found(&finding.judgement, finding.class)));
-    let (trace, wanted, whose) = match &arguments.trace {
-        Some(wanted) => (hash(&finding), wanted.to_lowercase(), "that was asked for"),
-        None => (hash(&finding), hash(&act::examine(&plan)), "of a second run"),
+    let finding = act::examine_plan(&plan);
+    say(&format!("{}: {}", plan.name, found(&finding)));
+    let trace = finding.trace_hash;
+    let (wanted, whose) = match &arguments.trace {
+        Some(wanted) => (wanted.to_lowercase(), "that was asked for"),
+        None => (act::examine_plan(&plan).trace_hash, "of a second run"),
     };
     let same = trace == wanted;
     if same {
@@ -32,8 +33,4 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
         Verdict::Violated(_) => Ending::Violated,
         Verdict::Unknown(_) => Ending::Unknown,
     })
-}
-
-fn hash(finding: &Finding) -> String {
-    format!("{:032x}", finding.trace)
 }

@@ -1,20 +1,25 @@
 //! `run`, and the main job: scenarios are run on their seeds, told in a table, and written about.
 
+use std::collections::BTreeSet;
+
 use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::{Judgement, Verdict};
-use crate::cli::act::{self, Finding};
+use crate::check::{Kind, Verdict};
+use crate::cli::act;
 use crate::cli::args::RunArguments;
 use crate::cli::{Ending, input, progress, say};
+use crate::explain::finding::Finding;
+use crate::explore::examine::{met, word};
 use crate::length;
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
 use crate::refusal::Refusal;
 use crate::scenario::Scenario;
-use crate::scenario::expectation::{Class, Met};
+use crate::scenario::expectation::Met;
 
-/// Runs what was asked for.
+/// Runs what was asked for. Each plan is run twice: a trace that differs is a bug of ours and
+/// ends the program.
 pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments);
@@ -23,21 +28,23 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
     let findings: Vec<Finding> = plans
         .par_iter()
-        .map(|(_, plan)| {
-            let finding = act::examine(plan);
+        .map(|(scenario, plan)| {
+            let finding = act::examine(scenario, plan.seed);
             bar.inc(1);
             finding
         })
         .collect();
     bar.finish_and_clear();
-    let ran: Vec<(&Scenario, Plan, Finding)> =
-        plans.into_iter().zip(findings).map(|((s, plan), finding)| (s, plan, finding)).collect();
+    let ran: Vec<Ran> = plans.into_iter().map(|(scenario, _)| scenario).zip(findings).collect();
     say(&table(&ran).to_string());
     write(arguments, &ran)?;
     let (ending, counted) = sum(&ran);
     say(&format!("{counted}; {what}"));
     Ok(ending)
 }
+
+/// A scenario and what came of it on one seed.
+type Ran<'a> = (&'a Scenario, Finding);
 
 /// Every scenario on every seed.
 fn plans<'a>(scenarios: &'a [Scenario], arguments: &RunArguments) -> Vec<(&'a Scenario, Plan)> {
@@ -68,20 +75,19 @@ fn headline(plans: &[(&Scenario, Plan)]) -> String {
     }
 }
 
-fn table(ran: &[(&Scenario, Plan, Finding)]) -> Table {
+fn table(ran: &[Ran]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["scenario", "seed", "found", "expected", "", "plan"]);
-    for (scenario, plan, finding) in ran {
-        let met = scenario.expect.met_by(&finding.judgement.verdict, finding.class);
+    for (scenario, finding) in ran {
         table.add_row([
             scenario.name.clone(),
-            plan.seed.to_string(),
-            found(&finding.judgement, finding.class),
+            finding.seed.to_string(),
+            found(finding),
             scenario.expect.words(),
-            mark(met).to_owned(),
-            plan.digest(),
+            mark(met(scenario, finding)).to_owned(),
+            finding.plan_hash.clone(),
         ]);
     }
     table
@@ -96,41 +102,40 @@ fn mark(met: Met) -> &'static str {
 }
 
 /// A verdict in a few words.
-pub fn found(judgement: &Judgement, class: Option<Class>) -> String {
-    match &judgement.verdict {
+pub fn found(finding: &Finding) -> String {
+    match &finding.judgement.verdict {
         Verdict::Unknown(why) => format!("unknown: {why}"),
-        Verdict::Holds => match judgement.nearest_miss {
+        Verdict::Holds => match finding.judgement.nearest_miss {
             Some(miss) if miss >= 0 => {
                 format!("holds (nearest miss {})", length::write(miss.unsigned_abs()))
             }
             _ => "holds".to_owned(),
         },
         Verdict::Violated(violations) => {
-            let mut kinds: Vec<_> = violations.iter().map(|violation| violation.kind).collect();
-            kinds.sort();
-            kinds.dedup();
-            let kinds: Vec<&str> = kinds.into_iter().map(|kind| kind.word()).collect();
-            let class = class.map_or(String::new(), |class| format!(" ({})", class.word()));
+            let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
+            let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
+            let class = word(finding).map_or(String::new(), |class| format!(" ({})", class.word()));
             kinds.join(", ") + &class
         }
     }
 }
 
-fn write(arguments: &RunArguments, ran: &[(&Scenario, Plan, Finding)]) -> Result<(), Refusal> {
+/// The reports of each scenario's first seed; the index when folders were run.
+fn write(arguments: &RunArguments, ran: &[Ran]) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
-    let each = ran.iter().flat_map(|(scenario, plan, found)| act::report(scenario, plan, found));
-    for page in each.chain(act::index(ran)) {
+    let mut written = BTreeSet::new();
+    let first = |finding: &&Finding| written.insert(finding.scenario.clone());
+    let findings: Vec<&Finding> = ran.iter().map(|(_, finding)| finding).filter(first).collect();
+    for page in findings.iter().flat_map(|finding| act::report(finding)) {
         input::write(folder, &page.name, &page.text)?;
     }
-    Ok(())
+    let contents = act::contents(&findings);
+    input::write(folder, &contents.name, &contents.text)
 }
 
 /// The worst of all, and how many were as expected.
-fn sum(ran: &[(&Scenario, Plan, Finding)]) -> (Ending, String) {
-    let mets: Vec<Met> = ran
-        .iter()
-        .map(|(scenario, _, found)| scenario.expect.met_by(&found.judgement.verdict, found.class))
-        .collect();
+fn sum(ran: &[Ran]) -> (Ending, String) {
+    let mets: Vec<Met> = ran.iter().map(|(scenario, finding)| met(scenario, finding)).collect();
     let count = |wanted| mets.iter().filter(|met| **met == wanted).count();
     let counted = format!(
         "{} as expected, {} not, {} unknown",

@@ -56,9 +56,10 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.
 fn amnesia(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let persistence = plan.topology.persistence;
-    let lies = plan.faults.iter().any(|other| {
-        matches!(other.verb, Verb::LyingDisk) && other.target == fault.target
-    });
+    let lies = plan
+        .faults
+        .iter()
+        .any(|other| matches!(other.verb, Verb::LyingDisk) && other.target == fault.target);
     let forgets = match fault.verb {
         Verb::PowerLoss => persistence != Persistence::AofAlways || lies,
         Verb::LyingDisk => return None,
@@ -107,13 +108,17 @@ pub fn broken(plan: &Plan, promise: &Promise) -> Vec<BrokenAssumption> {
             faults.insert(fault.id);
         }
     }
-    found.into_iter().map(|(what, (actual, faults))| BrokenAssumption {
-        what,
-        bound: bound(promise, what).expect("only bounded assumptions are broken"),
-        actual,
-        faults: faults.into_iter().collect(),
-        alone: false,
-    }).chain(drifting_clocks(plan, promise)).collect()
+    found
+        .into_iter()
+        .map(|(what, (actual, faults))| BrokenAssumption {
+            what,
+            bound: bound(promise, what).expect("only bounded assumptions are broken"),
+            actual,
+            faults: faults.into_iter().collect(),
+            alone: false,
+        })
+        .chain(drifting_clocks(plan, promise))
+        .collect()
 }
 
 /// Clocks that are set too far apart from the start, where no fault touches their rates.

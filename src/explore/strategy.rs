@@ -28,15 +28,43 @@ pub struct Alphabet {
 
 /// The verbs that a search draws where nobody names others.
 pub const USUAL_VERBS: [&str; 13] = [
-    "partition", "delay", "jitter", "loss", "cut-reply", "reset", "pause", "suspend", "crash",
-    "power-loss", "clock-step", "failover", "replica-lag",
+    "partition",
+    "delay",
+    "jitter",
+    "loss",
+    "cut-reply",
+    "reset",
+    "pause",
+    "suspend",
+    "crash",
+    "power-loss",
+    "clock-step",
+    "failover",
+    "replica-lag",
 ];
 
 /// Every verb that a search can draw.
 pub const VERBS: [&str; 20] = [
-    "partition", "delay", "jitter", "loss", "cut-reply", "reset", "pause", "suspend", "crash",
-    "power-loss", "restart", "clock-step", "clock-rate", "clock-freeze", "slow-node",
-    "slow-script", "replica-lag", "failover", "evict", "flush",
+    "partition",
+    "delay",
+    "jitter",
+    "loss",
+    "cut-reply",
+    "reset",
+    "pause",
+    "suspend",
+    "crash",
+    "power-loss",
+    "restart",
+    "clock-step",
+    "clock-rate",
+    "clock-freeze",
+    "slow-node",
+    "slow-script",
+    "replica-lag",
+    "failover",
+    "evict",
+    "flush",
 ];
 
 /// Plans like `base` with other faults, and with as many clients or fewer.
@@ -195,16 +223,11 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
         .prop_map(move |(who, what, nth, plus)| {
             after(Pattern::Outcome { who, what: what.to_owned() }, nth, plus)
         });
-    let message = (
-        sample::select(clients),
-        sample::select(nodes),
-        sample::select(legs),
-        1..=8_u32,
-        plus(),
-    )
-        .prop_map(move |(from, to, leg, nth, plus)| {
-            after(Pattern::Message { from, to, command: None, leg }, nth, plus)
-        });
+    let message =
+        (sample::select(clients), sample::select(nodes), sample::select(legs), 1..=8_u32, plus())
+            .prop_map(move |(from, to, leg, nth, plus)| {
+                after(Pattern::Message { from, to, command: None, leg }, nth, plus)
+            });
     proptest::prop_oneof![
         (0..last_ms).prop_map(|ms| Anchor::At(ms * MILLISECOND)),
         outcome,
