@@ -283,10 +283,10 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 }
 
 /// Appends a request as clients send it: an array of bulk strings.
-pub fn encode_request(out: &mut BytesMut, arguments: &[&[u8]]) {
+pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
     array_head(out, arguments.len());
     for argument in arguments {
-        scalar(out, &BorrowedFrame::BulkString(argument));
+        scalar(out, &BorrowedFrame::BulkString(argument.as_ref()));
     }
 }
 

@@ -1,10 +1,25 @@
 //! The fake Redis node: what it understands, keeps, writes to disk and tells its replicas.
 //!
-//! In the order of the data path. Everything but [`server`] is a function of values; a node
-//! reaches its machine through [`crate::platform`] alone and knows no engine.
+//! A node reaches its machine through [`crate::platform`] alone and knows no engine. Lowest
+//! first; what stands before [`server`] is functions of values.
+//!
+//! - [`frame`]: bytes to requests, replies to bytes
+//! - [`keyspace`]: keys, values, ends
+//! - [`node`]: the state of a node, and what a command did to it
+//! - [`command`]: the executor
+//! - [`script`]: Lua
+//! - [`persistence`]: the append-only file, snapshots
+//! - [`server`]: connections, the order of execution, the trace
+//! - [`cycle`]: what a node does by itself
+//! - [`replication`]: master and replica
 
 pub mod command;
+pub mod cycle;
 pub mod frame;
 pub mod keyspace;
 pub mod node;
+pub mod persistence;
+pub mod replication;
 pub mod script;
+pub mod server;
+pub mod signal;

@@ -127,7 +127,7 @@ pub struct Node {
     pub started_ms: u64,
     /// What was done since the server last looked.
     pub effects: Effects,
-    /// Whether anyone listens to [`Effects::commands`].
+    /// Whether anyone listens to [`Effects::commands`]: a file, or a replica.
     pub propagates: bool,
     /// Whether commands come from its own file: nothing expires meanwhile.
     pub loading: bool,

@@ -1,0 +1,98 @@
+//! What a node does by itself: expire keys, sync the file each second, end a WAIT.
+
+use std::rc::Rc;
+
+use crate::redis::frame::Reply;
+use crate::redis::node::{Append, Session};
+use crate::redis::server::Server;
+use crate::redis::signal::{First, first};
+use crate::time::{Clock, MILLISECOND, Nanos, SECOND};
+use crate::trace::Origin;
+
+/// Time between two runs of `serverCron` (hz 10).
+const TICK_MS: u64 = 100;
+
+/// Starts the tasks that a node always has.
+pub fn start(server: &Rc<Server>) {
+    server.host.spawn(expire_in_time(Rc::clone(server)));
+    if server.node.borrow().config.append != Append::None {
+        server.host.spawn(sync_each_second(Rc::clone(server)));
+    }
+}
+
+/// Deletes keys at the first tick after their time has passed. A replica never does.
+async fn expire_in_time(server: Rc<Server>) {
+    loop {
+        let seen = server.ends.count();
+        let next = match server.node.borrow().master {
+            None => server.node.borrow().keyspace.next_end_ms(),
+            Some(_) => None,
+        };
+        server.waits_until_ms.set(next);
+        let Some(next) = next else {
+            server.ends.past(seen).await;
+            continue;
+        };
+        let tick = (next / TICK_MS).saturating_add(1).saturating_mul(TICK_MS);
+        let tick = server.host.sleep_until(Clock::Wall, tick.saturating_mul(MILLISECOND));
+        if let First::That(()) = first(server.ends.past(seen), tick).await {
+            expire_now(&server).await;
+        }
+    }
+}
+
+async fn expire_now(server: &Server) {
+    let turn = server.turn.clone().lock().await;
+    let mut node = server.node.borrow_mut();
+    node.set_time(server.host.now(Clock::Wall));
+    node.expire_all();
+    drop(node);
+    if server.publish(Origin::Node) {
+        server.write_log().await;
+    }
+    drop(turn);
+}
+
+/// `appendfsync everysec`, and what CONFIG SET may turn into it.
+async fn sync_each_second(server: Rc<Server>) {
+    loop {
+        server.host.sleep(SECOND).await;
+        if server.node.borrow().config.append == Append::Everysec {
+            server.sync_log().await;
+        }
+    }
+}
+
+/// Waits until so many replicas have acknowledged the session's last write; a time-out takes
+/// effect at the next tick.
+pub async fn wait(server: &Server, session: &Session, replicas: usize, timeout_ms: u64) -> Reply {
+    server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());
+    let until = (timeout_ms > 0).then(|| {
+        let until = server.host.now(Clock::Monotonic) / MILLISECOND + timeout_ms;
+        until.div_ceil(TICK_MS).saturating_mul(TICK_MS).saturating_mul(MILLISECOND)
+    });
+    loop {
+        let seen = server.acknowledged.count();
+        let node = server.node.borrow();
+        if node.master.is_some() {
+            return Reply::error(
+                "UNBLOCKED force unblock from blocking operation, instance state changed \
+                 (master -> replica?)",
+            );
+        }
+        let acked = node.acknowledged(session.last_write);
+        drop(node);
+        let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
+        if acked >= replicas || late {
+            return Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX));
+        }
+        let more = server.acknowledged.past(seen);
+        match until {
+            None => more.await,
+            Some(until) => {
+                let tick = server.host.sleep_until(Clock::Monotonic, until);
+                first(more, tick).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The append-only file, and the snapshot that a full resynchronisation carries.
+//!
+//! Both are commands as on the wire. (The snapshot is not yet an RDB: replicas of this crate
+//! read it, a real Redis would not.) What is here turns values into bytes and back; when to
+//! write and to sync is the server's business.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::redis::command::apply;
+use crate::redis::frame::{Arguments, RequestReader, encode_request};
+use crate::redis::keyspace::{Keyspace, Value};
+use crate::redis::node::{Node, Session, Told};
+
+/// The file's name on the node's disk.
+pub const FILE: &str = "appendonly.aof";
+
+/// Commands on their way into a file or a replication stream. A unit of several is wrapped into
+/// MULTI and EXEC; SELECT is put in where the database changes.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// The database that the last command was for.
+    selected: Option<usize>,
+}
+
+impl Script {
+    /// Makes the next command say its database again.
+    pub fn forget_database(&mut self) {
+        self.selected = None;
+    }
+
+    /// Appends commands; `each` is told of every command when its bytes are written.
+    pub fn write(
+        &mut self,
+        commands: &[Told],
+        out: &mut BytesMut,
+        mut each: impl FnMut(&Told, &BytesMut),
+    ) {
+        let wrapped = commands.len() > 1 && commands.iter().any(|told| !told.by_node);
+        if wrapped {
+            self.select(commands[0].db, out);
+            encode_request(out, &["MULTI"]);
+        }
+        for told in commands {
+            self.select(told.db, out);
+            encode_request(out, &told.command);
+            each(told, out);
+        }
+        if wrapped {
+            encode_request(out, &["EXEC"]);
+        }
+    }
+
+    fn select(&mut self, db: usize, out: &mut BytesMut) {
+        if self.selected.replace(db) != Some(db) {
+            encode_request(out, &["SELECT", &db.to_string()]);
+        }
+    }
+}
+
+/// Executes a file's commands on an empty node. Returns how many bytes of it were whole: a torn
+/// tail, or a transaction without its end, is left out (`aof-load-truncated`).
+pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
+    let mut session = Session { from_master: true, ..Session::default() };
+    let mut reader = RequestReader::default();
+    let mut buffer = BytesMut::from(bytes);
+    let mut whole = 0;
+    let mut queued: Option<Vec<Arguments>> = None;
+    node.loading = true;
+    while let Ok(Some(args)) = reader.next(&mut buffer) {
+        match (&args[0].to_ascii_uppercase()[..], &mut queued) {
+            (b"MULTI", _) => queued = Some(Vec::new()),
+            (b"EXEC", _) => {
+                for args in queued.take().unwrap_or_default() {
+                    apply(node, &mut session, &args);
+                }
+            }
+            (_, Some(queued)) => queued.push(args),
+            (_, None) => drop(apply(node, &mut session, &args)),
+        }
+        if queued.is_none() {
+            whole = bytes.len() - buffer.len();
+        }
+    }
+    node.loading = false;
+    node.effects = crate::redis::node::Effects::default();
+    whole
+}
+
+/// Commands that make an empty node hold what this keyspace holds.
+pub fn snapshot(keyspace: &Keyspace) -> BytesMut {
+    let mut out = BytesMut::new();
+    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
+        encode_request(&mut out, &["SELECT", &number.to_string()]);
+        for (key, entry) in db.iter() {
+            encode_request(&mut out, &creation(key, &entry.value));
+            if let Some(until) = entry.until_ms() {
+                let until = until.to_string();
+                encode_request(&mut out, &[&b"PEXPIREAT"[..], key, until.as_bytes()]);
+            }
+        }
+    }
+    out
+}
+
+fn creation(key: &[u8], value: &Value) -> Arguments {
+    let word = Bytes::copy_from_slice;
+    match value {
+        Value::String(bytes) => vec![word(b"SET"), word(key), bytes.clone()],
+        Value::Hash(hash) => {
+            let pairs = hash.in_order().into_iter().flat_map(|(f, v)| [f.clone(), v.clone()]);
+            [word(b"HSET"), word(key)].into_iter().chain(pairs).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Script, load, snapshot};
+    use crate::redis::command::apply;
+    use crate::redis::node::{Node, NodeConfig, Session};
+    use bytes::{Bytes, BytesMut};
+
+    const NOW: u64 = 1_000_000;
+
+    fn node() -> Node {
+        let mut node = Node::new(NodeConfig::default(), NOW, [1, 2, 3]);
+        node.propagates = true;
+        node
+    }
+
+    fn words(line: &str) -> Vec<Bytes> {
+        line.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+    }
+
+    /// Executes lines; `@n` moves the clock by n ms. Returns the node and its file.
+    fn run(lines: &[&str]) -> (Node, BytesMut) {
+        let (mut node, mut session) = (node(), Session::default());
+        let (mut script, mut file) = (Script::default(), BytesMut::new());
+        for line in lines {
+            match line.strip_prefix('@') {
+                Some(ms) => {
+                    let ms: u64 = ms.parse().unwrap();
+                    node.set_time((node.now_ms + ms) * 1_000_000);
+                    node.expire_all();
+                }
+                None => drop(apply(&mut node, &mut session, &words(line))),
+            }
+            let commands = std::mem::take(&mut node.effects.commands);
+            script.write(&commands, &mut file, |_, _| {});
+        }
+        (node, file)
+    }
+
+    /// The file as lines of words.
+    fn lines_of(file: &[u8]) -> Vec<String> {
+        let mut reader = crate::redis::frame::RequestReader::default();
+        let mut buffer = BytesMut::from(file);
+        let mut lines = Vec::new();
+        while let Some(args) = reader.next(&mut buffer).unwrap() {
+            let words: Vec<_> = args.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            lines.push(words.join(" "));
+        }
+        lines
+    }
+
+    #[track_caller]
+    fn check(lines: &[&str], expected: &[&str]) {
+        assert_eq!(lines_of(&run(lines).1), expected);
+    }
+
+    #[test]
+    fn times_are_told_as_absolute_ones_and_nothing_is_told_of_nothing() {
+        check(
+            &["SET k v NX PX 100", "SET k w NX PX 100", "PEXPIRE k 50", "EXPIRE k 7 XX"],
+            &["SELECT 0", "SET k v PXAT 1000100", "PEXPIREAT k 1000050", "PEXPIREAT k 1007000 XX"],
+        );
+        check(
+            &["SETEX k 1 v", "GETEX k PX 5", "PEXPIRE k -1", "SETNX n 1", "GETDEL n", "DEL n"],
+            &[
+                "SELECT 0",
+                "SET k v PXAT 1001000",
+                "PEXPIREAT k 1000005",
+                "DEL k",
+                "SETNX n 1",
+                "DEL n",
+            ],
+        );
+        check(&["SET k v PX 100", "@101"], &["SELECT 0", "SET k v PXAT 1000100", "DEL k"]);
+    }
+
+    #[test]
+    fn a_unit_of_several_commands_is_wrapped() {
+        check(
+            &["MULTI", "SET a 1", "SELECT 3", "INCR a", "EXEC", "SET b 1"],
+            &["SELECT 0", "MULTI", "SET a 1", "SELECT 3", "INCR a", "EXEC", "SET b 1"],
+        );
+    }
+
+    #[test]
+    fn a_loaded_file_gives_the_same_keys_and_a_torn_tail_is_cut() {
+        let lines = ["SET a 1 PX 10", "HSET h x 1 y 2", "MULTI", "INCR a", "INCR b", "EXEC"];
+        let (node, file) = run(&lines);
+        let mut again = self::node();
+        assert_eq!(load(&mut again, &file), file.len());
+        assert_eq!(again.keyspace, node.keyspace);
+        let mut torn = self::node();
+        let whole = load(&mut torn, &file[..file.len() - 1]);
+        assert_eq!(lines_of(&file[..whole]).len(), 3, "the transaction without end is cut");
+        assert_eq!(torn.keyspace.keys(), [b"a".to_vec(), b"h".to_vec()]);
+    }
+
+    #[test]
+    fn a_snapshot_gives_the_same_keys_expired_ones_included() {
+        let (mut node, _) = run(&["SET a 1 PX 10", "SELECT 2", "HSET h x 1 y 2"]);
+        node.set_time((NOW + 100) * 1_000_000);
+        let mut copy = self::node();
+        copy.set_time((NOW + 100) * 1_000_000);
+        load(&mut copy, &snapshot(&node.keyspace));
+        assert_eq!(copy.keyspace, node.keyspace);
+    }
+}

@@ -1,0 +1,306 @@
+//! Redis nodes in whole worlds: what clients are answered, what the trace says, what survives.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::frame::{Reply, decode_reply, encode_request};
+use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::server::serve;
+use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::trace::{Event, KeyChange, Origin};
+use lockstorm_sim::world::{HostSpec, Part, Remains, World, WorldSpec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const MS: Nanos = MILLISECOND;
+
+type Log = Rc<RefCell<String>>;
+
+fn address(host: u8) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 6379)
+}
+
+/// One side of a conversation with the node of this number.
+struct Client {
+    stream: Stream,
+    input: BytesMut,
+}
+
+impl Client {
+    async fn connect(host: &Host, node: u8) -> Option<Client> {
+        let stream = host.timeout(SECOND, host.connect(address(node))).await?.ok()?;
+        Some(Client { stream, input: BytesMut::new() })
+    }
+
+    async fn send(&mut self, line: &str) -> Option<()> {
+        let mut request = BytesMut::new();
+        let words: Vec<&str> = line.split(' ').map(|word| word.trim_matches('"')).collect();
+        encode_request(&mut request, &words);
+        self.stream.write_all(&request).await.ok()
+    }
+
+    async fn reply(&mut self) -> Option<Reply> {
+        loop {
+            if let Some(reply) = decode_reply(&mut self.input).expect("a reply") {
+                return Some(reply);
+            }
+            if self.stream.read_buf(&mut self.input).await.ok()? == 0 {
+                return None;
+            }
+        }
+    }
+}
+
+fn show(reply: Option<Reply>) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match reply {
+        None => "(end)".to_owned(),
+        Some(Reply::Simple(s)) => text(&s),
+        Some(Reply::Error(s)) => text(&s),
+        Some(Reply::Integer(n)) => n.to_string(),
+        Some(Reply::Bulk(s)) => text(&s),
+        Some(Reply::Nil | Reply::NilArray) => "nil".to_owned(),
+        Some(Reply::Array(items)) => {
+            let items: Vec<String> = items.into_iter().map(|item| show(Some(item))).collect();
+            format!("[{}]", items.join(" "))
+        }
+    }
+}
+
+/// Follows a script: `@ms` waits until that time, `n request` asks node n on one connection, and
+/// notes the answer with the time at which it came.
+async fn follow(host: Host, script: &'static str, log: Log) {
+    let mut clients: BTreeMap<u8, Client> = BTreeMap::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(at) = line.strip_prefix('@') {
+            let at: u64 = at.parse().expect("a time");
+            host.sleep_until(Clock::Boot, at * MS).await;
+            continue;
+        }
+        let (node, request) = line.split_once(' ').expect("a node and a request");
+        let node: u8 = node.parse().expect("a node");
+        if let std::collections::btree_map::Entry::Vacant(entry) = clients.entry(node) {
+            match Client::connect(&host, node).await {
+                Some(client) => drop(entry.insert(client)),
+                None => {
+                    log.borrow_mut().push_str(&format!("{line}: no connection\n"));
+                    continue;
+                }
+            }
+        }
+        let client = clients.get_mut(&node).expect("it is connected");
+        client.send(request).await;
+        let answer = show(client.reply().await);
+        if answer == "(end)" {
+            clients.remove(&node);
+        }
+        let at = host.now(Clock::Boot) / MS;
+        log.borrow_mut().push_str(&format!("{at} {line}: {answer}\n"));
+    }
+}
+
+fn machine(name: &str, last: u8, part: Part, process: Process) -> HostSpec {
+    let clocks = ClockSetting::default();
+    HostSpec { name: name.to_owned(), address: address(last), clocks, part, process }
+}
+
+/// A world of nodes 1, 2, ... and a client a script, on links of one millisecond.
+fn run(nodes: &[NodeConfig], scripts: &[&'static str], faults: Vec<Fault>) -> (String, Remains) {
+    let log = Log::default();
+    let node = |(index, config): (usize, &NodeConfig)| {
+        let number = u8::try_from(index + 1).unwrap();
+        let config = config.clone();
+        let process: Process = Rc::new(move |host| Box::pin(serve(host, config.clone())));
+        machine(&format!("n{number}"), number, Part::Node, process)
+    };
+    let client = |(index, script): (usize, &&'static str)| {
+        let (number, script, log) = (u8::try_from(index).unwrap(), *script, Rc::clone(&log));
+        let process: Process = Rc::new(move |host| Box::pin(follow(host, script, Rc::clone(&log))));
+        machine(&format!("c{number}"), 100 + number, Part::Other, process)
+    };
+    let hosts = nodes.iter().enumerate().map(node);
+    let mut world = World::new(WorldSpec {
+        seed: 1,
+        draws: BTreeMap::new(),
+        latency: Latency::Constant(MS),
+        named_links: Vec::new(),
+        loss_per_million: 0,
+        hosts: hosts.chain(scripts.iter().enumerate().map(client)).collect(),
+        names: BTreeMap::new(),
+        faults,
+        whole_trace: false,
+    });
+    world.run_until(60 * SECOND);
+    let remains = world.finish();
+    (log.take(), remains)
+}
+
+#[track_caller]
+fn check(nodes: &[NodeConfig], scripts: &[&'static str], faults: Vec<Fault>, expected: &str) {
+    let (log, _) = run(nodes, scripts, faults);
+    let expected: String = expected.lines().map(|line| format!("{}\n", line.trim())).collect();
+    assert_eq!(log, expected);
+}
+
+fn fault(verb: Verb, target: &str, at: Nanos, length: Option<Nanos>) -> Fault {
+    let target = Target::try_from(target.to_owned()).expect("a target");
+    Fault { id: 1, verb, target, anchor: Anchor::At(at), length }
+}
+
+fn append(append: Append) -> NodeConfig {
+    NodeConfig { append, ..NodeConfig::default() }
+}
+
+fn replica() -> NodeConfig {
+    NodeConfig { replica_of: Some(address(1)), ..NodeConfig::default() }
+}
+
+#[test]
+fn a_key_expires_by_the_nodes_clock_and_the_event_comes_at_the_next_tick() {
+    let script = "1 SET k v PX 500\n1 PTTL k\n@499\n1 GET k\n1 GET k\n@1000\n1 GET k";
+    check(
+        &[NodeConfig::default()],
+        &[script],
+        vec![],
+        "4 1 SET k v PX 500: OK\n6 1 PTTL k: 498\n501 1 GET k: v\n503 1 GET k: v\n\
+         1002 1 GET k: nil",
+    );
+    let (_, remains) = run(&[NodeConfig::default()], &[script], vec![]);
+    let expired = |entry: &&lockstorm_sim::trace::Entry| {
+        matches!(entry.event, Event::Key { change: KeyChange::Expired, origin: Origin::Node, .. })
+    };
+    let entry = remains.trace.entries().iter().find(expired).expect("the key expired");
+    assert_eq!(entry.stamp.at, 600 * MS);
+}
+
+#[test]
+fn what_survives_depends_on_the_file_and_on_the_kind_of_crash() {
+    let script = "1 SET k v\n@500\n1 SET l v\n@3000\n1 MGET k l";
+    for (kept, verb, expected) in [
+        (Append::None, Verb::Crash, "[nil nil]"),
+        (Append::No, Verb::Crash, "[v v]"),
+        (Append::Everysec, Verb::Crash, "[v v]"),
+        (Append::Always, Verb::PowerLoss, "[v v]"),
+        (Append::Everysec, Verb::PowerLoss, "[nil nil]"),
+        (Append::No, Verb::PowerLoss, "[nil nil]"),
+    ] {
+        let crash = fault(verb.clone(), "n1", 800 * MS, Some(SECOND));
+        let script = script.replace("@3000", "@3000\n1 PING").leak();
+        let (log, _) = run(&[append(kept)], &[script], vec![crash]);
+        let last = log.lines().last().unwrap_or_default();
+        assert!(last.ends_with(expected), "{kept:?} {verb:?}: {log}");
+    }
+}
+
+#[test]
+fn a_replica_follows_and_wait_counts_it() {
+    check(
+        &[NodeConfig::default(), replica()],
+        &["@2000\n1 SET k v PX 90000\n1 WAIT 1 1000\n2 GET k\n2 SET k w\n1 WAIT 2 500\n2 ROLE"],
+        vec![],
+        "2004 1 SET k v PX 90000: OK\n2008 1 WAIT 1 1000: 1\n2012 2 GET k: v\n\
+         2014 2 SET k w: READONLY You can't write against a read only replica.\n\
+         2601 1 WAIT 2 500: 1\n2603 2 ROLE: [slave 10.0.0.1 6379 connected 154]",
+    );
+}
+
+#[test]
+fn what_a_replica_applies_has_the_origin_that_its_master_told() {
+    let script = "@2000\n1 MULTI\n1 SET a 1\n1 INCR a\n1 EXEC\n1 SET b 1 PX 100\n@5000\n2 GET b";
+    let (log, remains) = run(&[NodeConfig::default(), replica()], &[script], vec![]);
+    assert!(log.ends_with("2 GET b: nil\n"), "{log}");
+    let mut told = BTreeMap::new();
+    let mut applied = Vec::new();
+    for entry in remains.trace.entries() {
+        match &entry.event {
+            Event::Propagated { offset, origin } => drop(told.insert(*offset, *origin)),
+            Event::Key { key, change, origin: Origin::Replication { offset }, .. } => {
+                applied.push((String::from_utf8_lossy(key).into_owned(), *change, *offset));
+            }
+            _ => {}
+        }
+    }
+    let nth = |offset: u64| match told[&offset] {
+        Origin::Request(request) => Some(request.nth),
+        _ => None,
+    };
+    let seen: Vec<_> = applied.iter().map(|(k, change, at)| (&k[..], *change, nth(*at))).collect();
+    assert_eq!(
+        seen,
+        [
+            ("a", KeyChange::Set, Some(3)),
+            ("a", KeyChange::Changed, Some(3)),
+            ("b", KeyChange::Set, Some(4)),
+            ("b", KeyChange::Deleted, None),
+        ]
+    );
+}
+
+#[test]
+fn a_demoted_master_loses_what_its_new_master_never_had() {
+    let (log, remains) = run(
+        &[NodeConfig::default(), replica()],
+        &["@2000\n1 SET old 1\n@4000\n1 SET lost 1\n2 REPLICAOF NO ONE\n2 SET new 1\n\
+           1 REPLICAOF 10.0.0.2 6379\n@6000\n1 MGET old lost new\n2 MGET old lost new\n2 WAIT 1 1000"],
+        vec![fault(Verb::Partition, "n1 <-> n2", 3 * SECOND, Some(2 * SECOND))],
+    );
+    assert!(log.contains("1 MGET old lost new: [1 nil 1]"), "{log}");
+    assert!(log.contains("2 MGET old lost new: [1 nil 1]"), "{log}");
+    assert!(log.ends_with("2 WAIT 1 1000: 1\n"), "{log}");
+    let resyncs = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
+        Event::Loaded { keys, resync: true } => Some(keys.len()),
+        _ => None,
+    });
+    assert_eq!(resyncs.collect::<Vec<_>>(), [0, 2]);
+}
+
+#[test]
+fn too_few_good_replicas_refuse_writes_after_the_lag() {
+    let master =
+        NodeConfig { min_replicas_to_write: 1, min_replicas_max_lag: 2, ..NodeConfig::default() };
+    check(
+        &[master, replica()],
+        &["1 SET k 1\n@2000\n1 SET k 2\n@4000\n1 SET k 3\n@8000\n1 SET k 4\n1 GET k"],
+        vec![fault(Verb::Pause, "n2", 3 * SECOND, Some(6 * SECOND))],
+        "4 1 SET k 1: NOREPLICAS Not enough good replicas to write.\n2002 1 SET k 2: OK\n\
+         4002 1 SET k 3: OK\n8002 1 SET k 4: NOREPLICAS Not enough good replicas to write.\n\
+         8004 1 GET k: 3",
+    );
+}
+
+#[test]
+fn a_slow_script_lets_everybody_wait() {
+    let slow = fault(Verb::SlowScript { extra: 300 * MS }, "n1", 0, Some(SECOND));
+    check(
+        &[NodeConfig::default()],
+        &["@100\n1 EVAL return{KEYS[1]} 1 k", "@150\n1 PING\n1 PING"],
+        vec![slow],
+        "404 1 EVAL return{KEYS[1]} 1 k: [k]\n404 1 PING: PONG\n406 1 PING: PONG",
+    );
+}
+
+#[test]
+fn the_operators_eviction_and_flush_are_told_as_such() {
+    let evict = fault(Verb::Evict { key: "a".to_owned() }, "n1", 500 * MS, None);
+    let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };
+    let (_, remains) = run(&[NodeConfig::default()], &["1 SET a 1\n1 SET b 1"], vec![evict, flush]);
+    let changes = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
+        Event::Key { key, change, .. } => Some((&key[..], *change)),
+        _ => None,
+    });
+    assert_eq!(
+        changes.collect::<Vec<_>>(),
+        [
+            (&b"a"[..], KeyChange::Set),
+            (&b"b"[..], KeyChange::Set),
+            (&b"a"[..], KeyChange::Evicted),
+            (&b"b"[..], KeyChange::Deleted),
+        ]
+    );
+}
