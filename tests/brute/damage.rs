@@ -48,6 +48,21 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
     found
 }
 
+/// Whether callers were told of more updates than there are, or of more sales than items.
+pub fn wrong_sum(table: &Table) -> bool {
+    let ops = table.history.ops.iter();
+    let told =
+        ops.filter(|op| matches!(op.kind, OpKind::Write { .. }) && op.outcome == Outcome::Accepted);
+    let accesses = table.history.accesses.iter();
+    let mut writes = accesses.filter(|access| access.accepted && access.kind == AccessKind::Write);
+    let most = match table.terms.invariant {
+        Invariant::Counter => writes.next_back().map_or(0, |access| access.value),
+        Invariant::Stock { items } => items,
+        _ => return false,
+    };
+    told.count() as i64 > most
+}
+
 /// What was written since the writer last looked; if it never did or nothing was, the last one.
 fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
     let writer = &accesses[index];
