@@ -250,8 +250,9 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     }
     let misses = table.grants().into_iter().filter_map(|op| {
         let accesses = table.history.accesses.iter().filter(|access| access.grant == Some(op.id));
-        let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-        let last = writes.last()?.at.at;
+        let mut writes =
+            accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+        let last = writes.next_back()?.at.at;
         let mut ends = asked.iter().filter_map(|node| end_on(table, node, op.id));
         let mut ends = ends.by_ref().collect::<Vec<_>>();
         if ends.is_empty() {
