@@ -48,6 +48,21 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
     found
 }
 
+/// Whether callers were told of more updates than there are, or of more sales than items.
+pub fn wrong_sum(table: &Table) -> bool {
+    let ops = table.history.ops.iter();
+    let told =
+        ops.filter(|op| matches!(op.kind, OpKind::Write { .. }) && op.outcome == Outcome::Accepted);
+    let accesses = table.history.accesses.iter();
+    let mut writes = accesses.filter(|access| access.accepted && access.kind == AccessKind::Write);
+    let most = match table.terms.invariant {
+        Invariant::Counter => writes.next_back().map_or(0, |access| access.value),
+        Invariant::Stock { items } => items,
+        _ => return false,
+    };
+    told.count() as i64 > most
+}
+
 /// What was written since the writer last looked; if it never did or nothing was, the last one.
 fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
     let writer = &accesses[index];
@@ -235,8 +250,9 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     }
     let misses = table.grants().into_iter().filter_map(|op| {
         let accesses = table.history.accesses.iter().filter(|access| access.grant == Some(op.id));
-        let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-        let last = writes.last()?.at.at;
+        let mut writes =
+            accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+        let last = writes.next_back()?.at.at;
         let mut ends = asked.iter().filter_map(|node| end_on(table, node, op.id));
         let mut ends = ends.by_ref().collect::<Vec<_>>();
         if ends.is_empty() {

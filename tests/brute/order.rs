@@ -69,7 +69,8 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
     let (must, deed) = match op.kind {
         OpKind::Acquire => {
             let granted = matches!(op.outcome, Outcome::Granted { .. });
-            if !granted && !(vague && one_node) {
+            let possible = granted || vague && one_node;
+            if !possible {
                 return None;
             }
             (granted, Deed::Take { grant: op.id, ends: lease_end(table, op) })

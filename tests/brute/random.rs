@@ -46,6 +46,8 @@ pub enum Taste {
     Keys,
     /// Accesses to the resource.
     Accesses,
+    /// Keys and accesses.
+    Both,
 }
 
 /// A history and its terms.
@@ -58,7 +60,7 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
         taste,
     };
     maker.clocks();
-    let steps = 8 + maker.dice.below(22);
+    let steps = 8 + maker.dice.below(28);
     for _ in 0..steps {
         maker.step();
     }
@@ -123,6 +125,7 @@ impl Maker {
             Taste::Holds => [0, 0, 0, 0, 0, 0, 1, 2],
             Taste::Keys => [0, 0, 0, 3, 3, 4, 4, 1],
             Taste::Accesses => [0, 0, 0, 0, 5, 5, 5, 1],
+            Taste::Both => [0, 0, 0, 0, 3, 3, 5, 2],
         };
         match self.dice.pick(&side) {
             0 => {
@@ -179,7 +182,8 @@ impl Maker {
         let Some(grant) = grants.last().map(|_| self.dice.pick(&grants)) else {
             return OpKind::Acquire;
         };
-        if self.taste == Taste::Accesses && !self.dice.one_in(3) {
+        let guards = matches!(self.taste, Taste::Accesses | Taste::Both);
+        if guards && !self.dice.one_in(3) {
             let grant = (!self.dice.one_in(5)).then_some(grant);
             let value = self.dice.below(3) as i64;
             let kinds =
@@ -283,7 +287,9 @@ impl Maker {
     }
 
     fn access(&mut self) {
-        let Some(id) = self.some_op() else { return };
+        let ops = self.history.ops.iter().filter(|op| op.object != "lock");
+        let guards = ops.map(|op| op.id).collect::<Vec<_>>();
+        let Some(id) = guards.last().map(|_| self.dice.pick(&guards)) else { return };
         let op = &self.history.ops[id as usize];
         let (kind, grant, asked) = match op.kind {
             OpKind::Read { grant } => (AccessKind::Read, grant, 0),

@@ -19,6 +19,9 @@ pub trait Model {
     type Action: Clone;
     /// The state before everything.
     fn initial(&self) -> Self::State;
+    /// Whether the action can never change a state. A blind write can, though it may write what
+    /// is there already.
+    fn only_looks(&self, action: &Self::Action) -> bool;
     /// The state after the item, and the earliest point not before `from` at which it can take
     /// effect; `None` if it cannot in that state.
     fn step(
@@ -125,8 +128,8 @@ fn expand<M: Model>(
         let Some(mut next) = place(model, item, at) else { continue };
         next.placed |= 1 << offset;
         next = slide(next, certain.len());
-        if next.state == at.state && next.now == at.now.max(item.call) {
-            // What changes nothing can be placed at once: it bars no other order.
+        if model.only_looks(&item.action) {
+            // What fits now and changes nothing can be placed at once: it bars no other order.
             open.truncate(bottom);
             open.push(next);
             return true;

@@ -37,6 +37,10 @@ impl Model for Lock {
         None
     }
 
+    fn only_looks(&self, _: &LockAction) -> bool {
+        false
+    }
+
     fn step(
         &self,
         state: Self::State,
@@ -168,6 +172,10 @@ impl Model for Register {
 
     fn initial(&self) -> i64 {
         self.initial
+    }
+
+    fn only_looks(&self, action: &RegisterAction) -> bool {
+        matches!(action, RegisterAction::Read(_))
     }
 
     fn step(&self, state: i64, item: &Item<RegisterAction>, from: Moment) -> Option<(i64, Moment)> {
