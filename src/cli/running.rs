@@ -14,10 +14,13 @@ use crate::refusal::Refusal;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{Class, Met};
 
+/// So many plans are held in memory at a time.
+const MOST_PLANS: usize = 100_000;
+
 /// Runs what was asked for.
 pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
-    let plans = plans(&scenarios, arguments);
+    let plans = plans(&scenarios, arguments)?;
     let what = headline(&plans);
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
@@ -32,7 +35,7 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     bar.finish_and_clear();
     let ran: Vec<(&Scenario, Plan, Finding)> =
         plans.into_iter().zip(findings).map(|((s, plan), finding)| (s, plan, finding)).collect();
-    say(&table(&ran).to_string());
+    say(&table(&ran).trim_fmt());
     write(arguments, &ran)?;
     let (ending, counted) = sum(&ran);
     say(&format!("{counted}; {what}"));
@@ -40,58 +43,76 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
 }
 
 /// Every scenario on every seed.
-fn plans<'a>(scenarios: &'a [Scenario], arguments: &RunArguments) -> Vec<(&'a Scenario, Plan)> {
+fn plans<'a>(
+    scenarios: &'a [Scenario],
+    arguments: &RunArguments,
+) -> Result<Vec<(&'a Scenario, Plan)>, Refusal> {
     let mut plans = Vec::new();
     for scenario in scenarios {
-        let seeds = match (arguments.seed, &arguments.seeds) {
-            (Some(seed), _) => vec![seed],
-            (None, Some(seeds)) => seeds.clone().collect(),
-            (None, None) => scenario.seeds(),
+        let own = scenario.seeds();
+        let seeds: &mut dyn Iterator<Item = u64> = match (arguments.seed, &arguments.seeds) {
+            (Some(seed), _) => &mut std::iter::once(seed),
+            (None, Some(seeds)) => &mut seeds.clone(),
+            (None, None) => &mut own.into_iter(),
         };
-        plans.extend(seeds.into_iter().map(|seed| (scenario, scenario.plan(seed))));
+        plans.extend(seeds.take(MOST_PLANS + 1).map(|seed| (scenario, scenario.plan(seed))));
+        if plans.len() > MOST_PLANS {
+            let what = format!("these are more than {MOST_PLANS} plans");
+            return Err(Refusal::of_usage(what, "take fewer seeds or fewer files at a time"));
+        }
     }
-    plans
+    Ok(plans)
 }
 
 /// Seeds and the hash of all plans: what stands on the first and on the last line.
 fn headline(plans: &[(&Scenario, Plan)]) -> String {
     let seeds = plans.iter().map(|(_, plan)| plan.seed);
     let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
-    let seeds =
-        if first == last { format!("seed {first}") } else { format!("seeds {first}..{last}") };
-    match plans {
-        [(_, plan)] => format!("{seeds}, plan {}", plan.digest()),
+    let word = if first == last { "seed" } else { "seeds" };
+    let hash = match plans {
+        [(_, plan)] => format!("plan {}", plan.digest()),
         _ => {
             let digest = digest_of(plans.iter().map(|(_, plan)| plan));
-            format!("{seeds}, {} plans {digest}", plans.len())
+            format!("{} plans {digest}", plans.len())
         }
-    }
+    };
+    format!("{word} {}, {hash}", seeds_of(first, last))
 }
 
+/// A line a scenario; seeds that came to the same stand together.
 fn table(ran: &[(&Scenario, Plan, Finding)]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["scenario", "seed", "found", "expected", "", "plan"]);
-    for (scenario, plan, finding) in ran {
-        let met = scenario.expect.met_by(&finding.judgement.verdict, finding.class);
-        table.add_row([
-            scenario.name.clone(),
-            plan.seed.to_string(),
-            found(&finding.judgement, finding.class),
-            scenario.expect.words(),
-            mark(met).to_owned(),
-            plan.digest(),
-        ]);
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["scenario", "seeds", "found", "", "plans"]);
+    let row = |(scenario, plan, finding): &(&Scenario, Plan, Finding)| {
+        let found = found(&finding.judgement, finding.class);
+        (scenario.name.clone(), found, mark(scenario, finding), plan.seed)
+    };
+    for same in ran.chunk_by(|a, b| joins(&row(a), &row(b))) {
+        let (name, found, mark, first) = row(&same[0]);
+        let last = same.last().map_or(first, |(_, plan, _)| plan.seed);
+        let digest = match same {
+            [(_, plan, _)] => plan.digest(),
+            _ => digest_of(same.iter().map(|(_, plan, _)| plan)),
+        };
+        table.add_row([name, seeds_of(first, last), found, mark, digest]);
     }
     table
 }
 
-fn mark(met: Met) -> &'static str {
-    match met {
-        Met::Yes => "as expected",
-        Met::Unknown => "unknown",
-        Met::No => "NOT as expected",
+/// Whether two rows (name, found, mark, seed) tell the same of neighbouring seeds.
+fn joins(a: &(String, String, String, u64), b: &(String, String, String, u64)) -> bool {
+    (&a.0, &a.1, &a.2) == (&b.0, &b.1, &b.2) && a.3.checked_add(1) == Some(b.3)
+}
+
+fn seeds_of(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first}..{last}") }
+}
+
+fn mark(scenario: &Scenario, finding: &Finding) -> String {
+    match scenario.expect.met_by(&finding.judgement.verdict, finding.class) {
+        Met::Yes => "as expected".to_owned(),
+        Met::Unknown | Met::No => format!("NOT as expected: {}", scenario.expect.words()),
     }
 }
 
