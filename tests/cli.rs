@@ -80,6 +80,9 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     check(&folder, &hunt, 3, &["invalid value 'redlok'", "'redlock'"]);
     let hunt = ["hunt", "--lock", "redlock", "--topology", "single", "--faults", "pause,crush"];
     check(&folder, &hunt, 3, &["invalid value 'crush'", "'crash'"]);
+    let folder = folder.with("w.toml", WHOLE);
+    let seeds = ["run", "w.toml", "--seeds", "0..18446744073709551615"];
+    check(&folder, &seeds, 3, &["these are more than 100000 plans"]);
     check(&folder, &["list", "clocks"], 3, &["'locks'"]);
 }
 

@@ -74,3 +74,15 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::NotLinearizable => "no legal order under what the lock promises",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::tables;
+
+    #[test]
+    fn the_lists_are_those_of_scenarios() {
+        assert_eq!(super::WORKLOADS.map(|(word, _)| word), tables::WORKLOADS.map(|(word, _)| word));
+        let known = tables::TOPOLOGIES.map(|(word, _)| word);
+        assert_eq!(super::TOPOLOGIES.map(|(word, _)| word), known);
+    }
+}

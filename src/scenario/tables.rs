@@ -281,3 +281,41 @@ pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wron
     }
     Ok(clocks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FENCES, PERSISTENCES, TOPOLOGIES, WORKLOADS, percent};
+    use serde::Serialize;
+
+    fn check<T: Serialize>(words: &[(&str, T)]) {
+        for (word, value) in words {
+            assert_eq!(serde_json::to_value(value).unwrap(), *word);
+        }
+    }
+
+    #[test]
+    fn scenarios_and_plans_use_the_same_words() {
+        check(&TOPOLOGIES);
+        check(&PERSISTENCES);
+        check(&WORKLOADS);
+        check(&FENCES);
+    }
+
+    #[test]
+    fn percent_is_read_in_millionths() {
+        for (text, share) in [
+            ("1%", Some(10_000)),
+            ("0.05%", Some(500)),
+            ("12.3456%", Some(123_456)),
+            ("100%", Some(1_000_000)),
+            ("1", None),
+            ("%", None),
+            (".5%", None),
+            ("-1%", None),
+            ("0.00001%", None),
+            ("99999999999%", None),
+        ] {
+            assert_eq!(percent(text), share, "{text}");
+        }
+    }
+}
