@@ -3,6 +3,12 @@
 //!
 //! A case is two lines of a file in `redis/`: `> request` and what redis-server answered.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a real server lives in real time"
+)]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

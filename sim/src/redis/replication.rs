@@ -151,15 +151,16 @@ fn full_resync(granted: &[u8]) -> Option<(String, u64)> {
 
 /// Puts the master's keys in the place of the node's own: what only it had is gone.
 async fn load_snapshot(server: &Server, id: String, offset: u64, bytes: &[u8]) {
-    let mut node = server.node.borrow_mut();
-    node.set_time(server.host.now(Clock::Wall));
-    node.keyspace = Keyspace::default();
-    load(&mut node, bytes);
-    node.replication_id = id;
-    node.offset = offset;
-    node.master_link_up = true;
-    let keys = node.keyspace.keys();
-    drop(node);
+    let keys = {
+        let mut node = server.node.borrow_mut();
+        node.set_time(server.host.now(Clock::Wall));
+        node.keyspace = Keyspace::default();
+        load(&mut node, bytes);
+        node.replication_id = id;
+        node.offset = offset;
+        node.master_link_up = true;
+        node.keyspace.keys()
+    };
     server.host.record(Event::Loaded { keys, resync: true });
     server.rewrite_log(bytes).await;
 }

@@ -170,16 +170,18 @@ impl Server {
     /// Writes what was executed to the file, and syncs it if every write is: to be done before
     /// any reply goes out.
     pub async fn write_log(&self) {
-        let append = self.node.borrow().config.append;
+        self.append_pending();
+        if self.node.borrow().config.append == Append::Always {
+            self.sync_log().await;
+        }
+    }
+
+    fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
         if !log.pending.is_empty() {
             self.host.disk().append(FILE, &log.pending);
             log.pending.clear();
             log.unsynced = true;
-        }
-        drop(log);
-        if append == Append::Always {
-            self.sync_log().await;
         }
     }
 
