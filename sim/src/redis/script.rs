@@ -23,7 +23,7 @@ use crate::redis::script::value::{in_17_digits, to_lua, to_reply};
 /// Instructions between two looks at the meter.
 const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script is ended: real Redis would answer BUSY for ever.
-const MOST_INSTRUCTIONS: u64 = 50_000_000;
+const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Bytes that the machine may take.
 const MOST_MEMORY: usize = 256 * 1024 * 1024;
 
@@ -233,7 +233,7 @@ impl Machine {
     fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
         if self.meter.ended.replace(false) {
             self.watch(LOOK_EVERY).expect("a hook can be set");
-            let text = "ERR Script ended after 50000000 instructions script: ";
+            let text = "ERR Script ended after 20000000 instructions script: ";
             let sha = String::from_utf8_lossy(sha);
             return Reply::Error(format!("{text}{sha}, on @user_script:0.").into());
         }
@@ -377,4 +377,90 @@ fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
         door.borrow_mut().node.script_random = seed << 16 | 0x330E;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::redis::command::apply;
+    use crate::redis::frame::Reply;
+    use crate::redis::node::{Node, NodeConfig, Session};
+    use bytes::Bytes;
+
+    fn node() -> Node {
+        Node::new(NodeConfig::default(), 1_000_000, [1, 2, 3])
+    }
+
+    fn eval(node: &mut Node, body: &'static str) -> Reply {
+        let words = ["EVAL", body, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[track_caller]
+    fn check(node: &mut Node, body: &'static str, expected: &str) {
+        let text = match eval(node, body) {
+            Reply::Error(text) | Reply::Bulk(text) | Reply::Simple(text) => text,
+            Reply::Integer(number) => number.to_string().into(),
+            other => format!("{other:?}").into(),
+        };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.starts_with(expected), "{body}: {text}");
+    }
+
+    #[test]
+    fn nothing_that_a_script_does_to_lua_stays() {
+        for body in [
+            "string.upper = nil",
+            "getmetatable('').__index = nil return 'kept'",
+            "getmetatable('').__index.upper = nil",
+            "getmetatable(_G).__index = {}",
+            "rawset(math, 'floor', nil)",
+            "setmetatable(redis, {})",
+            "KEYS.x = 1 ARGV = nil",
+            "math.randomseed(1)",
+            "table.insert(redis, 1)",
+            "local p = getmetatable(redis) p.__index = nil p.x = 1",
+            "loadstring('leak = 1')()",
+            "return coroutine.wrap(function() leak = 1 end)()",
+        ] {
+            eval(&mut node(), body);
+        }
+        let mut node = node();
+        check(&mut node, "return ('x'):upper() .. math.floor(2.5)", "X2");
+        check(&mut node, "return type(redis.call) .. tostring(KEYS.x) .. #ARGV", "functionnil0");
+        check(&mut node, "return leak", "ERR user_script:1: Script attempted to access");
+        check(&mut node, "return tostring(math.random())", "0.396464773");
+        check(&mut node, "return tostring({})..tostring(redis.call)", "table: 0x000000000000f");
+    }
+
+    #[test]
+    fn an_endless_script_ends_even_if_it_catches_errors() {
+        let mut node = node();
+        let ended = "ERR Script ended after";
+        check(&mut node, "while true do end", ended);
+        check(&mut node, "while true do pcall(function() while true do end end) end", ended);
+        check(&mut node, "coroutine.wrap(function() while true do end end)()", ended);
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    #[test]
+    fn a_replica_lets_a_script_read_and_refuses_its_first_write() {
+        let mut node = node();
+        eval(&mut node, "return redis.call('set', 'k', 'v')");
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        check(&mut node, "return redis.call('get', 'k')", "v");
+        let readonly = "READONLY You can't write against a read only replica. script: ";
+        check(&mut node, "return redis.call('get', 'k'), redis.call('del', 'k')", readonly);
+        check(&mut node, "redis.call('del', 'k')", readonly);
+        check(&mut node, "return redis.pcall('del', 'k').err", "READONLY");
+    }
+
+    #[test]
+    fn which_scripts_a_node_knows_is_its_own_affair() {
+        let (mut first, mut second) = (node(), node());
+        check(&mut first, "return 1", "1");
+        let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+        let words = ["EVALSHA", sha, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        assert_eq!(apply(&mut first, &mut Session::default(), &words), Reply::Integer(1));
+        assert!(apply(&mut second, &mut Session::default(), &words).is_error());
+    }
 }
