@@ -6,13 +6,27 @@
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`lock`]: a file an algorithm
 //! - [`plan`]: a scenario with every choice made
+//! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
+//! - [`run`]: the only place that joins world and locks
 //! - [`check`]: a file a verdict
+//! - [`explain`]: the witness turned into a causal story
+//! - [`explore`]: the same path in a loop: trial, hunt, shrink
+//! - [`report`]: the same content, a file a format
+//! - [`test`]: for users' own `#[test]` functions
+//! - [`cli`]: the command line: the only room with files, terminal and environment
 
 pub mod check;
+pub mod cli;
+pub mod explain;
+pub mod explore;
 pub mod history;
 pub mod length;
 pub mod lock;
 pub mod plan;
 pub mod refusal;
+pub mod report;
+pub mod run;
 pub mod scenario;
+pub mod test;
+pub mod workload;

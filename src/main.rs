@@ -1,1 +1,7 @@
-fn main() {}
+//! The command `lockstorm`: hands its arguments to the library and leaves with its exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lockstorm::cli::main(std::env::args_os())
+}

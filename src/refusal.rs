@@ -66,6 +66,12 @@ impl Refusal {
         Refusal { what, label, span, help, source_text }
     }
 
+    /// The refusal of something that has no lines: a path, an option.
+    pub fn of_usage(what: impl Into<String>, help: impl Into<String>) -> Refusal {
+        let wrong = Wrong { span: None, what: what.into(), label: String::new(), help: None };
+        Refusal::new("", "", wrong.help(help))
+    }
+
     /// The text for a person, with the lines around the place; `colour` adds terminal colours.
     pub fn render(&self, colour: bool) -> String {
         let mut theme = GraphicalTheme::unicode_nocolor();

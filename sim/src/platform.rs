@@ -82,8 +82,13 @@ impl Host {
     /// Writes an event into the trace and lets the faults that are anchored to it strike first.
     pub async fn mark(&self, event: Event) -> Stamp {
         let stamp = self.record(event);
-        std::future::poll_fn(|cx| self.0.poll_struck(cx)).await;
+        self.struck().await;
         stamp
+    }
+
+    /// Lets the faults strike that are anchored to what this task has just recorded.
+    pub async fn struck(&self) {
+        std::future::poll_fn(|cx| self.0.poll_struck(cx)).await;
     }
 
     /// Names a point in a lock's code: a trace event, an anchor, a place where faults strike.

@@ -47,12 +47,9 @@ struct Stretch {
 /// Acquires during which another caller wanted or held the lock.
 fn contended(case: &Case, acquires: &[&Op]) -> u32 {
     let mut stretches = acquires.iter().map(|op| wanting(case, op)).collect::<Vec<_>>();
-    stretches.extend(case.holds.iter().filter(|hold| !hold.by_probe).map(|hold| Stretch {
-        from: hold.start,
-        to: hold.end,
-        owner: hold.owner,
-        is_acquire: false,
-    }));
+    stretches.extend(case.holds.iter().filter(|hold| !hold.by_probe && hold.start < hold.end).map(
+        |hold| Stretch { from: hold.start, to: hold.end, owner: hold.owner, is_acquire: false },
+    ));
     stretches.sort_by_key(|stretch| stretch.from);
     let mut met = vec![false; stretches.len()];
     let mut open: Vec<usize> = Vec::new();

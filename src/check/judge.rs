@@ -2,7 +2,9 @@
 
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
-use crate::check::{corruption, counts, fence, foreign, incarnation, late_loss, leak, liveness};
+use crate::check::{
+    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
+};
 use crate::check::{nearest_miss, overlap};
 use crate::history::History;
 
@@ -12,6 +14,7 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     let lives = incarnation::lives(&case);
     let counts = counts::count(&case);
     let liveness = liveness::judge(&case);
+    let linear = linear::judge(&case);
     let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
     violations.extend(corruption::violations(&case));
     violations.extend(foreign::violations(&case, &lives));
@@ -19,8 +22,10 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(&case));
     violations.extend(fence::violations(&case));
+    violations.extend(linear.violations);
     let mut unknown = untested(&case, &counts);
     unknown.extend(liveness.unknown);
+    unknown.extend(linear.unknown);
     let verdict = worst(violations, &unknown);
     let nearest_miss =
         (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case, &lives)).flatten();

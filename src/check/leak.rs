@@ -167,8 +167,7 @@ fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
 fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let changes = changes.take_while(|change| Moment::from(change.at) <= moment);
-    let mut own =
-        changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
+    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
     own.last().is_some_and(|change| change.until_ms.is_some())
 }
 

@@ -13,6 +13,7 @@ pub mod incarnation;
 pub mod judge;
 pub mod late_loss;
 pub mod leak;
+pub mod linear;
 pub mod liveness;
 pub mod moment;
 pub mod nearest_miss;

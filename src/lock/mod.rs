@@ -11,6 +11,27 @@ use lockstorm_sim::platform::Host;
 use lockstorm_sim::time::{Clock, Nanos};
 use serde::{Deserialize, Serialize};
 
+pub mod answer;
+pub mod catalogue;
+pub mod check_then_set;
+pub mod client;
+pub mod defaults;
+pub mod fenced;
+pub mod join;
+pub mod lease;
+pub mod none;
+pub mod owned_key;
+pub mod promise;
+pub mod px_constant;
+pub mod redlock;
+pub mod scripts;
+pub mod setnx;
+pub mod setnx_expire;
+pub mod token;
+pub mod token_get_del;
+pub mod token_lua;
+pub mod token_lua_renewed;
+
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///
 /// A time-out is *unknown*, never refused: the server may have done what was asked.
@@ -154,15 +175,25 @@ pub struct Setting {
     pub nodes: Vec<String>,
     /// How it is set up.
     pub config: LockConfig,
-    /// The operation that the caller is in now. Requests carry it as their provenance.
-    pub op: Rc<Cell<u32>>,
+    /// The operation that the caller is in now.
+    pub call: Rc<Cell<Call>>,
     /// Where a lock tells of what it does by itself, in background tasks.
     pub tell: Tell,
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the number of the new
-/// operation; the others with 0.
-pub type Tell = Rc<dyn Fn(Notice) -> u32>;
+/// An operation of a caller, as its requests and draws know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Its number in the run. Requests carry it as their provenance.
+    pub op: u32,
+    /// Its number among the operations of its process, counted from 1. Draws and messages are
+    /// addressed by it, so that nothing that other processes do moves them.
+    pub nth: u32,
+}
+
+/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; the others
+/// with whatever.
+pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
 /// What a lock does by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,7 +203,7 @@ pub enum Notice {
         /// The grant's token.
         token: String,
     },
-    /// The renewal with this number came to an end.
+    /// The renewal with this number (see [`Call::op`]) came to an end.
     Extended {
         /// The number that [`Notice::Extending`] was answered with.
         op: u32,
@@ -220,27 +251,32 @@ pub struct Assumption {
     pub bound: u64,
 }
 
-/// What an assumption bounds.
+/// What an assumption bounds. A fault that goes beyond the bound breaks the assumption; what is
+/// not listed in a [`Promise`] is withstood whatever its size.
+///
+/// Pauses and late accesses eat the same lease: what counts is the sum of all that strikes one
+/// hold, pauses and delays together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
-    /// Longest pause or suspension of a client, ns.
+    /// How long a client may be paused or suspended in one hold, ns.
     ClientPause,
-    /// Longest down-time-free life of a holder: crashes of clients (0: must not die), count.
+    /// How many clients may die while they hold the lock or ask for it, count.
     ClientCrash,
-    /// Step of a node's wall clock in either direction, ns.
+    /// Step of a node's wall clock in either direction, or time that it stands frozen, ns.
     NodeClockStep,
-    /// Step of a client's wall clock in either direction, ns.
+    /// The same of a client's wall clock, ns.
     ClientClockStep,
     /// Relative rate error between any two hosts, ppm.
     Drift,
-    /// A node's restart that loses acknowledged keys before this time has passed, ns of
-    /// down-time needed are the bound's complement: down for longer than `bound` is safe.
+    /// A node restarts without keys that it had acknowledged: the down-time from which on that
+    /// is harmless, ns. A *shorter* down-time breaks the assumption, a longer one does not.
     AmnesiacRestart,
     /// Failovers to a replica that may miss acknowledged keys, count.
     Failover,
     /// Keys removed by eviction or FLUSHALL, count.
     KeyRemoval,
-    /// How late an access may reach the resource, ns.
+    /// How much later than without faults the accesses of one hold reach the resource, taken
+    /// together, ns.
     AccessDelay,
 }

@@ -95,6 +95,7 @@ pub fn in_reach(place: &str, length: Nanos) -> Checked {
 fn who_is_there(plan: &Plan) -> String {
     let range = |letter, count| match count {
         1 => format!("{letter}1"),
+        2 => format!("{letter}1, {letter}2"),
         _ => format!("{letter}1 to {letter}{count}"),
     };
     let (nodes, clients) = (plan.topology.nodes, plan.workload.clients);
@@ -184,7 +185,12 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
         _ => (MILLISECOND, "milliseconds"),
     };
     let what = format!("{} sends its time to live in whole {word}", algorithm.name);
-    refuse_if(ttl % unit != 0, place, what, &format!("a multiple of {}", length::write(unit)))
+    refuse_if(
+        !ttl.is_multiple_of(unit),
+        place,
+        what,
+        &format!("a multiple of {}", length::write(unit)),
+    )
 }
 
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {

@@ -44,6 +44,12 @@ impl Plan {
     }
 }
 
+/// Sixteen hexadecimal digits that stand for several plans in their order.
+pub fn digest_of<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
+    let digests: String = plans.map(Plan::digest).collect();
+    format!("{:016x}", xxh3_64(digests.as_bytes()))
+}
+
 fn another_version(text: &str, format: u64) -> Wrong {
     let start = text.find("\"format\"").unwrap_or(0);
     let what = format!(
@@ -60,5 +66,5 @@ fn no_plan(text: &str, error: &serde_json::Error) -> Wrong {
     let at = before + error.column().saturating_sub(1);
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
-    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", said)
+    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", "here").help(said)
 }

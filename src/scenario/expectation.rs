@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::Kind;
+use crate::check::{Kind, Verdict};
 use crate::refusal::Wrong;
 use crate::scenario::section::{Section, other_type, text_of};
 use toml::de::DeValue;
@@ -40,6 +40,48 @@ impl Class {
         match self {
             Class::InModel => "in-model",
             Class::OutOfModel => "out-of-model",
+        }
+    }
+}
+
+/// How a verdict stands to what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Met {
+    /// As expected; or nothing was expected and nothing is violated.
+    Yes,
+    /// Nothing can be said, and that was not expected.
+    Unknown,
+    /// Something else was found.
+    No,
+}
+
+impl Expectation {
+    /// Compares a verdict, and the class of what it violates, with what was expected.
+    pub fn met_by(&self, verdict: &Verdict, found: Option<Class>) -> Met {
+        match (self, verdict) {
+            (Expectation::Unknown, Verdict::Unknown(_)) => Met::Yes,
+            (_, Verdict::Unknown(_)) => Met::Unknown,
+            (Expectation::Holds | Expectation::Unstated, Verdict::Holds) => Met::Yes,
+            (Expectation::Violated { kinds, class }, Verdict::Violated(violations)) => {
+                let seen: BTreeSet<Kind> = violations.iter().map(|found| found.kind).collect();
+                let same_class = class.is_none() || *class == found;
+                if seen == *kinds && same_class { Met::Yes } else { Met::No }
+            }
+            _ => Met::No,
+        }
+    }
+
+    /// The expectation in a few words.
+    pub fn words(&self) -> String {
+        match self {
+            Expectation::Unstated => "-".to_owned(),
+            Expectation::Holds => "holds".to_owned(),
+            Expectation::Unknown => "unknown".to_owned(),
+            Expectation::Violated { kinds, class } => {
+                let kinds: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+                let class = class.map_or(String::new(), |class| format!(" ({})", class.word()));
+                kinds.join(", ") + &class
+            }
         }
     }
 }
@@ -97,4 +139,51 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Wrong> {
         return Err(Wrong::at(value.span(), what, "name kinds, or write { holds = true }"));
     }
     Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, Expectation, Met};
+    use crate::check::{Kind, Verdict, Violation};
+    use lockstorm_sim::time::Instant;
+
+    fn violated(kinds: &[Kind]) -> Verdict {
+        let violation = |kind: &Kind| Violation {
+            kind: *kind,
+            ops: Vec::new(),
+            keys: Vec::new(),
+            accesses: Vec::new(),
+            from: Instant::default(),
+            to: Instant::default(),
+            cause: None,
+            late: None,
+        };
+        Verdict::Violated(kinds.iter().map(violation).collect())
+    }
+
+    #[test]
+    fn only_the_exact_set_and_class_is_as_expected() {
+        let unknown = Verdict::Unknown("nothing was tested".to_owned());
+        let stale = violated(&[Kind::StaleHolder, Kind::StaleHolder]);
+        let both = violated(&[Kind::StaleHolder, Kind::Corruption]);
+        let expected = |class| Expectation::Violated { kinds: [Kind::StaleHolder].into(), class };
+        let (inside, outside) = (Some(Class::InModel), Some(Class::OutOfModel));
+        for (expect, verdict, class, met) in [
+            (Expectation::Holds, &Verdict::Holds, None, Met::Yes),
+            (Expectation::Holds, &unknown, None, Met::Unknown),
+            (Expectation::Holds, &stale, inside, Met::No),
+            (Expectation::Unknown, &unknown, None, Met::Yes),
+            (Expectation::Unknown, &Verdict::Holds, None, Met::No),
+            (Expectation::Unstated, &Verdict::Holds, None, Met::Yes),
+            (Expectation::Unstated, &stale, inside, Met::No),
+            (expected(outside), &stale, outside, Met::Yes),
+            (expected(None), &stale, inside, Met::Yes),
+            (expected(outside), &stale, inside, Met::No),
+            (expected(outside), &both, outside, Met::No),
+            (expected(outside), &unknown, None, Met::Unknown),
+            (expected(outside), &Verdict::Holds, None, Met::No),
+        ] {
+            assert_eq!(expect.met_by(verdict, class), met, "{expect:?} {verdict:?} {class:?}");
+        }
+    }
 }

@@ -81,8 +81,7 @@ fn verb(section: &Section) -> Result<Verb, Wrong> {
             return Err(Wrong::at(span, format!("{word} has no '{key}'"), label));
         }
     }
-    let extra =
-        || Ok(section.length("extra")?.ok_or_else(|| section.lacks("extra", "\"50ms\""))?);
+    let extra = || section.length("extra")?.ok_or_else(|| section.lacks("extra", "\"50ms\""));
     Ok(match word {
         "partition" => Verb::Partition,
         "delay" => Verb::Delay { extra: extra()? },

@@ -9,7 +9,7 @@ pub mod section;
 pub mod tables;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
@@ -145,21 +145,22 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Wrong> {
         let what = "there is 'seed' and 'seeds'";
         return Err(Wrong::at(span, what, "take one of them out"));
     }
-    seed_range(range).map_err(|what| Wrong::at(span, what, "write \"1..5\""))
+    let seeds = seed_range(range).map_err(|no| Wrong::at(span.clone(), no, "write \"1..5\""))?;
+    if seeds.end() - seeds.start() >= MOST_SEEDS {
+        let what = format!("'{range}' are too many seeds for a scenario");
+        return Err(Wrong::at(span, what, format!("at most {MOST_SEEDS}")));
+    }
+    Ok(seeds.collect())
 }
 
 /// Reads `A..B`, both ends included.
-pub fn seed_range(text: &str) -> Result<Vec<u64>, String> {
+pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     let Some((first, last)) = ends else { return Err(format!("'{text}' is no range of seeds")) };
-    let (first, last): (u64, u64) = (first, last);
     if first > last {
         return Err(format!("the range of seeds '{text}' is empty"));
     }
-    if last - first >= MOST_SEEDS {
-        return Err(format!("'{text}' are more than {MOST_SEEDS} seeds"));
-    }
-    Ok((first..=last).collect())
+    Ok(first..=last)
 }
 
 fn no_toml(text: &str, error: &toml::de::Error) -> Wrong {

@@ -72,8 +72,8 @@ impl<'a> Section<'a> {
 
     /// The refusal of a table that lacks a field.
     pub fn lacks(&self, key: &str, example: &str) -> Wrong {
-        let what = format!("{} lacks '{key}'", self.title());
-        Wrong::at(self.span(), what, format!("add {key} = {example}"))
+        let what = format!("{} lacks '{key}': add {key} = {example}", self.title());
+        Wrong::at(self.span(), what, "here")
     }
 
     /// A string.

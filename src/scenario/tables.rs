@@ -13,7 +13,7 @@ use crate::plan::{
     FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
-use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type};
+use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
 pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
@@ -85,7 +85,7 @@ pub fn lock(scenario: &Section) -> Result<LockConfig, Wrong> {
         "clock",
     ];
     let section = scenario.section("lock", &keys)?;
-    let section = section.ok_or_else(|| scenario.lacks("[lock]", "{ algorithm = \"...\" }"))?;
+    let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
     let names = ALGORITHMS.map(|algorithm| (algorithm.name, algorithm.name));
     let algorithm = section.word("algorithm", &names)?;
     let shapes = [("own", ReleaseShape::Own), ("blind", ReleaseShape::Blind)];
@@ -274,10 +274,48 @@ pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wron
     for (host, value) in table {
         let host: &str = host.get_ref();
         let keys = ["wall_offset", "rate_ppm"];
-        let section = crate::scenario::section::table_of(&format!("clocks.{host}"), value, &keys)?;
+        let section = table_of(&format!("clocks.{host}"), value, &keys)?;
         let wall_offset = section.shift("wall_offset")?.unwrap_or(0);
         let rate_ppm = section.number("rate_ppm")?.unwrap_or(0);
         clocks.insert(host.to_owned(), ClockSetting { wall_offset, rate_ppm });
     }
     Ok(clocks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FENCES, PERSISTENCES, TOPOLOGIES, WORKLOADS, percent};
+    use serde::Serialize;
+
+    fn check<T: Serialize>(words: &[(&str, T)]) {
+        for (word, value) in words {
+            assert_eq!(serde_json::to_value(value).unwrap(), *word);
+        }
+    }
+
+    #[test]
+    fn scenarios_and_plans_use_the_same_words() {
+        check(&TOPOLOGIES);
+        check(&PERSISTENCES);
+        check(&WORKLOADS);
+        check(&FENCES);
+    }
+
+    #[test]
+    fn percent_is_read_in_millionths() {
+        for (text, share) in [
+            ("1%", Some(10_000)),
+            ("0.05%", Some(500)),
+            ("12.3456%", Some(123_456)),
+            ("100%", Some(1_000_000)),
+            ("1", None),
+            ("%", None),
+            (".5%", None),
+            ("-1%", None),
+            ("0.00001%", None),
+            ("99999999999%", None),
+        ] {
+            assert_eq!(percent(text), share, "{text}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use crate::engine::event::executor::Tasks;
+use crate::engine::event::executor::{Running, Tasks};
 use crate::engine::event::kernel::{Dispatched, Kernel};
 use crate::engine::event::machine::Machine;
 use crate::fault::{HostNames, Watch};
@@ -62,6 +62,14 @@ struct Shared {
     kernel: RefCell<Kernel>,
     tasks: RefCell<Tasks>,
     processes: RefCell<Vec<Option<Process>>>,
+}
+
+/// What comes next.
+enum Next {
+    /// A task is ready.
+    Run(Running),
+    /// The world has to act.
+    Stop(Stop),
 }
 
 thread_local! {
@@ -139,34 +147,39 @@ impl Engine {
     /// Runs until true time `limit`, or until the world has to act.
     pub fn run_until(&self, limit: Nanos) -> Stop {
         loop {
-            self.shared.tasks.borrow_mut().collect(&mut self.shared.kernel.borrow_mut());
-            if let Some(fault) = self.shared.kernel.borrow_mut().strikes.pop_front() {
-                return Stop::Strike(fault);
-            }
-            let dispatched = self.shared.kernel.borrow_mut().dispatch_due();
-            match dispatched {
-                Dispatched::Done => continue,
-                Dispatched::Strike(fault) => return Stop::Strike(fault),
-                Dispatched::Call(call) => return Stop::Call(call),
-                Dispatched::Nothing => {}
-            }
-            if self.run_task() {
-                continue;
-            }
-            if !self.shared.kernel.borrow_mut().advance(limit) {
-                return Stop::Limit;
-            }
+            let mut running = match self.next(limit) {
+                Next::Run(running) => running,
+                Next::Stop(stop) => return stop,
+            };
+            let done = running.poll();
+            // A finished future is dropped only when nothing is borrowed: it may close streams.
+            let finished = self.shared.tasks.borrow_mut().put_back(running, done);
+            drop(finished);
         }
     }
 
-    fn run_task(&self) -> bool {
-        let next = self.shared.tasks.borrow_mut().next(&mut self.shared.kernel.borrow_mut());
-        let Some(mut running) = next else { return false };
-        let done = running.poll();
-        // A finished future is dropped only when nothing is borrowed: it may close streams.
-        let finished = self.shared.tasks.borrow_mut().put_back(running, done);
-        drop(finished);
-        true
+    /// Handles events until a task is to run or the world has to act.
+    fn next(&self, limit: Nanos) -> Next {
+        let kernel = &mut *self.shared.kernel.borrow_mut();
+        let tasks = &mut *self.shared.tasks.borrow_mut();
+        loop {
+            tasks.collect(kernel);
+            if let Some(fault) = kernel.strikes.pop_front() {
+                return Next::Stop(Stop::Strike(fault));
+            }
+            match kernel.dispatch_due() {
+                Dispatched::Done => continue,
+                Dispatched::Strike(fault) => return Next::Stop(Stop::Strike(fault)),
+                Dispatched::Call(call) => return Next::Stop(Stop::Call(call)),
+                Dispatched::Nothing => {}
+            }
+            if let Some(running) = tasks.next(kernel) {
+                return Next::Run(running);
+            }
+            if !kernel.advance(limit) {
+                return Next::Stop(Stop::Limit);
+            }
+        }
     }
 
     /// The trace so far, for a look.

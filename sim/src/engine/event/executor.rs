@@ -47,9 +47,9 @@ impl Wake for TaskWaker {
 
 struct Task {
     host: HostId,
-    future: Option<LocalFuture<'static, ()>>,
+    /// The future and its waker; away while it is polled.
+    body: Option<Body>,
     note: Arc<TaskWaker>,
-    waker: Waker,
     ties: Draws,
     wakes: u32,
 }
@@ -60,17 +60,23 @@ struct Slot {
     task: Option<Task>,
 }
 
+/// What is polled, and with what.
+pub struct Body {
+    future: LocalFuture<'static, ()>,
+    waker: Waker,
+}
+
 /// A task taken out to be polled: nothing is borrowed while it runs.
 pub struct Running {
     id: TaskId,
-    future: LocalFuture<'static, ()>,
-    waker: Waker,
+    body: Body,
 }
 
 impl Running {
     /// Polls the task once; whether it is done.
     pub fn poll(&mut self) -> bool {
-        self.future.as_mut().poll(&mut Context::from_waker(&self.waker)).is_ready()
+        let Body { future, waker } = &mut self.body;
+        future.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
     }
 }
 
@@ -112,8 +118,8 @@ impl Tasks {
         let waker = Waker::from(Arc::clone(&note));
         let entity = kernel.name_task(host);
         let ties = kernel.chance.draws(Purpose::Tie, &entity);
-        place.task = Some(Task { host, future: Some(future), note, waker, ties, wakes: 0 });
-        self.slots[slot as usize].task.as_ref().expect("just put there").waker.wake_by_ref();
+        waker.wake_by_ref();
+        place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
     }
 
     /// Makes the tasks that were woken ready, or parks them where their host is paused.
@@ -159,10 +165,10 @@ impl Tasks {
                 continue;
             }
             task.note.noted.store(false, Ordering::Relaxed);
-            let future = task.future.take().expect("a task is polled by one at a time");
-            let (wakes, waker) = (task.wakes, task.waker.clone());
+            let body = task.body.take().expect("a task is polled by one at a time");
+            let wakes = task.wakes;
             kernel.happen(Happening::Run, id.slot, wakes, &priority.to_le_bytes());
-            return Some(Running { id, future, waker });
+            return Some(Running { id, body });
         }
         None
     }
@@ -172,7 +178,7 @@ impl Tasks {
         let id = running.id;
         let task = live(&mut self.slots, id).expect("a running task is not killed");
         if !done {
-            task.future = Some(running.future);
+            task.body = Some(running.body);
             return None;
         }
         self.release(id.slot);
@@ -180,17 +186,17 @@ impl Tasks {
     }
 
     /// Takes all tasks of a host out, to be dropped when nothing is borrowed.
-    pub fn take_of(&mut self, host: HostId) -> Vec<LocalFuture<'static, ()>> {
+    pub fn take_of(&mut self, host: HostId) -> Vec<Body> {
         self.take_where(|task| task.host == host)
     }
 
     /// Takes all tasks out, to be dropped when nothing is borrowed.
-    pub fn take_all(&mut self) -> Vec<LocalFuture<'static, ()>> {
+    pub fn take_all(&mut self) -> Vec<Body> {
         self.ready.clear();
         self.take_where(|_| true)
     }
 
-    fn take_where(&mut self, chosen: impl Fn(&Task) -> bool) -> Vec<LocalFuture<'static, ()>> {
+    fn take_where(&mut self, chosen: impl Fn(&Task) -> bool) -> Vec<Body> {
         let mut futures = Vec::new();
         for slot in 0..self.slots.len() {
             if self.slots[slot].task.as_ref().is_some_and(&chosen) {
@@ -201,11 +207,11 @@ impl Tasks {
         futures
     }
 
-    fn release(&mut self, slot: u32) -> Option<LocalFuture<'static, ()>> {
+    fn release(&mut self, slot: u32) -> Option<Body> {
         let place = &mut self.slots[slot as usize];
         place.generation = place.generation.wrapping_add(1);
         self.free.push(slot);
-        place.task.take().and_then(|task| task.future)
+        place.task.take().and_then(|task| task.body)
     }
 }
 

@@ -93,7 +93,9 @@ struct Side {
     forgotten: bool,
     inbox: Vec<u8>,
     read: usize,
+    /// The task that reads here last asked; kept between reads, since cloning it is dear.
     reader: Option<Waker>,
+    waiting: bool,
     under_way: VecDeque<Segment>,
     last_arrival: Nanos,
     /// The first segment under way waits for its link to open.
@@ -167,6 +169,7 @@ impl Side {
             inbox: Vec::new(),
             read: 0,
             reader: None,
+            waiting: false,
             under_way: VecDeque::new(),
             last_arrival: 0,
             held: false,
@@ -175,8 +178,17 @@ impl Side {
     }
 
     fn wake(&mut self) {
-        if let Some(waker) = self.reader.take() {
-            waker.wake();
+        if std::mem::take(&mut self.waiting)
+            && let Some(waker) = &self.reader
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn wait(&mut self, waker: &Waker) {
+        self.waiting = true;
+        if !self.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            self.reader = Some(waker.clone());
         }
     }
 
@@ -207,7 +219,7 @@ impl Kernel {
         let side = self.network.side(connection, CLIENT);
         match side.state {
             State::Connecting => {
-                side.reader = Some(waker.clone());
+                side.wait(waker);
                 None
             }
             State::Open | State::Ended => Some(Ok(())),
@@ -239,9 +251,7 @@ impl Kernel {
             State::Ended => Some(Ok(())),
             State::Broken(kind) => Some(Err(kind.into())),
             State::Open | State::Connecting => {
-                if !side.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                    side.reader = Some(waker.clone());
-                }
+                side.wait(waker);
                 None
             }
         }
@@ -274,6 +284,7 @@ impl Kernel {
             return;
         }
         end.reader = None;
+        end.waiting = false;
         let unread = end.read < end.inbox.len();
         end.inbox = Vec::new();
         end.read = 0;

@@ -1,0 +1,29 @@
+# Every recipe is one line that also works without just.
+
+# run every scenario and write reports/
+main:
+    cargo run --release
+
+# what CI runs
+check:
+    bash .ci/run
+
+# the tests that README names
+test:
+    cargo test --workspace
+
+# benchmarks; each ends with one plain line per figure
+bench:
+    cargo bench
+
+# accept what the scenarios' traces hash to now, after an intended change
+golden:
+    LOCKSTORM_GOLDEN=write cargo test --release --test scenarios
+
+# the brute forces against the checkers, at length
+fuzz-checkers cases="200000":
+    LOCKSTORM_CASES={{cases}} cargo test --release --test histories
+
+# redlock inside its assumptions, and the same settings on two locks that must be found wanting
+campaign seeds="1..10000":
+    cargo run --release -- hunt --lock redlock --topology independent --within-assumptions --faults partition,delay,loss --seeds {{seeds}}

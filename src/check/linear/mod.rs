@@ -1,0 +1,92 @@
+//! Is there a legal order? What a lock or a register promises is a small sequential model
+//! ([`spec`]); how orders are tried is another file ([`search`]).
+
+pub mod search;
+pub mod spec;
+
+use crate::check::case::Case;
+use crate::check::linear::search::{Answer, Item, Model};
+use crate::check::linear::spec::{Lock, Register};
+use crate::check::{Invariant, Kind, Violation};
+use crate::lock;
+
+/// What the models say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linear {
+    /// One violation for each model without a legal order.
+    pub violations: Vec<Violation>,
+    /// Why nothing can be said, if so.
+    pub unknown: Vec<String>,
+}
+
+/// Judges the lock's history by its model, and the resource's as a register.
+pub fn judge(case: &Case) -> Linear {
+    let mut linear = Linear::default();
+    if case.terms.model != lock::Model::None && case.terms.holders == 1 {
+        linear.take(case, "lock", &Lock, spec::lock_items(case));
+    }
+    let initial = match case.terms.invariant {
+        Invariant::Counter => 0,
+        Invariant::Stock { items } => items,
+        Invariant::None | Invariant::Ledger => return linear,
+    };
+    let register = Register { initial };
+    linear.take(case, "resource", &register, spec::register_items(case));
+    linear
+}
+
+impl Linear {
+    fn take<M: Model>(
+        &mut self,
+        case: &Case,
+        what: &str,
+        model: &M,
+        mut items: Vec<Item<M::Action>>,
+    ) {
+        items.sort_by_key(|item| item.call);
+        match search::search(model, &items) {
+            Answer::Legal => {}
+            Answer::Illegal => self.violations.push(violation(case, &core(model, items))),
+            Answer::GaveUp => {
+                self.unknown.push(format!("the search for a legal order of the {what} gave up"));
+            }
+        }
+    }
+}
+
+/// Blocks that together have no legal order, and none of which can be spared. To take a whole
+/// block away never makes an order harder, so what the core shows is true of the whole.
+fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Action>> {
+    let mut blocks = items.iter().map(|item| item.block).collect::<Vec<_>>();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let mut size = blocks.len().div_ceil(2);
+    loop {
+        let mut start = 0;
+        while start < blocks.len() {
+            let end = blocks.len().min(start + size);
+            let chunk = &blocks[start..end];
+            let rest = items.iter().filter(|item| chunk.binary_search(&item.block).is_err());
+            let rest = rest.cloned().collect::<Vec<_>>();
+            if search::search(model, &rest) == Answer::Illegal {
+                items = rest;
+                blocks.drain(start..end);
+            } else {
+                start = end;
+            }
+        }
+        if size <= 1 {
+            return items;
+        }
+        size = size.div_ceil(2);
+    }
+}
+
+fn violation<A>(case: &Case, core: &[Item<A>]) -> Violation {
+    let mut ops = core.iter().map(|item| item.op).collect::<Vec<_>>();
+    ops.sort_unstable();
+    let from = core.iter().map(|item| item.call).min().unwrap_or_default();
+    let to = core.iter().map(|item| item.ret).max().unwrap_or_default();
+    let (from, to) = (from.instant(case.history), to.instant(case.history));
+    Violation { ops, ..Violation::new(Kind::NotLinearizable, from, to) }
+}

@@ -1,0 +1,171 @@
+//! The search for a legal order: depth first, with a memory of where it has been. Knows no lock.
+//!
+//! A configuration is the first item that is not yet placed, which of the next ones are, the
+//! model's state, and the point in time that the order has reached. Constraints on time are lower
+//! bounds only, so the earliest point is the best, and a configuration that was reached earlier
+//! makes the same one at a later point needless.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::check::moment::Moment;
+use crate::history::OpId;
+
+/// What is promised: how one action changes a state.
+pub trait Model {
+    /// What the model remembers.
+    type State: Copy + Ord;
+    /// What an item does.
+    type Action: Clone;
+    /// The state before everything.
+    fn initial(&self) -> Self::State;
+    /// Whether the action can never change a state. A blind write can, though it may write what
+    /// is there already.
+    fn only_looks(&self, action: &Self::Action) -> bool;
+    /// The state after the item, and the earliest point not before `from` at which it can take
+    /// effect; `None` if it cannot in that state.
+    fn step(
+        &self,
+        state: Self::State,
+        item: &Item<Self::Action>,
+        from: Moment,
+    ) -> Option<(Self::State, Moment)>;
+}
+
+/// Something that took effect at one point between its call and its return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item<A> {
+    /// The operation that it is.
+    pub op: OpId,
+    /// What belongs together: to take all of a block away never makes an order harder.
+    pub block: i64,
+    /// The earliest point.
+    pub call: Moment,
+    /// The latest point.
+    pub ret: Moment,
+    /// Whether it certainly took effect.
+    pub is_certain: bool,
+    /// What it does.
+    pub action: A,
+}
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// There is a legal order.
+    Legal,
+    /// There is none.
+    Illegal,
+    /// Too many configurations, or too many items at once.
+    GaveUp,
+}
+
+/// Configurations that are tried before the search gives up.
+const LIMIT: usize = 200_000;
+/// Items that can be placed before the first one that is not; and uncertain items.
+const WIDTH: usize = 128;
+
+#[derive(Clone, Copy)]
+struct Configuration<S> {
+    /// The first certain item that is not placed.
+    first: usize,
+    /// Which of the certain items from `first` on are placed.
+    placed: u128,
+    /// Which of the uncertain items are placed.
+    chosen: u128,
+    state: S,
+    now: Moment,
+}
+
+/// Looks for a legal order of the items, which are sorted by their call.
+pub fn search<M: Model>(model: &M, items: &[Item<M::Action>]) -> Answer {
+    let (certain, uncertain) = items.iter().partition::<Vec<_>, _>(|item| item.is_certain);
+    if uncertain.len() > WIDTH {
+        return Answer::GaveUp;
+    }
+    let state = model.initial();
+    let start = Configuration { first: 0, placed: 0, chosen: 0, state, now: Moment::default() };
+    let mut open = vec![start];
+    let mut reached: BTreeMap<_, Moment> = BTreeMap::new();
+    while let Some(at) = open.pop() {
+        if at.first == certain.len() {
+            return Answer::Legal;
+        }
+        match reached.entry((at.first, at.placed, at.chosen, at.state)) {
+            Entry::Occupied(entry) if *entry.get() <= at.now => continue,
+            Entry::Occupied(mut entry) => *entry.get_mut() = at.now,
+            Entry::Vacant(entry) => _ = entry.insert(at.now),
+        }
+        if reached.len() > LIMIT || !expand(model, &certain, &uncertain, at, &mut open) {
+            return Answer::GaveUp;
+        }
+    }
+    Answer::Illegal
+}
+
+/// Puts what can follow a configuration on the stack, the earliest call on top. False if there
+/// are more items at once than can be told apart.
+fn expand<M: Model>(
+    model: &M,
+    certain: &[&Item<M::Action>],
+    uncertain: &[&Item<M::Action>],
+    at: Configuration<M::State>,
+    open: &mut Vec<Configuration<M::State>>,
+) -> bool {
+    let bottom = open.len();
+    let mut deadline = Moment::NEVER;
+    for (offset, item) in certain[at.first..].iter().enumerate() {
+        if item.call > deadline {
+            break;
+        }
+        if offset >= WIDTH {
+            return false;
+        }
+        if at.placed >> offset & 1 == 1 {
+            continue;
+        }
+        deadline = deadline.min(item.ret);
+        let Some(mut next) = place(model, item, at) else { continue };
+        next.placed |= 1 << offset;
+        next = slide(next, certain.len());
+        if model.only_looks(&item.action) {
+            // What fits now and changes nothing can be placed at once: it bars no other order.
+            open.truncate(bottom);
+            open.push(next);
+            return true;
+        }
+        open.push(next);
+    }
+    if at.now > deadline {
+        open.truncate(bottom);
+        return true;
+    }
+    for (bit, item) in uncertain.iter().enumerate() {
+        if at.chosen >> bit & 1 == 0 && item.call <= deadline {
+            open.extend(
+                place(model, item, at)
+                    .map(|next| Configuration { chosen: at.chosen | 1 << bit, ..next }),
+            );
+        }
+    }
+    open[bottom..].reverse();
+    true
+}
+
+fn place<M: Model>(
+    model: &M,
+    item: &Item<M::Action>,
+    at: Configuration<M::State>,
+) -> Option<Configuration<M::State>> {
+    let (state, now) = model.step(at.state, item, at.now.max(item.call))?;
+    (now <= item.ret).then_some(Configuration { state, now, ..at })
+}
+
+/// Moves the window past the items at its beginning that are placed.
+fn slide<S>(mut at: Configuration<S>, items: usize) -> Configuration<S> {
+    let gone = at.placed.trailing_ones();
+    at.placed = at.placed.checked_shr(gone).unwrap_or(0);
+    at.first += gone as usize;
+    debug_assert!(at.first <= items, "only items are placed");
+    at
+}

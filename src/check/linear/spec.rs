@@ -1,0 +1,217 @@
+//! What a lock and a register promise, one action at a time, and which operations count as which
+//! action. Knows no search.
+//!
+//! Refusals say nothing (lenient); so do "not mine" and a lost extend. What nobody knows to have
+//! happened is left out unless a later answer proves it: to leave out an acquire never makes an
+//! order harder. A release of unknown fate permits the hold to end from its call on.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::time::{Clock, Nanos};
+
+use crate::check::case::Case;
+use crate::check::linear::search::{Item, Model};
+use crate::check::moment::Moment;
+use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::lock;
+
+/// A lock for one holder: a mutex if no hold can end by itself, else a lease.
+pub struct Lock;
+
+/// What happens to a lock, for one grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockAction {
+    /// It is granted; from when on the hold can end without an answer.
+    Acquire(Moment),
+    /// It is prolonged; from when on the hold can end now.
+    Extend(Moment),
+    /// It is given back.
+    Release,
+}
+
+impl Model for Lock {
+    type State = Option<(i64, Moment)>;
+    type Action = LockAction;
+
+    fn initial(&self) -> Self::State {
+        None
+    }
+
+    fn only_looks(&self, _: &LockAction) -> bool {
+        false
+    }
+
+    fn step(
+        &self,
+        state: Self::State,
+        item: &Item<LockAction>,
+        from: Moment,
+    ) -> Option<(Self::State, Moment)> {
+        let mine = state.is_some_and(|(holder, _)| holder == item.block);
+        match (item.action, state) {
+            (LockAction::Acquire(ends), None) => Some((Some((item.block, ends)), from)),
+            (LockAction::Acquire(_), Some((_, Moment::NEVER))) => None,
+            (LockAction::Acquire(ends), Some((_, free))) => {
+                Some((Some((item.block, ends)), from.max(free)))
+            }
+            (LockAction::Extend(ends), _) => mine.then_some((Some((item.block, ends)), from)),
+            (LockAction::Release, _) => mine.then_some((None, from)),
+        }
+    }
+}
+
+/// What counts as an action on the lock.
+pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
+    let mut items = Vec::new();
+    for op in case.acquires() {
+        let Some(ret) = proven_by(case, op) else { continue };
+        let permitted = released_from(case, op.id);
+        let ends = |op: &Op| permitted.min(lease_end(case, op));
+        let item = |op: &Op, ret, action| {
+            let (block, call) = (i64::from(item_block(op)), op.call.into());
+            Item { op: op.id, block, call, ret, is_certain: true, action }
+        };
+        items.push(item(op, ret, LockAction::Acquire(ends(op))));
+        for member in case.ops_of(op.id) {
+            let Some(ret) = member.ret.map(Moment::from) else { continue };
+            if is_kept(member) {
+                items.push(item(member, ret, LockAction::Extend(ends(member))));
+            }
+            if member.outcome == Outcome::Released && is_sole(case) {
+                items.push(item(member, ret, LockAction::Release));
+            }
+        }
+    }
+    items
+}
+
+/// The acquire that an operation on the lock belongs to.
+fn item_block(op: &Op) -> OpId {
+    match op.kind {
+        OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+        _ => op.id,
+    }
+}
+
+fn is_kept(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Kept { .. })
+}
+
+/// With one node to ask, "released" says that the lock was held. With several it says only that
+/// some node had the key.
+fn is_sole(case: &Case) -> bool {
+    case.terms.quorum <= 1
+}
+
+/// By when an acquire certainly had the lock: its own answer, or the first that proves it.
+fn proven_by(case: &Case, op: &Op) -> Option<Moment> {
+    match op.outcome {
+        Outcome::Granted { .. } => op.ret.map(Moment::from),
+        Outcome::Unknown | Outcome::Pending if is_sole(case) => {
+            let proofs =
+                case.ops_of(op.id).filter(|op| is_kept(op) || op.outcome == Outcome::Released);
+            proofs.filter_map(|op| op.ret).map(Moment::from).min()
+        }
+        _ => None,
+    }
+}
+
+/// From when on a release that says nothing certain may have ended the hold.
+fn released_from(case: &Case, grant: OpId) -> Moment {
+    let mut permitted = Moment::NEVER;
+    for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
+        match op.outcome {
+            Outcome::Released if is_sole(case) => return Moment::NEVER,
+            Outcome::Released | Outcome::Unknown | Outcome::Pending => {
+                permitted = permitted.min(op.call.into());
+            }
+            _ => {}
+        }
+    }
+    permitted
+}
+
+/// From when on a lease can end by itself: its time to live after the call, or the deadline that
+/// it gave its caller if that is earlier, since it promised no more.
+fn lease_end(case: &Case, op: &Op) -> Moment {
+    if case.terms.model != lock::Model::Lease {
+        return Moment::NEVER;
+    }
+    let ttl = case.terms.ttl.map(|ttl| Moment::passing(op.call.at.saturating_add(ttl)));
+    let promised = deadline(op).and_then(|(clock, reading)| {
+        case.clocks.reaches(&op.process, clock, op.call.into(), reading)
+    });
+    ttl.into_iter().chain(promised).min().unwrap_or(Moment::NEVER)
+}
+
+fn deadline(op: &Op) -> Option<(Clock, Nanos)> {
+    match op.outcome {
+        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => deadline,
+        _ => None,
+    }
+}
+
+/// A register that is read and written.
+pub struct Register {
+    /// What it holds at first.
+    pub initial: i64,
+}
+
+/// What happens to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterAction {
+    /// That value is read.
+    Read(i64),
+    /// That value is written.
+    Write(i64),
+}
+
+impl Model for Register {
+    type State = i64;
+    type Action = RegisterAction;
+
+    fn initial(&self) -> i64 {
+        self.initial
+    }
+
+    fn only_looks(&self, action: &RegisterAction) -> bool {
+        matches!(action, RegisterAction::Read(_))
+    }
+
+    fn step(&self, state: i64, item: &Item<RegisterAction>, from: Moment) -> Option<(i64, Moment)> {
+        match item.action {
+            RegisterAction::Read(value) => (value == state).then_some((state, from)),
+            RegisterAction::Write(value) => Some((value, from)),
+        }
+    }
+}
+
+/// What counts as an action on the resource. A write of unknown fate counts only if its value is
+/// read by somebody: else leaving it out loses nothing.
+pub fn register_items(case: &Case) -> Vec<Item<RegisterAction>> {
+    let ops = || case.history.ops.iter().filter(|op| op.object != case.terms.lock_key);
+    let read = ops().filter_map(|op| match op.outcome {
+        Outcome::Value { value } => Some(value),
+        _ => None,
+    });
+    let read = read.collect::<BTreeSet<_>>();
+    let items = ops().filter_map(|op| {
+        let (action, value, is_certain) = match (&op.kind, &op.outcome) {
+            (OpKind::Read { .. }, Outcome::Value { value }) => {
+                (RegisterAction::Read(*value), *value, true)
+            }
+            (OpKind::Write { value, .. }, Outcome::Accepted) => {
+                (RegisterAction::Write(*value), *value, true)
+            }
+            (OpKind::Write { value, .. }, Outcome::Unknown | Outcome::Pending)
+                if read.contains(value) =>
+            {
+                (RegisterAction::Write(*value), *value, false)
+            }
+            _ => return None,
+        };
+        let ret = if is_certain { op.ret?.into() } else { Moment::NEVER };
+        Some(Item { op: op.id, block: value, call: op.call.into(), ret, is_certain, action })
+    });
+    items.collect()
+}

@@ -1,0 +1,122 @@
+//! The seams between the command line and the rest of the house: what a plan comes to, what is
+//! written about it, what a hunt finds. Nothing else in `cli` reaches further than this file.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use crate::explain::explain;
+use crate::explain::finding::Finding;
+use crate::explore::hunt::{self, Hunt};
+use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::explore::{examine, ground};
+use crate::plan::{Plan, TopologyKind};
+use crate::report::{index, json, markdown, svg};
+use crate::run::promise;
+use crate::scenario::Scenario;
+
+/// The scenarios whose reports are kept with the source, as examples.
+pub const SHOWCASES: [&str; 8] = [
+    "gc-pause-outlives-lease",
+    "gc-pause-fenced",
+    "failover-before-replication",
+    "node-clock-steps-forward",
+    "px-constant-foreign-del",
+    "redlock-amnesiac-restart",
+    "redlock-partitions",
+    "setnx-holder-crashes",
+];
+
+/// A file to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its name within the folder of reports.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What a hunt is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarry {
+    /// The lock's name.
+    pub lock: String,
+    /// How the nodes belong together.
+    pub topology: TopologyKind,
+    /// Nodes that have to grant, where the lock's own quorum is not meant.
+    pub quorum: Option<u32>,
+    /// The words of the faults to draw from; empty: all.
+    pub faults: Vec<String>,
+    /// Whether to draw only plans within the lock's assumptions.
+    pub within_assumptions: bool,
+    /// The seeds to try.
+    pub seeds: RangeInclusive<u64>,
+    /// How many at a time.
+    pub jobs: Option<u16>,
+}
+
+/// What a hunt came to.
+pub struct Catch {
+    /// How much was tested.
+    pub tally: hunt::Tally,
+    /// The violation that was found: its small plan, and how many plans shrinking ran.
+    pub found: Option<(Finding, u32)>,
+}
+
+/// The pages about one scenario on one seed.
+pub fn report(finding: &Finding) -> Vec<Page> {
+    let explanation = explain(finding);
+    let page = |ending: &str, text: String| {
+        let name = format!("{}{ending}", finding.scenario);
+        Page { name, text }
+    };
+    vec![
+        page(".md", markdown::page(finding, &explanation)),
+        page(".svg", svg::picture(finding, &explanation)),
+        page(".json", json::document(finding, &explanation)),
+        page(".plan.json", finding.plan.to_json()),
+    ]
+}
+
+/// The page that leads to all others.
+pub fn contents(findings: &[&Finding]) -> Page {
+    let shown: BTreeSet<String> = SHOWCASES.into_iter().map(str::to_owned).collect();
+    let entries: Vec<index::Entry> =
+        findings.iter().map(|finding| index::Entry::of(finding)).collect();
+    Page { name: "README.md".to_owned(), text: index::page(&entries, &shown) }
+}
+
+/// Runs a scenario on a seed.
+pub fn examine(scenario: &Scenario, seed: u64) -> Finding {
+    examine::scenario(scenario, seed)
+}
+
+/// Runs a plan.
+pub fn examine_plan(plan: &Plan) -> Finding {
+    examine::plan(plan)
+}
+
+/// Hunts. `tick` is told how many plans are done.
+pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
+    let mut base = ground::ground(&quarry.lock, quarry.topology);
+    base.lock.quorum = quarry.quorum;
+    let mut verbs: BTreeSet<String> = quarry.faults.iter().cloned().collect();
+    if verbs.is_empty() {
+        verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
+    }
+    let within = quarry.within_assumptions.then(|| promise(&base));
+    let alphabet = Alphabet { verbs, most_faults: 4, within };
+    let hunt = Hunt { base, alphabet, seeds: quarry.seeds.clone() };
+    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
+    let found = report.found.map(|found| {
+        let runs = found.shrink_runs;
+        (examine::finding(&found.plan, found.trial, Some(found.class)), runs)
+    });
+    Catch { tally: report.tally, found }
+}
+
+/// Runs `work` with so many threads, or with as many as there are cores.
+fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
+    let threads = jobs.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.expect("threads can be started").install(work)
+}

@@ -1,0 +1,134 @@
+//! What can be typed. The words are those of scenarios; wrong ones are refused by the parser.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::cli::{REPORTS, SCENARIOS};
+use crate::plan::algorithm::ALGORITHMS;
+use crate::scenario::fault::VERBS;
+use crate::scenario::seed_range;
+use crate::scenario::tables::TOPOLOGIES;
+
+/// Breaks Redis locks on purpose, and explains how.
+///
+/// Without a command: runs every scenario in scenarios/, writes reports/ and prints the table.
+///
+/// Exit codes: 0 held or as expected, 1 violated or not as expected, 2 unknown, 3 bad input.
+#[derive(Debug, Parser)]
+#[command(version, name = "lockstorm", disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run scenarios and compare what is found with what they expect
+    Run(RunArguments),
+    /// Run a saved plan again
+    Replay(ReplayArguments),
+    /// Search seeded random plans for a violation, and shrink the first
+    Hunt(HuntArguments),
+    /// List the words that scenarios may use, or the scenarios
+    List {
+        /// Of what
+        what: Listed,
+    },
+}
+
+/// What `run` takes.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// Scenario files, or folders of them
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub inputs: Vec<PathBuf>,
+    /// One seed instead of those that a scenario names
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    pub seed: Option<u64>,
+    /// Seeds instead of those that a scenario names, both ends included
+    #[arg(long, value_name = "A..B", value_parser = seed_range)]
+    pub seeds: Option<RangeInclusive<u64>>,
+    /// Where to write reports; without it none are written
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+}
+
+impl RunArguments {
+    /// What `lockstorm` alone stands for.
+    pub fn main_job() -> RunArguments {
+        let (inputs, report) = (vec![SCENARIOS.into()], Some(REPORTS.into()));
+        RunArguments { inputs, seed: None, seeds: None, report }
+    }
+}
+
+/// What `replay` takes.
+#[derive(Args, Debug)]
+pub struct ReplayArguments {
+    /// A plan that lockstorm wrote
+    pub plan: PathBuf,
+    /// The trace hash that the run must have; without it the plan is run twice
+    #[arg(long, value_name = "HASH")]
+    pub trace: Option<String>,
+}
+
+/// What `hunt` takes.
+#[derive(Args, Debug)]
+pub struct HuntArguments {
+    /// The lock under test
+    #[arg(long, value_name = "LOCK", value_parser = words(&ALGORITHMS.map(|lock| lock.name)))]
+    pub lock: String,
+    /// How the nodes belong together
+    #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
+    pub topology: String,
+    /// How many nodes have to grant, in the place of the lock's own majority
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub quorum: Option<u32>,
+    /// The kinds of faults to draw from; the usual ones if none is named
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        value_parser = words(&VERBS.map(|(word, _, _)| word))
+    )]
+    pub faults: Vec<String>,
+    /// Draw only plans that break no assumption of the lock
+    #[arg(long)]
+    pub within_assumptions: bool,
+    /// Which seeds to try, both ends included
+    #[arg(long, value_name = "A..B", default_value = "1..1000", value_parser = seed_range)]
+    pub seeds: RangeInclusive<u64>,
+    /// How many plans run at a time; as many as there are cores if it is not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Where to write the plan that is found, and its report
+    #[arg(long, value_name = "DIR", default_value = REPORTS)]
+    pub report: PathBuf,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Listed {
+    /// Algorithms
+    Locks,
+    /// What a world can suffer
+    Faults,
+    /// What clients do
+    Workloads,
+    /// How nodes belong together
+    Topologies,
+    /// What is checked
+    Verdicts,
+    /// What histories of locks are held against
+    Models,
+    /// The questions in scenarios/
+    Scenarios,
+}
+
+fn words(words: &[&'static str]) -> PossibleValuesParser {
+    PossibleValuesParser::new(words.iter().copied())
+}

@@ -1,0 +1,79 @@
+//! `hunt`: seeded random plans until one violates; it is shrunk, saved and told.
+
+use crate::cli::act::{self, Catch, Quarry};
+use crate::cli::args::HuntArguments;
+use crate::cli::running::found;
+use crate::cli::{Ending, input, progress, say};
+use crate::explain::finding::Finding;
+use crate::explore::hunt::Tally;
+use crate::refusal::Refusal;
+use crate::scenario::tables::TOPOLOGIES;
+
+/// Hunts as asked.
+pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
+    let quarry = quarry(arguments);
+    let (first, last) = (quarry.seeds.start(), quarry.seeds.end());
+    let (lock, topology) = (&arguments.lock, &arguments.topology);
+    let seeds = format!("seeds {first}..{last}");
+    say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
+    let bar = progress::bar((last - first).saturating_add(1), "hunting");
+    let catch = act::hunt(&quarry, &|done| bar.inc(done));
+    bar.finish_and_clear();
+    tell(arguments, &catch, &seeds)
+}
+
+fn quarry(arguments: &HuntArguments) -> Quarry {
+    let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
+    Quarry {
+        lock: arguments.lock.clone(),
+        topology: topology.expect("the parser knows the words").1,
+        quorum: arguments.quorum,
+        faults: arguments.faults.clone(),
+        within_assumptions: arguments.within_assumptions,
+        seeds: arguments.seeds.clone(),
+        jobs: arguments.jobs,
+    }
+}
+
+fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending, Refusal> {
+    let tested = tested(&catch.tally);
+    let Some((finding, shrink_runs)) = &catch.found else {
+        if catch.tally.struck_in_hold == 0 {
+            say(&format!("unknown: nothing was tested ({tested}); {seeds}"));
+            return Ok(Ending::Unknown);
+        }
+        say(&format!("no violation in {tested}; {seeds}"));
+        return Ok(Ending::Held);
+    };
+    for page in act::report(finding) {
+        input::write(&arguments.report, &page.name, &page.text)?;
+    }
+    say(&format!("found after {tested}: {}", found(finding)));
+    say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
+    say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
+    say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
+    say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
+    Ok(Ending::Violated)
+}
+
+/// How much was tested: a hunt that finds nothing is worth what stands here.
+fn tested(tally: &Tally) -> String {
+    let Tally { runs, unknown, with_faults, struck_in_hold, grants, .. } = tally;
+    let share = struck_in_hold * 100 / (*runs).max(1);
+    format!(
+        "{runs} plans ({with_faults} with faults, {struck_in_hold} = {share} % with a fault that \
+         struck inside a hold, {unknown} in which nothing was tested, {grants} grants)"
+    )
+}
+
+fn faults(finding: &Finding) -> String {
+    let plan = &finding.plan;
+    let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
+    let each: Vec<String> = each.collect();
+    let clients = plan.workload.clients;
+    match each.len() {
+        0 => format!("{clients} clients and no fault"),
+        _ => format!("{clients} clients and {}", each.join(", ")),
+    }
+}

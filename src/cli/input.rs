@@ -1,0 +1,94 @@
+//! Files and folders as the user names them: read, sorted, or refused.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+use crate::scenario::Scenario;
+
+/// A longer file is no scenario and no plan, bytes.
+const LONGEST_FILE: u64 = 16 * 1024 * 1024;
+
+/// Reads every scenario that `inputs` name: files as they stand, the `.toml` files of folders in
+/// the order of their names.
+pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
+    let mut read = Vec::new();
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for path in files(inputs)? {
+        let shown = path.display().to_string();
+        let scenario = Scenario::parse(&shown, &text(&path)?)?;
+        if let Some(other) = names.insert(scenario.name.clone(), shown.clone()) {
+            let what = format!("{other} and {shown} are both named '{}'", scenario.name);
+            return Err(Refusal::of_usage(what, "a name stands for one scenario and its report"));
+        }
+        read.push(scenario);
+    }
+    Ok(read)
+}
+
+/// Reads a plan.
+pub fn plan(path: &Path) -> Result<Plan, Refusal> {
+    Plan::from_json(&path.display().to_string(), &text(path)?)
+}
+
+/// Writes a file, its folder included.
+pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Refusal> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).map_err(|error| {
+        let what = format!("{} cannot be written: {error}", path.display());
+        Refusal::of_usage(what, "name another folder with --report")
+    })
+}
+
+fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
+    let mut files = Vec::new();
+    for input in inputs {
+        if input.is_dir() {
+            files.extend(scenario_files(input)?);
+        } else {
+            files.push(input.clone());
+        }
+    }
+    Ok(files)
+}
+
+fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(folder, &error))?.path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let what = format!("there is no scenario in {}", folder.display());
+        return Err(Refusal::of_usage(what, "scenarios are files that end in .toml"));
+    }
+    Ok(files)
+}
+
+fn text(path: &Path) -> Result<String, Refusal> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let read = file.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(path, &error))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST_FILE) {
+        let what = format!("{} is too long to be a scenario or a plan", path.display());
+        return Err(Refusal::of_usage(what, format!("at most {LONGEST_FILE} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let what = format!("{} is no text", path.display());
+        Refusal::of_usage(what, format!("byte {at} is not UTF-8"))
+    })
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    let what = format!("{} cannot be read: {error}", path.display());
+    Refusal::of_usage(what, "name a scenario file, a plan, or a folder of scenarios")
+}

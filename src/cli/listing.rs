@@ -1,0 +1,88 @@
+//! `list`: the words that scenarios may use, each with what it stands for.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::check::Kind;
+use crate::cli::args::Listed;
+use crate::cli::{Ending, SCENARIOS, input, say};
+use crate::plan::algorithm::ALGORITHMS;
+use crate::refusal::Refusal;
+use crate::scenario::fault::VERBS;
+
+/// What the workloads do.
+const WORKLOADS: [(&str, &str); 3] = [
+    ("counter", "read, work, write back plus one: no update may be lost"),
+    ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
+    ("ledger", "append, work, append: no entry of an earlier grant after a later one's"),
+];
+
+/// What the topologies are.
+const TOPOLOGIES: [(&str, &str); 3] = [
+    ("single", "one node"),
+    ("replicated", "n1 is the master, the others its replicas; failover by command"),
+    ("independent", "masters that know nothing of each other"),
+];
+
+/// What histories of locks are held against.
+const MODELS: [(&str, &str); 3] = [
+    ("none", "no order is promised"),
+    ("mutex", "held until released"),
+    ("lease", "held until released, or until the time to live is over"),
+];
+
+/// Prints a list.
+pub fn list(what: Listed) -> Result<Ending, Refusal> {
+    let own = |(word, about): (&str, &str)| [word.to_owned(), about.to_owned()];
+    let rows: Vec<[String; 2]> = match what {
+        Listed::Locks => ALGORITHMS.map(|lock| own((lock.name, lock.about))).to_vec(),
+        Listed::Faults => VERBS.map(|(word, field, about)| fault(word, field, about)).to_vec(),
+        Listed::Workloads => WORKLOADS.map(own).to_vec(),
+        Listed::Topologies => TOPOLOGIES.map(own).to_vec(),
+        Listed::Models => MODELS.map(own).to_vec(),
+        Listed::Verdicts => Kind::ALL.map(|kind| own((kind.word(), meaning(kind)))).to_vec(),
+        Listed::Scenarios => input::scenarios(&[SCENARIOS.into()])?
+            .into_iter()
+            .map(|scenario| [scenario.name, scenario.ask])
+            .collect(),
+    };
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    for row in rows {
+        table.add_row(row);
+    }
+    say(&table.trim_fmt());
+    Ok(Ending::Held)
+}
+
+fn fault(word: &str, field: Option<&str>, about: &str) -> [String; 2] {
+    let field = field.map_or(String::new(), |field| format!(" (with {field})"));
+    [word.to_owned(), format!("{about}{field}")]
+}
+
+fn meaning(kind: Kind) -> &'static str {
+    match kind {
+        Kind::DoubleGrant => "more holders than allowed, all of them still covered",
+        Kind::StaleHolder => "more holders than allowed, one past its deadline",
+        Kind::Corruption => "what the lock guards was damaged",
+        Kind::ForeignRelease => "one caller's release or overwrite hit another's key",
+        Kind::ForeignExtend => "one caller's extend prolonged another's key",
+        Kind::Leak => "a key that nobody owns made an acquire fail",
+        Kind::Stuck => "after the heal nobody gets the lock in time",
+        Kind::NeverSettles => "an operation is still pending at the end",
+        Kind::LateLoss => "the caller was told too late that the lock is lost",
+        Kind::FenceRegress => "a later grant did not get a larger number",
+        Kind::NotLinearizable => "no legal order under what the lock promises",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::tables;
+
+    #[test]
+    fn the_lists_are_those_of_scenarios() {
+        assert_eq!(super::WORKLOADS.map(|(word, _)| word), tables::WORKLOADS.map(|(word, _)| word));
+        let known = tables::TOPOLOGIES.map(|(word, _)| word);
+        assert_eq!(super::TOPOLOGIES.map(|(word, _)| word), known);
+    }
+}

@@ -1,0 +1,91 @@
+//! The command line: the only room that knows files, the terminal and the environment.
+//!
+//! What was typed becomes a command; a command becomes work and an exit code.
+
+pub mod act;
+pub mod args;
+pub mod hunting;
+pub mod input;
+pub mod listing;
+pub mod progress;
+pub mod replaying;
+pub mod running;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::args::{Arguments, Command, RunArguments};
+use crate::refusal::Refusal;
+use crate::scenario::expectation::Met;
+
+/// The folder that the main job reads.
+pub const SCENARIOS: &str = "scenarios";
+/// The folder that the main job writes.
+pub const REPORTS: &str = "reports";
+
+/// How a command ended, as an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Held, or all was as expected.
+    Held = 0,
+    /// Violated, or not as expected.
+    Violated = 1,
+    /// Nothing can be said.
+    Unknown = 2,
+    /// Bad input or usage.
+    Refused = 3,
+}
+
+impl From<Met> for Ending {
+    fn from(met: Met) -> Ending {
+        match met {
+            Met::Yes => Ending::Held,
+            Met::Unknown => Ending::Unknown,
+            Met::No => Ending::Violated,
+        }
+    }
+}
+
+/// Does what the arguments say.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let ending = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => obey(&arguments).unwrap_or_else(|refusal| {
+            complain(&refusal.render(colour_on_stderr()));
+            Ending::Refused
+        }),
+        Err(usage) => {
+            // A broken pipe is no reason to fail.
+            let _ = usage.print();
+            if usage.use_stderr() { Ending::Refused } else { Ending::Held }
+        }
+    };
+    ExitCode::from(ending as u8)
+}
+
+fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
+    match &arguments.command {
+        None => running::run(&RunArguments::main_job()),
+        Some(Command::Run(run)) => running::run(run),
+        Some(Command::Replay(replay)) => replaying::replay(replay),
+        Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
+        Some(Command::List { what }) => listing::list(*what),
+    }
+}
+
+/// Writes a line to standard output. Nobody listening is no reason to fail.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Writes a text to standard error. Nobody listening is no reason to fail.
+pub fn complain(text: &str) {
+    let _ = write!(std::io::stderr(), "{text}");
+}
+
+/// Colours go to a terminal only, and only if `NO_COLOR` is empty or not there.
+fn colour_on_stderr() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
+}

@@ -1,0 +1,184 @@
+//! `run`, and the main job: scenarios are run on their seeds, told in a table, and written about.
+
+use std::collections::BTreeSet;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::check::{Kind, Verdict};
+use crate::cli::act;
+use crate::cli::args::RunArguments;
+use crate::cli::{Ending, input, progress, say};
+use crate::explain::finding::Finding;
+use crate::explore::examine::{met, word};
+use crate::length;
+use crate::plan::Plan;
+use crate::plan::json::digest_of;
+use crate::refusal::Refusal;
+use crate::scenario::Scenario;
+use crate::scenario::expectation::Met;
+
+/// So many plans are run at a time.
+const MOST_PLANS: usize = 100_000;
+
+/// What is kept of a plan that was run.
+struct Ran<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    found: String,
+    met: Met,
+    /// The whole finding, of the first seed of each scenario alone: it is what is written about.
+    finding: Option<Finding>,
+}
+
+/// Runs what was asked for.
+pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
+    let scenarios = input::scenarios(&arguments.inputs)?;
+    let plans = plans(&scenarios, arguments)?;
+    let what = headline(&plans);
+    say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
+    let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
+    let ran: Vec<Ran> = plans
+        .par_iter()
+        .map(|planned| {
+            let ran = run_one(planned);
+            bar.inc(1);
+            ran
+        })
+        .collect();
+    bar.finish_and_clear();
+    say(&table(&ran).trim_fmt());
+    write(arguments, &ran)?;
+    let mets = || ran.iter().map(|ran| ran.met);
+    let count = |wanted| mets().filter(|met| *met == wanted).count();
+    let (yes, no, unknown) = (count(Met::Yes), count(Met::No), count(Met::Unknown));
+    say(&format!("{yes} as expected, {no} not, {unknown} unknown; {what}"));
+    Ok(mets().max().map_or(Ending::Held, Ending::from))
+}
+
+/// A plan that is to be run.
+struct Planned<'a> {
+    scenario: &'a Scenario,
+    plan: Plan,
+    first: bool,
+}
+
+fn run_one<'a>(planned: &'a Planned) -> Ran<'a> {
+    let Planned { scenario, plan, first } = planned;
+    let finding = act::examine(scenario, plan.seed);
+    let (found, met) = (found(&finding), met(scenario, &finding));
+    Ran { scenario, plan, found, met, finding: first.then_some(finding) }
+}
+
+/// Every scenario on every seed.
+fn plans<'a>(
+    scenarios: &'a [Scenario],
+    arguments: &RunArguments,
+) -> Result<Vec<Planned<'a>>, Refusal> {
+    let mut plans = Vec::new();
+    for scenario in scenarios {
+        let own = scenario.seeds();
+        let seeds: &mut dyn Iterator<Item = u64> = match (arguments.seed, &arguments.seeds) {
+            (Some(seed), _) => &mut std::iter::once(seed),
+            (None, Some(seeds)) => &mut seeds.clone(),
+            (None, None) => &mut own.into_iter(),
+        };
+        let seeds = seeds.take(MOST_PLANS + 1).enumerate();
+        plans.extend(seeds.map(|(index, seed)| Planned {
+            scenario,
+            plan: scenario.plan(seed),
+            first: index == 0,
+        }));
+        if plans.len() > MOST_PLANS {
+            let what = format!("these are more than {MOST_PLANS} plans");
+            return Err(Refusal::of_usage(what, "take fewer seeds or fewer files at a time"));
+        }
+    }
+    Ok(plans)
+}
+
+/// Seeds and the hash of all plans: what stands on the first and on the last line.
+fn headline(plans: &[Planned]) -> String {
+    let seeds = plans.iter().map(|planned| planned.plan.seed);
+    let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
+    let word = if first == last { "seed" } else { "seeds" };
+    let hash = match plans {
+        [Planned { plan, .. }] => format!("plan {}", plan.digest()),
+        _ => {
+            let digest = digest_of(plans.iter().map(|planned| &planned.plan));
+            format!("{} plans {digest}", plans.len())
+        }
+    };
+    format!("{word} {}, {hash}", seeds_of(first, last))
+}
+
+/// A line a scenario; seeds that came to the same stand together.
+fn table(ran: &[Ran]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["scenario", "seeds", "found", "", "plans"]);
+    for same in ran.chunk_by(joins) {
+        let Ran { scenario, plan, found, met, .. } = &same[0];
+        let last = same.last().map_or(plan.seed, |ran| ran.plan.seed);
+        let digest = match same {
+            [ran] => ran.plan.digest(),
+            _ => digest_of(same.iter().map(|ran| ran.plan)),
+        };
+        let name = scenario.name.clone();
+        table.add_row([
+            name,
+            seeds_of(plan.seed, last),
+            found.clone(),
+            mark(scenario, *met),
+            digest,
+        ]);
+    }
+    table
+}
+
+/// Whether two neighbouring seeds of one scenario came to the same.
+fn joins(a: &Ran, b: &Ran) -> bool {
+    let tells = |ran: &Ran| (ran.scenario.name.clone(), ran.found.clone(), ran.met);
+    tells(a) == tells(b) && a.plan.seed.checked_add(1) == Some(b.plan.seed)
+}
+
+fn seeds_of(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first}..{last}") }
+}
+
+fn mark(scenario: &Scenario, met: Met) -> String {
+    match met {
+        Met::Yes => "as expected".to_owned(),
+        Met::Unknown | Met::No => format!("NOT as expected: {}", scenario.expect.words()),
+    }
+}
+
+/// A verdict in a few words.
+pub fn found(finding: &Finding) -> String {
+    match &finding.judgement.verdict {
+        Verdict::Unknown(why) => format!("unknown: {why}"),
+        Verdict::Holds => match finding.judgement.nearest_miss {
+            Some(miss) if miss >= 0 => {
+                format!("holds (nearest miss {})", length::write(miss.unsigned_abs()))
+            }
+            _ => "holds".to_owned(),
+        },
+        Verdict::Violated(violations) => {
+            let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
+            let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
+            let class = word(finding).map_or(String::new(), |class| format!(" ({})", class.word()));
+            kinds.join(", ") + &class
+        }
+    }
+}
+
+/// The report of each scenario's first seed, and the index.
+fn write(arguments: &RunArguments, ran: &[Ran]) -> Result<(), Refusal> {
+    let Some(folder) = &arguments.report else { return Ok(()) };
+    let findings: Vec<&Finding> = ran.iter().filter_map(|ran| ran.finding.as_ref()).collect();
+    for page in findings.iter().flat_map(|finding| act::report(finding)) {
+        input::write(folder, &page.name, &page.text)?;
+    }
+    let contents = act::contents(&findings);
+    input::write(folder, &contents.name, &contents.text)
+}

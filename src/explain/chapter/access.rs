@@ -1,0 +1,75 @@
+//! What the witness's grants did to the guarded resource.
+
+use crate::check::Kind;
+use crate::explain::sentence::damage;
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Access, AccessKind};
+use crate::plan::WorkloadKind;
+
+/// The accesses of the witness's grants, and those that a corruption names.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let accesses = witness.history().accesses.iter().enumerate();
+    accesses
+        .filter(|(index, access)| is_named(witness, *index) || is_of_actor(witness, access))
+        .map(|(index, access)| told(witness, index, access))
+        .collect()
+}
+
+/// Whether a corruption is seen in this access: it is the last that the violation names.
+pub fn is_corrupt(witness: &Witness<'_>, index: usize) -> bool {
+    witness.of_kind(Kind::Corruption).any(|v| v.accesses.last() == Some(&index))
+}
+
+fn is_named(witness: &Witness<'_>, index: usize) -> bool {
+    witness.of_kind(Kind::Corruption).any(|v| v.accesses.contains(&index))
+}
+
+fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
+    witness.actors.iter().any(|grant| access.grant == Some(grant.id))
+}
+
+fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
+    let who = &access.caller;
+    let mut evidence = vec![Evidence::Access(index)];
+    let fence = access.fence.map_or_else(String::new, |fence| format!(" (fence {fence})"));
+    let mut text = match (access.kind, access.accepted) {
+        (AccessKind::Read, true) => format!("{who} reads {}{fence}", access.value),
+        (AccessKind::Read, false) => format!("The resource refuses {who}'s read{fence}"),
+        (AccessKind::Append, true) => format!("{who} appends an entry{fence}"),
+        (AccessKind::Append, false) => format!("The resource refuses {who}'s entry{fence}"),
+        (AccessKind::Write, false) => {
+            format!("The resource refuses {who}'s write of {}{fence}", access.value)
+        }
+        (AccessKind::Write, true) => {
+            let (before, known) = value_before(witness, index);
+            evidence.extend(known.map(Evidence::Access));
+            format!("{who} writes {} over {before}{fence}", access.value)
+        }
+    };
+    let corrupt = is_corrupt(witness, index);
+    if corrupt {
+        text.push_str(": ");
+        text.push_str(damage(witness.finding.plan.workload.kind));
+    }
+    text.push('.');
+    let weight = match (corrupt, access.kind) {
+        (true, _) => Weight::Crux,
+        (false, AccessKind::Read) => Weight::Detail,
+        (false, _) => Weight::Effect,
+    };
+    Beat::new(weight, access.at, text, evidence)
+}
+
+/// What the resource held before an access, and the last access that shows it.
+fn value_before(witness: &Witness<'_>, index: usize) -> (i64, Option<usize>) {
+    let mut earlier = witness.history().accesses.iter().enumerate().take(index);
+    let written = earlier.rfind(|(_, a)| a.kind != AccessKind::Append && a.accepted);
+    match written {
+        Some((before, access)) => (access.value, Some(before)),
+        None if witness.finding.plan.workload.kind == WorkloadKind::Stock => {
+            (witness.finding.plan.workload.items, None)
+        }
+        None => (0, None),
+    }
+}

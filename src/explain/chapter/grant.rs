@@ -1,0 +1,118 @@
+//! Who was granted the lock, how long that counted, and when too many held it at once.
+
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::Kind;
+use crate::explain::hold::{End, Hold};
+use crate::explain::quantity::{length, list, moment};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId, Outcome};
+
+/// The grants of the witness, and their overlap.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut beats: Vec<Beat> =
+        witness.actors.iter().filter_map(|grant| granted(witness, grant)).collect();
+    beats.extend(overlap(witness));
+    beats.extend(fences(witness));
+    beats
+}
+
+/// The sentence for one grant: on which nodes, and until when it may be counted on.
+pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
+    let hold = witness.hold(grant.id)?;
+    let (nodes, mut evidence) = nodes_of(witness, grant.id, hold.from);
+    evidence.insert(0, Evidence::Op(grant.id));
+    let on = if nodes.is_empty() { String::new() } else { format!(" on {}", list(&nodes)) };
+    let beside = witness.holds.iter().find(|other| {
+        other.grant.id != grant.id && other.from < hold.from && hold.from < other.until
+    });
+    let also = match beside {
+        Some(other) if witness.overlap().is_none() => {
+            evidence.push(Evidence::Op(other.grant.id));
+            format!(", while {} still believes it holds it", other.grant.caller)
+        }
+        _ => String::new(),
+    };
+    let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(hold));
+    Some(Beat::new(Weight::Crux, hold.from, text, evidence))
+}
+
+/// The nodes on which an acquire set the key before it returned.
+fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
+    let set =
+        witness.history().keys.iter().enumerate().filter(|(_, key)| {
+            key.by == Some(grant) && key.change == KeyChange::Set && key.at < until
+        });
+    let mut nodes = Vec::new();
+    let mut evidence = Vec::new();
+    for (index, key) in set {
+        if key.key == witness.finding.plan.lock.key && !nodes.contains(&key.node) {
+            nodes.push(key.node.clone());
+            evidence.push(Evidence::Key(index));
+        }
+    }
+    (nodes, evidence)
+}
+
+fn term(hold: &Hold<'_>) -> String {
+    let Outcome::Granted { deadline, fence, .. } = &hold.grant.outcome else {
+        return String::new();
+    };
+    let fence = fence.map_or_else(String::new, |fence| format!(" with fence {fence}"));
+    match (deadline, hold.lease) {
+        (None, _) => format!("{fence}, without a lease"),
+        _ if hold.covered.is_empty() => format!("{fence}; the grant is dead on arrival"),
+        (_, Some(lease)) => format!("{fence}; its lease runs until {}", moment(lease)),
+        (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
+    }
+}
+
+fn overlap(witness: &Witness<'_>) -> Option<Beat> {
+    let (from, to) = witness.overlap()?;
+    let holds: Vec<&Hold<'_>> =
+        witness.actors.iter().filter_map(|grant| witness.hold(grant.id)).collect();
+    let [first, second, ..] = holds[..] else { return None };
+    let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
+    let ends = if first.until < second.until { first } else { second };
+    evidence.extend(match ends.end {
+        End::Released(id) | End::Told(id) => Some(Evidence::Op(id)),
+        End::Died(index) => Some(Evidence::Condition(index)),
+        End::Open => None,
+    });
+    let why = match ends.end {
+        End::Released(_) => format!(" {} gives it back", ends.grant.caller),
+        End::Told(_) => format!(" {} learns of its loss", ends.grant.caller),
+        End::Died(_) => format!(" {} dies", ends.grant.caller),
+        End::Open => " the run ends".to_owned(),
+    };
+    let who = witness.actors.iter().map(|grant| grant.caller.clone()).collect::<Vec<_>>();
+    let text = format!(
+        "From here on {} both believe they hold the lock, for {}, until{why} at {}.",
+        list(&who),
+        length(to.at.saturating_sub(from.at)),
+        moment(to.at),
+    );
+    // Told after the grant that begins it, which stands at the same instant.
+    let at = Instant { seq: from.seq.saturating_add(1), at: from.at };
+    Some(Beat::new(Weight::Crux, at, text, evidence))
+}
+
+fn fences(witness: &Witness<'_>) -> Option<Beat> {
+    witness.of_kind(Kind::FenceRegress).next()?;
+    let fence_of = |op: &Op| match &op.outcome {
+        Outcome::Granted { fence, .. } => *fence,
+        _ => None,
+    };
+    let [first, second, ..] = witness.actors[..] else { return None };
+    let text = format!(
+        "{}'s fence {} is not above {}'s fence {}.",
+        second.caller,
+        fence_of(second)?,
+        first.caller,
+        fence_of(first)?
+    );
+    let evidence = vec![Evidence::Op(first.id), Evidence::Op(second.id)];
+    Some(Beat::new(Weight::Crux, second.ret?.instant(), text, evidence))
+}

@@ -1,0 +1,107 @@
+//! Keys that keep everybody out, operations that never end, losses that are told too late.
+
+use crate::check::Kind;
+use crate::explain::hold::{End, op};
+use crate::explain::quantity::{count, length, moment};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpKind, Outcome};
+
+/// What the violations of liveness rest on.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut beats = Vec::new();
+    let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
+    if [Kind::Stuck, Kind::Leak].iter().any(shut) {
+        beats.extend(left_keys(witness));
+        beats.extend(probe_refused(witness));
+    }
+    beats.extend(pending(witness));
+    beats.extend(told_late(witness));
+    beats
+}
+
+/// The keys that are still there when the faults are healed, with who left them.
+fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
+    let healed = witness.history().healed.unwrap_or(witness.history().end);
+    let left = witness.lives.iter().filter(|life| life.from < healed && healed < life.until);
+    left.flat_map(|life| {
+        let owner = life.owner.and_then(|owner| op(witness.history(), owner));
+        let Some(owner) = owner else { return Vec::new() };
+        let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+        let end = witness.hold(owner.id).map(|hold| hold.end);
+        if let Some(End::Released(id) | End::Told(id)) = end {
+            evidence.push(Evidence::Op(id));
+        }
+        let term = match life.until_ms {
+            None => "with no time to live: nothing will ever remove it".to_owned(),
+            Some(_) => "with time to live left".to_owned(),
+        };
+        let text = format!("{}'s key is still on {}, {term}.", owner.caller, life.node);
+        vec![Beat::new(Weight::Crux, healed, text, evidence)]
+    })
+    .collect()
+}
+
+/// How the probe fared, in one sentence.
+fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
+    let tries: Vec<&Op> = acquires(witness, "probe").collect();
+    let granted = tries.iter().any(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let (first, last) = (tries.first()?, tries.last()?);
+    let end = last.ret.map_or(witness.history().end, |ret| ret.instant());
+    let text = format!(
+        "Faults are healed and the clients have stopped; the probe asks {} from here to {} and \
+         {}.",
+        count(tries.len() as u64, "time"),
+        moment(end.at),
+        if granted { "is let in only then" } else { "is never let in" },
+    );
+    let evidence = tries.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Crux, first.call.instant(), text, evidence))
+}
+
+fn acquires<'a>(witness: &'a Witness<'_>, who: &'a str) -> impl Iterator<Item = &'a Op> {
+    let ops = witness.history().ops.iter();
+    ops.filter(move |op| op.process == who && op.kind == OpKind::Acquire)
+}
+
+fn pending(witness: &Witness<'_>) -> Vec<Beat> {
+    let named = witness.of_kind(Kind::NeverSettles).flat_map(|v| v.ops.iter());
+    let ops = named.filter_map(|id| op(witness.history(), *id));
+    ops.map(|op| {
+        let text = format!("{} {}; no answer ever comes.", op.caller, asks(op));
+        Beat::new(Weight::Crux, op.call.instant(), text, vec![Evidence::Op(op.id)])
+    })
+    .collect()
+}
+
+fn asks(op: &Op) -> &'static str {
+    match op.kind {
+        OpKind::Acquire => "asks for the lock",
+        OpKind::Extend { .. } => "asks for more time",
+        OpKind::Release { .. } => "gives the lock back",
+        OpKind::Lost { .. } => "is told of its loss",
+        OpKind::Read { .. } => "reads the resource",
+        OpKind::Write { .. } => "writes the resource",
+        OpKind::Append { .. } => "appends to the resource",
+    }
+}
+
+fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut beats = Vec::new();
+    for violation in witness.of_kind(Kind::LateLoss) {
+        let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
+        for hold in holds {
+            let (told, mut evidence) = match hold.end {
+                End::Told(id) => ("is told of its loss", vec![Evidence::Op(id)]),
+                _ => ("was never told of its loss", Vec::new()),
+            };
+            evidence.push(Evidence::Op(hold.grant.id));
+            let late = violation.late.map_or_else(String::new, |late| {
+                format!(", {} after its lease ended", length(late))
+            });
+            let text = format!("{} {told}{late}.", hold.grant.caller);
+            beats.push(Beat::new(Weight::Crux, hold.until, text, evidence));
+        }
+    }
+    beats
+}

@@ -1,0 +1,8 @@
+//! The chapters that a story is chosen from: each looks at one side of the witness.
+
+pub mod access;
+pub mod calm;
+pub mod grant;
+pub mod liveness;
+pub mod strike;
+pub mod theft;

@@ -1,0 +1,109 @@
+//! What was done to hosts and links while the witness's grants were under way.
+
+use lockstorm_sim::fault::Target;
+use lockstorm_sim::time::Instant;
+
+use crate::explain::hold::touches;
+use crate::explain::quantity::{length, list, moment, signed};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::Condition;
+
+/// The conditions that met the witness, each a sentence.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let Some((from, to)) = span(witness) else { return Vec::new() };
+    let conditions = witness.history().conditions.iter().enumerate();
+    conditions
+        .filter(|(_, c)| c.from <= to && c.to.is_none_or(|end| end >= from))
+        .map(|(index, condition)| {
+            let (text, evidence) = told(witness, index, condition);
+            Beat::new(weight(witness, condition), condition.from, text, evidence)
+        })
+        .collect()
+}
+
+/// From the first call of the witness to the end of what it shows.
+fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
+    let violation = witness.primary?;
+    let first = witness.actors.iter().map(|grant| grant.call.instant()).min();
+    Some((first.unwrap_or_default().min(violation.from), violation.to))
+}
+
+fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
+    let meets = |host: &str| touches(condition, host);
+    let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
+    let is_node = witness.lives.iter().any(|life| {
+        meets(&life.node) && witness.actors.iter().any(|grant| Some(grant.id) == life.owner)
+    });
+    match () {
+        () if witness.is_blamed(condition) => Weight::Crux,
+        () if is_actor || is_node => Weight::Cause,
+        () => Weight::Detail,
+    }
+}
+
+/// A condition as a sentence, and who held the lock as it struck its process.
+pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (String, Vec<Evidence>) {
+    let mut text = strikes(condition);
+    let mut evidence = vec![Evidence::Condition(index)];
+    let held = witness.holds.iter().find(|hold| {
+        let struck = hold.from < condition.from && condition.from <= hold.until;
+        struck && touches(condition, &hold.grant.process)
+    });
+    if let Some(hold) = held {
+        text.push_str(&format!(" {} holds the lock.", hold.grant.caller));
+        evidence.push(Evidence::Op(hold.grant.id));
+    }
+    (text, evidence)
+}
+
+/// A condition as a sentence in the present tense.
+pub fn strikes(condition: &Condition) -> String {
+    let size = &condition.size;
+    let who = parties(&condition.who);
+    let extra = length(size.unsigned_abs());
+    let until = match condition.to {
+        Some(to) if to.at > condition.from.at => {
+            format!(" for {}, until {}", length(to.at - condition.from.at), moment(to.at))
+        }
+        Some(_) => String::new(),
+        None => " to the end of the run".to_owned(),
+    };
+    match condition.what.as_str() {
+        "partition" => format!("No message passes {who}{until}."),
+        "delay" => format!("Messages {who} take {extra} longer{until}."),
+        "jitter" => format!("Messages {who} take up to {extra} longer{until}."),
+        "loss" => format!("{size} of a million messages {who} are lost{until}."),
+        "cut-reply" => format!("Connections {who} break before the reply."),
+        "reset" => format!("Connections {who} are reset."),
+        "pause" => format!("{who} is paused{until}."),
+        "suspend" => format!("{who}'s machine sleeps{until}."),
+        "crash" => format!("{who}'s process dies, and is down{until}."),
+        "power-loss" => format!("{who} loses power: what was not synced is gone; down{until}."),
+        "restart" => format!("{who} is started again."),
+        "clock-step" => format!("{who}'s wall clock steps by {}.", signed(*size)),
+        "clock-rate" => format!("{who}'s clocks run {size} ppm fast{until}."),
+        "clock-freeze" => format!("{who}'s wall clock stands still{until}."),
+        "slow-node" => format!("Each command on {who} takes {extra} longer{until}."),
+        "slow-script" => format!("Each script on {who} takes {extra} longer{until}."),
+        "replica-lag" => format!("Replication to {who} lags by {extra}{until}."),
+        "failover" => format!("{who} is made master."),
+        "evict" => format!("{who} evicts a key."),
+        "flush" => format!("{who} is flushed."),
+        "lying-disk" => format!("{who}'s disk lies about fsync{until}."),
+        other => format!("{other} strikes {who}{until}."),
+    }
+}
+
+/// A target in words: `c1`, `between c1 and n4, n5`, `from c1 to n1`.
+fn parties(who: &str) -> String {
+    match Target::try_from(who.to_owned()) {
+        Ok(Target::Links { from, to, both: true }) => {
+            format!("between {} and {}", list(&from), list(&to))
+        }
+        Ok(Target::Links { from, to, both: false }) => {
+            format!("from {} to {}", list(&from), list(&to))
+        }
+        Ok(Target::Host(_)) | Err(_) => who.to_owned(),
+    }
+}

@@ -1,0 +1,102 @@
+//! How the keys of the witness's grants ended, and whose hand ended them.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::Kind;
+use crate::explain::incarnation::Incarnation;
+use crate::explain::quantity::list;
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Key, OpId};
+
+/// The ends of the actors' keys that were not their own doing, and what they did to others'.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut groups: BTreeMap<(OpId, Ending), Vec<&Incarnation>> = BTreeMap::new();
+    for life in &witness.lives {
+        let Some((owner, ending)) = ending(witness, life) else { continue };
+        groups.entry((owner, ending)).or_default().push(life);
+    }
+    let mut beats: Vec<Beat> = groups
+        .iter()
+        .filter_map(|((owner, ending), lives)| ended(witness, *owner, *ending, lives))
+        .collect();
+    beats.extend(prolonged(witness));
+    beats
+}
+
+/// How a key came to its end, as far as a sentence tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    Change(KeyChange),
+    DeletedBy(OpId),
+    OverwrittenBy(OpId),
+}
+
+fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
+    let owner = life.owner?;
+    let key = witness.history().keys.get(life.end?)?;
+    let caller = witness.caller(owner)?;
+    let foreign = key.by.filter(|by| witness.caller(*by) != Some(caller));
+    let is_actor = witness.actors.iter().any(|grant| grant.id == owner);
+    match (key.change, foreign) {
+        (KeyChange::Set, Some(by)) => Some((owner, Ending::OverwrittenBy(by))),
+        (KeyChange::Deleted, Some(by)) => Some((owner, Ending::DeletedBy(by))),
+        (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
+        (change, _) => is_actor.then_some((owner, Ending::Change(change))),
+    }
+}
+
+fn ended(
+    witness: &Witness<'_>,
+    owner: OpId,
+    ending: Ending,
+    lives: &[&Incarnation],
+) -> Option<Beat> {
+    let whose = witness.caller(owner)?;
+    let nodes: Vec<String> = lives.iter().map(|life| life.node.clone()).collect();
+    let on = list(&nodes);
+    let by = |id: OpId| witness.caller(id).unwrap_or("somebody");
+    let text = match ending {
+        Ending::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
+        Ending::Change(KeyChange::Evicted) => format!("{on} removes {whose}'s key."),
+        Ending::Change(KeyChange::LostAtRestart) => {
+            format!("{on} comes back without {whose}'s key.")
+        }
+        Ending::Change(_) => format!("{whose}'s key is lost on {on} in the failover."),
+        Ending::DeletedBy(id) => format!("{} deletes {whose}'s key on {on}.", by(id)),
+        Ending::OverwrittenBy(id) => format!("{} overwrites {whose}'s key on {on}.", by(id)),
+    };
+    let mut evidence = vec![Evidence::Op(owner)];
+    for life in lives {
+        evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
+    }
+    let weight = match ending {
+        Ending::Change(_) => Weight::Cause,
+        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) => {
+            evidence.push(Evidence::Op(id));
+            Weight::Crux
+        }
+    };
+    let at: Instant = lives.iter().map(|life| life.until).min()?;
+    Some(Beat::new(weight, at, text, evidence))
+}
+
+/// Extends that prolonged a key of another's, as the violations name them.
+fn prolonged(witness: &Witness<'_>) -> Vec<Beat> {
+    let named = witness.of_kind(Kind::ForeignExtend).flat_map(|v| v.keys.iter().copied());
+    named
+        .filter_map(|index| {
+            let key: &Key = witness.history().keys.get(index)?;
+            let (by, who) = (key.by?, witness.caller(key.by?)?);
+            let life = witness.lives.iter().rfind(|l| l.node == key.node && l.from < key.at)?;
+            let owner = life.owner.filter(|owner| witness.caller(*owner) != Some(who))?;
+            let whose = witness.caller(owner)?;
+            let text = format!("{who} prolongs {whose}'s key on {}.", key.node);
+            let evidence = vec![Evidence::Op(by), Evidence::Key(life.born), Evidence::Key(index)];
+            Some(Beat::new(Weight::Crux, key.at, text, evidence))
+        })
+        .collect()
+}

@@ -1,0 +1,49 @@
+//! The witness turned into a causal story.
+//!
+//! A finding goes in; a sentence for the verdict, one for the assumption that broke, and a story
+//! come out. Every sentence is rendered from events of the history, and names them. Explain
+//! runs nothing: what had to be run again is in the finding.
+
+use serde::Serialize;
+
+use crate::explain::finding::Finding;
+use crate::explain::story::Story;
+use crate::explain::witness::Witness;
+
+pub mod chapter;
+pub mod finding;
+pub mod hold;
+pub mod incarnation;
+pub mod quantity;
+pub mod sentence;
+pub mod story;
+pub mod witness;
+
+#[cfg(test)]
+pub mod fixture;
+#[cfg(test)]
+mod tests;
+
+/// What a run means, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// The verdict in one sentence.
+    pub verdict: String,
+    /// The assumptions that broke, a sentence each, or that none did.
+    pub assumptions: Vec<String>,
+    /// What the lock counts on, a sentence each.
+    pub ledger: Vec<String>,
+    /// What happened.
+    pub story: Story,
+}
+
+/// Explains a finding.
+pub fn explain(finding: &Finding) -> Explanation {
+    let witness = Witness::of(finding);
+    Explanation {
+        verdict: sentence::verdict(&witness),
+        assumptions: sentence::assumptions(finding),
+        ledger: sentence::ledger(finding),
+        story: story::tell(&witness),
+    }
+}

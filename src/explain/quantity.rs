@@ -1,0 +1,78 @@
+//! Times and lists as words, by integer arithmetic only.
+
+use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+
+/// A true time: `12.345 s`, cut to the millisecond.
+pub fn moment(at: Nanos) -> String {
+    format!("{}.{:03} s", at / SECOND, at % SECOND / MILLISECOND)
+}
+
+/// A length in its natural unit without trailing zeros: `15 s`, `5.484 s`, `250 ms`, `40 us`.
+pub fn length(ns: Nanos) -> String {
+    match ns {
+        0 => "0 s".to_owned(),
+        _ if ns >= SECOND => format!("{} s", decimal(ns / MILLISECOND, 1_000)),
+        _ if ns >= MILLISECOND => format!("{} ms", decimal(ns / MICROSECOND, 1_000)),
+        _ if ns >= MICROSECOND => format!("{} us", decimal(ns, 1_000)),
+        _ => format!("{ns} ns"),
+    }
+}
+
+/// A length with its sign: `+5 s`, `-250 ms`.
+pub fn signed(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    format!("{sign}{}", length(ns.unsigned_abs()))
+}
+
+/// `n1`, `n1 and n2`, `n1, n2 and n3`.
+pub fn list(names: &[String]) -> String {
+    match names {
+        [] => "nobody".to_owned(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+/// `1 grant`, `2 grants`.
+pub fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+fn decimal(thousandths: u64, one: u64) -> String {
+    let whole = thousandths / one;
+    let part = format!("{:03}", thousandths % one);
+    match part.trim_end_matches('0') {
+        "" => whole.to_string(),
+        part => format!("{whole}.{part}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, length, list, moment, signed};
+
+    #[test]
+    fn lengths_read_in_their_natural_unit() {
+        let cases = [
+            (0, "0 s"),
+            (15_000_000_000, "15 s"),
+            (5_484_120_000, "5.484 s"),
+            (250_000_000, "250 ms"),
+            (1_500_000, "1.5 ms"),
+            (40_000, "40 us"),
+            (7, "7 ns"),
+        ];
+        for (ns, text) in cases {
+            assert_eq!(length(ns), text);
+        }
+        assert_eq!((moment(1_003_999_999), signed(-5)), ("1.003 s".into(), "-5 ns".into()));
+    }
+
+    #[test]
+    fn lists_and_counts_read_as_english() {
+        let names = ["n1", "n2", "n3"].map(str::to_owned);
+        assert_eq!((list(&names[..1]), list(&names)), ("n1".into(), "n1, n2 and n3".into()));
+        assert_eq!((count(1, "grant"), count(0, "grant")), ("1 grant".into(), "0 grants".into()));
+    }
+}

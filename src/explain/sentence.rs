@@ -1,0 +1,208 @@
+//! The verdict in one sentence, and a sentence for each assumption that broke.
+
+use lockstorm_sim::time::Nanos;
+
+use crate::check::{Cause, Kind, Verdict, Violation};
+use crate::explain::finding::{BrokenAssumption, Class, Finding};
+use crate::explain::hold::op;
+use crate::explain::quantity::{count, length, list};
+use crate::explain::witness::{Witness, kinds};
+use crate::history::Condition;
+use crate::lock::Bounded;
+use crate::plan::WorkloadKind;
+
+/// The verdict in one sentence.
+pub fn verdict(witness: &Witness<'_>) -> String {
+    let judgement = &witness.finding.judgement;
+    match (&judgement.verdict, witness.primary) {
+        (Verdict::Unknown(why), _) => format!("Unknown: {why}."),
+        (_, Some(violation)) => format!("{}{}.", charge(witness, violation), harm(witness)),
+        (_, None) => {
+            let counts = &judgement.counts;
+            format!(
+                "The lock held: {}, {}, {} struck.",
+                count(counts.grants.into(), "grant"),
+                count(counts.contended.into(), "contended acquire"),
+                count(counts.struck.into(), "fault"),
+            )
+        }
+    }
+}
+
+/// A sentence for each assumption that broke; one that says so if none did. Empty where there
+/// is nothing to explain.
+pub fn assumptions(finding: &Finding) -> Vec<String> {
+    match &finding.class {
+        None => Vec::new(),
+        Some(Class::InModel) => vec!["none broke: this is a bug in the lock.".to_owned()],
+        Some(Class::OutOfModel(broken)) => {
+            broken.iter().map(|assumption| broken_sentence(finding, assumption)).collect()
+        }
+    }
+}
+
+/// What the lock counts on, a sentence each.
+pub fn ledger(finding: &Finding) -> Vec<String> {
+    let assumes = finding.promise.assumes.iter();
+    assumes.map(|assumption| format!("{}.", bound(assumption.what, assumption.bound))).collect()
+}
+
+/// What a corruption is called under the plan's workload.
+pub fn damage(workload: WorkloadKind) -> &'static str {
+    match workload {
+        WorkloadKind::Counter => "an update was lost",
+        WorkloadKind::Stock => "an item was sold twice",
+        WorkloadKind::Ledger => "a stale entry was accepted",
+    }
+}
+
+/// Where a corruption came from, for a table.
+pub fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Overlap => "two holds overlapped",
+        Cause::InFlight => "a write arrived after its hold",
+        Cause::Caller => "a caller without a grant",
+        Cause::None => "no cause was found",
+    }
+}
+
+fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
+    let who = callers(witness, violation);
+    let span = length(violation.to.at.saturating_sub(violation.from.at));
+    let first = who.first().map_or("a caller", String::as_str);
+    let second = who.get(1).map_or("another", String::as_str);
+    match violation.kind {
+        Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
+        Kind::StaleHolder => {
+            format!("{first} still believed it held the lock for {span} after {second} got it")
+        }
+        Kind::Corruption => "The guarded resource was corrupted".to_owned(),
+        Kind::ForeignRelease => format!("{first} removed a lock that was not its own"),
+        Kind::ForeignExtend => format!("{first} prolonged a lock that was not its own"),
+        Kind::Leak => "A key that nobody owned kept others out".to_owned(),
+        Kind::Stuck => "Nobody held the lock, and nobody could get it any more".to_owned(),
+        Kind::NeverSettles => format!("{first} never got an answer"),
+        Kind::LateLoss => {
+            let late = violation.late.map_or_else(|| "too late".to_owned(), late);
+            format!("{first} was told of its loss {late}")
+        }
+        Kind::FenceRegress => format!("{second} got a fence that was not above {first}'s"),
+        Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
+    }
+}
+
+fn late(ns: Nanos) -> String {
+    format!("{} late", length(ns))
+}
+
+/// What the violation did to the resource, as the tail of a sentence.
+fn harm(witness: &Witness<'_>) -> String {
+    if witness.of_kind(Kind::Corruption).next().is_none() {
+        return String::new();
+    }
+    format!(", and {}", damage(witness.finding.plan.workload.kind))
+}
+
+/// Who a violation is about: the callers of its grants, else those of its operations.
+pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for op in violation.ops.iter().filter_map(|id| op(witness.history(), *id)) {
+        if !names.contains(&op.caller) {
+            names.push(op.caller.clone());
+        }
+    }
+    names
+}
+
+fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
+    let deeds: Vec<String> = broken
+        .faults
+        .iter()
+        .filter_map(|id| finding.history.conditions.iter().find(|c| c.fault == *id))
+        .map(|condition| deed(broken, condition))
+        .collect();
+    let deeds = if deeds.is_empty() { amount(broken.what, broken.actual) } else { list(&deeds) };
+    let alone = if broken.alone { "; without this alone nothing is violated" } else { "" };
+    format!("{}: {deeds}{alone}.", bound(broken.what, broken.bound))
+}
+
+/// The assumption itself.
+pub fn bound(what: Bounded, bound: u64) -> String {
+    let most = amount(what, bound);
+    match (what, bound) {
+        (Bounded::ClientPause, 0) => "no client pauses while it holds the lock".to_owned(),
+        (Bounded::ClientPause, _) => format!("no client pauses for longer than {most}"),
+        (Bounded::ClientCrash, 0) => "no client dies while it holds the lock".to_owned(),
+        (Bounded::ClientCrash, _) => format!("at most {most} of clients"),
+        (Bounded::NodeClockStep, 0) => "no node's clock steps".to_owned(),
+        (Bounded::NodeClockStep, _) => format!("no node's clock steps by more than {most}"),
+        (Bounded::ClientClockStep, 0) => "no client's clock steps".to_owned(),
+        (Bounded::ClientClockStep, _) => format!("no client's clock steps by more than {most}"),
+        (Bounded::Drift, _) => format!("no two clocks drift apart by more than {most}"),
+        (Bounded::AmnesiacRestart, _) => {
+            format!("no node that forgets keys is back before {most} have passed")
+        }
+        (Bounded::Failover, 0) => "no failover loses an acknowledged key".to_owned(),
+        (Bounded::Failover, _) => format!("at most {most} lose acknowledged keys"),
+        (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
+        (Bounded::KeyRemoval, _) => format!("at most {most}"),
+        (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
+        (Bounded::AccessDelay, _) => format!("no access reaches the resource {most} late"),
+    }
+}
+
+fn amount(what: Bounded, amount: u64) -> String {
+    match what {
+        Bounded::ClientPause
+        | Bounded::NodeClockStep
+        | Bounded::ClientClockStep
+        | Bounded::AmnesiacRestart
+        | Bounded::AccessDelay => length(amount),
+        Bounded::Drift => format!("{amount} ppm"),
+        Bounded::ClientCrash => count(amount, "death"),
+        Bounded::Failover => count(amount, "failover"),
+        Bounded::KeyRemoval => count(amount, "removal"),
+    }
+}
+
+/// What was done against the assumption, in the past tense.
+fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
+    let who = &condition.who;
+    let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
+    match broken.what {
+        Bounded::ClientPause => {
+            format!("{who} stood still for {}", length(lasted.unwrap_or(broken.actual)))
+        }
+        Bounded::ClientCrash => format!("{who} died ({})", condition.what),
+        Bounded::NodeClockStep | Bounded::ClientClockStep => {
+            format!("{who}'s clock stepped by {}", length(condition.size.unsigned_abs()))
+        }
+        Bounded::Drift => format!("{who}'s clocks ran {} ppm off", condition.size),
+        Bounded::AmnesiacRestart => {
+            format!("{who} was back after {}", length(lasted.unwrap_or(broken.actual)))
+        }
+        Bounded::Failover => format!("{who} was made master"),
+        Bounded::KeyRemoval => format!("{} struck {who}", condition.what),
+        Bounded::AccessDelay => format!("{} on {who}", condition.what),
+    }
+}
+
+/// The kinds of a verdict as words, or the verdict itself.
+pub fn verdict_words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Holds => "holds".to_owned(),
+        Verdict::Unknown(_) => "unknown".to_owned(),
+        Verdict::Violated(_) => {
+            kinds(verdict).iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Whose fault it is, in words.
+pub fn class_words(class: Option<&Class>) -> &'static str {
+    match class {
+        None => "",
+        Some(Class::InModel) => "in the lock's model: a bug",
+        Some(Class::OutOfModel(_)) => "out of the lock's model",
+    }
+}

@@ -1,0 +1,103 @@
+//! The finding read for its witness: the violation that is told, and the grants it is about.
+
+use lockstorm_sim::time::Instant;
+
+use crate::check::{Kind, Verdict, Violation};
+use crate::explain::finding::{Class, Finding};
+use crate::explain::hold::{Hold, grant_of, holds, op};
+use crate::explain::incarnation::{Incarnation, incarnations};
+use crate::history::{Condition, History, Op, OpId};
+
+/// A finding with what sentences and pictures ask of it again and again.
+#[derive(Clone, Debug)]
+pub struct Witness<'a> {
+    /// What is read.
+    pub finding: &'a Finding,
+    /// Every hold, in order.
+    pub holds: Vec<Hold<'a>>,
+    /// Every life of the lock's key, in order.
+    pub lives: Vec<Incarnation>,
+    /// What is told: the first violation.
+    pub primary: Option<&'a Violation>,
+    /// The grants that the first violation is about, the earliest first.
+    pub actors: Vec<&'a Op>,
+}
+
+impl<'a> Witness<'a> {
+    /// Reads a finding.
+    pub fn of(finding: &'a Finding) -> Witness<'a> {
+        let history = &finding.history;
+        let primary = violations(&finding.judgement.verdict).first();
+        let ids = primary.map_or(&[][..], |violation| &violation.ops);
+        let mut actors: Vec<OpId> =
+            ids.iter().filter_map(|id| grant_of(op(history, *id)?)).collect();
+        actors.sort_unstable();
+        actors.dedup();
+        let mut actors: Vec<&Op> = actors.into_iter().filter_map(|id| op(history, id)).collect();
+        actors.sort_by_key(|op| op.call.seq);
+        Witness {
+            finding,
+            holds: holds(history),
+            lives: incarnations(history, &finding.plan.lock.key),
+            primary,
+            actors,
+        }
+    }
+
+    /// The history that is read.
+    pub fn history(&self) -> &'a History {
+        &self.finding.history
+    }
+
+    /// Every violation, the first one told.
+    pub fn violations(&self) -> &'a [Violation] {
+        violations(&self.finding.judgement.verdict)
+    }
+
+    /// The violations of one kind.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &'a Violation> {
+        self.violations().iter().filter(move |violation| violation.kind == kind)
+    }
+
+    /// The hold that an acquire began.
+    pub fn hold(&self, grant: OpId) -> Option<&Hold<'a>> {
+        self.holds.iter().find(|hold| hold.grant.id == grant)
+    }
+
+    /// Who made an operation, by its number.
+    pub fn caller(&self, id: OpId) -> Option<&'a str> {
+        op(self.history(), id).map(|op| op.caller.as_str())
+    }
+
+    /// The stretch in which more hold the lock than may, if that is what is told.
+    pub fn overlap(&self) -> Option<(Instant, Instant)> {
+        let overlapping = |v: &&Violation| matches!(v.kind, Kind::DoubleGrant | Kind::StaleHolder);
+        self.primary.filter(overlapping).map(|v| (v.from, v.to))
+    }
+
+    /// Whether a broken assumption is laid at this condition's door.
+    pub fn is_blamed(&self, condition: &Condition) -> bool {
+        match &self.finding.class {
+            Some(Class::OutOfModel(broken)) => {
+                broken.iter().any(|assumption| assumption.faults.contains(&condition.fault))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The violations of a verdict; none unless it is violated.
+pub fn violations(verdict: &Verdict) -> &[Violation] {
+    match verdict {
+        Verdict::Violated(violations) => violations,
+        Verdict::Holds | Verdict::Unknown(_) => &[],
+    }
+}
+
+/// The kinds of a verdict, each once, in order.
+pub fn kinds(verdict: &Verdict) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = violations(verdict).iter().map(|v| v.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}

@@ -1,0 +1,59 @@
+//! Everything that a report needs about one plan: it is run, judged, classified, and compared
+//! with what its scenario expects.
+
+use crate::explain::finding::{Class, Expected, Finding};
+use crate::explore::trial::{Trial, attempt, classify};
+use crate::plan::Plan;
+use crate::run::promise;
+use crate::scenario::Scenario;
+use crate::scenario::expectation::{self, Met};
+
+/// Runs the plan that a scenario makes of a seed.
+pub fn scenario(scenario: &Scenario, seed: u64) -> Finding {
+    let mut finding = plan(&scenario.plan(seed));
+    let met = met(scenario, &finding);
+    finding.ask.clone_from(&scenario.ask);
+    finding.note = scenario.note.clone().unwrap_or_default();
+    finding.expected = Some(Expected { met: met == Met::Yes, text: scenario.expect.words() });
+    finding
+}
+
+/// Runs a plan of which nothing is expected.
+pub fn plan(plan: &Plan) -> Finding {
+    let trial = attempt(plan);
+    let class = trial.is_violated().then(|| classify(plan, &trial));
+    finding(plan, trial, class)
+}
+
+/// The finding of a trial that has been made.
+pub fn finding(plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
+    Finding {
+        scenario: plan.name.clone(),
+        ask: String::new(),
+        note: String::new(),
+        seed: plan.seed,
+        plan: plan.clone(),
+        plan_hash: plan.digest(),
+        trace_hash: trial.run.trace.to_string(),
+        records: trial.run.trace.records,
+        engine: "event".to_owned(),
+        history: trial.run.history,
+        judgement: trial.judgement,
+        promise: promise(plan),
+        class,
+        expected: None,
+    }
+}
+
+/// Whether a finding is what its scenario expects.
+pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
+    scenario.expect.met_by(&finding.judgement.verdict, word(finding))
+}
+
+/// The class of a finding without its evidence.
+pub fn word(finding: &Finding) -> Option<expectation::Class> {
+    finding.class.as_ref().map(|class| match class {
+        Class::InModel => expectation::Class::InModel,
+        Class::OutOfModel(_) => expectation::Class::OutOfModel,
+    })
+}

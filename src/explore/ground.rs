@@ -1,0 +1,72 @@
+//! The ground that a hunt starts from when it is given a lock and a topology and nothing else.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+use crate::lock::LockConfig;
+use crate::lock::catalogue;
+use crate::plan::{
+    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
+    WorkloadKind,
+};
+
+/// Time to live of the lock's key: short, so that leases end often in a short run.
+const TTL: u64 = 3 * SECOND;
+
+/// A plan without faults: three clients who want one lock often, for a counter.
+pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
+    let algorithm = catalogue::find(lock);
+    let ttl = algorithm.is_some_and(|algorithm| algorithm.needs_ttl).then_some(TTL);
+    let nodes = match topology {
+        TopologyKind::Single => 1,
+        TopologyKind::Replicated => 3,
+        TopologyKind::Independent => 5,
+    };
+    Plan {
+        format: FORMAT,
+        name: format!("hunt-{lock}"),
+        seed: 1,
+        topology: Topology {
+            kind: topology,
+            nodes,
+            persistence: Persistence::None,
+            keep_down: false,
+        },
+        lock: LockConfig {
+            algorithm: lock.to_owned(),
+            key: "lock".to_owned(),
+            ttl,
+            ..LockConfig::default()
+        },
+        workload: workload(),
+        links: Links {
+            latency: Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND },
+            named: BTreeMap::new(),
+            loss_per_million: 0,
+        },
+        clocks: BTreeMap::new(),
+        faults: Vec::new(),
+        draws: BTreeMap::new(),
+        heal_at: 15 * SECOND,
+        until: 15 * SECOND + TTL + 10 * SECOND,
+    }
+}
+
+fn workload() -> Workload {
+    Workload {
+        kind: WorkloadKind::Counter,
+        clients: 3,
+        rounds: 8,
+        hold: 300 * MILLISECOND,
+        rest: 300 * MILLISECOND,
+        retry: 200 * MILLISECOND,
+        fence: FenceMode::None,
+        fence_on: FenceOn::All,
+        check_validity: false,
+        items: 10,
+        timeout: SECOND,
+        stagger: 20 * MILLISECOND,
+    }
+}

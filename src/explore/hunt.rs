@@ -1,0 +1,162 @@
+//! The search for a violation: a seed draws a plan, the plan is run, until one is violated.
+//!
+//! What is found does not depend on how many runs go side by side: it is the violation of the
+//! smallest seed.
+
+use std::ops::RangeInclusive;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use crate::check::Verdict;
+use crate::check::signature::Signature;
+use crate::explain::finding::Class;
+use crate::explore::shrink::shrink;
+use crate::explore::strategy::{Alphabet, plans};
+use crate::explore::trial::{Trial, attempt, classify};
+use crate::plan::Plan;
+
+/// What is searched, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunt {
+    /// What every plan has in common. Its faults are replaced.
+    pub base: Plan,
+    /// What may be drawn.
+    pub alphabet: Alphabet,
+    /// The seeds, both ends included.
+    pub seeds: RangeInclusive<u64>,
+}
+
+/// How much a hunt has tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Plans that were run.
+    pub runs: u64,
+    /// Plans in which nothing was violated.
+    pub held: u64,
+    /// Plans of which nothing can be said.
+    pub unknown: u64,
+    /// Plans with at least one fault.
+    pub with_faults: u64,
+    /// Plans in which a fault struck inside a hold.
+    pub struck_in_hold: u64,
+    /// Grants in all.
+    pub grants: u64,
+}
+
+/// What a hunt came to.
+pub struct Report {
+    /// How much was tested.
+    pub tally: Tally,
+    /// The violation of the smallest seed, if there is one.
+    pub found: Option<Found>,
+}
+
+/// A violation that a hunt has found.
+pub struct Found {
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The plan as it was drawn.
+    pub drawn: Plan,
+    /// The smallest plan with the same signature that shrinking has found.
+    pub plan: Plan,
+    /// The run of the smallest plan.
+    pub trial: Trial,
+    /// Whose fault it is.
+    pub class: Class,
+    /// What shrinking kept.
+    pub signature: Signature,
+    /// Runs that shrinking took.
+    pub shrink_runs: u32,
+}
+
+/// Seeds that are run before the hunt looks whether one of them was violated.
+const BATCH: u64 = 64;
+
+/// Hunts until a violation is found or the seeds are at their end. `progress` is told of the
+/// seeds that are done.
+pub fn hunt(hunt: &Hunt, progress: &dyn Fn(u64)) -> Report {
+    let mut tally = Tally::default();
+    let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
+    while next <= last {
+        let end = last.min(next.saturating_add(BATCH - 1));
+        let mut done: Vec<Scouted> =
+            (next..=end).into_par_iter().map(|seed| scout(hunt, seed)).collect();
+        done.sort_by_key(|scouted| scouted.seed);
+        for scouted in &done {
+            tally.add(scouted);
+            if scouted.violated {
+                return Report { tally, found: Some(pursue(hunt, scouted.seed)) };
+            }
+        }
+        progress(end - next + 1);
+        let Some(after) = end.checked_add(1) else { break };
+        next = after;
+    }
+    Report { tally, found: None }
+}
+
+/// What a batch keeps of a run.
+struct Scouted {
+    seed: u64,
+    violated: bool,
+    unknown: bool,
+    faults: bool,
+    in_hold: bool,
+    grants: u32,
+}
+
+fn scout(hunt: &Hunt, seed: u64) -> Scouted {
+    let plan = draw(hunt, seed).current();
+    let judgement = attempt(&plan).judgement;
+    Scouted {
+        seed,
+        violated: matches!(judgement.verdict, Verdict::Violated(_)),
+        unknown: matches!(judgement.verdict, Verdict::Unknown(_)),
+        faults: !plan.faults.is_empty(),
+        in_hold: judgement.counts.struck_in_hold > 0,
+        grants: judgement.counts.grants,
+    }
+}
+
+impl Tally {
+    fn add(&mut self, scouted: &Scouted) {
+        self.runs += 1;
+        self.held += u64::from(!scouted.violated && !scouted.unknown);
+        self.unknown += u64::from(scouted.unknown);
+        self.with_faults += u64::from(scouted.faults);
+        self.struck_in_hold += u64::from(scouted.in_hold);
+        self.grants += u64::from(scouted.grants);
+    }
+}
+
+/// The tree of plans that a seed draws: the plan itself, and its smaller ones.
+pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let base = Plan { seed, ..hunt.base.clone() };
+    let tree = plans(&base, &hunt.alphabet).new_tree(&mut runner);
+    Box::new(tree.expect("the strategies reject nothing"))
+}
+
+/// Draws the violated plan of a seed again, classifies it and makes it small.
+fn pursue(hunt: &Hunt, seed: u64) -> Found {
+    let mut tree = draw(hunt, seed);
+    let drawn = tree.current();
+    let trial = attempt(&drawn);
+    let class = classify(&drawn, &trial);
+    let signature = trial.signature(&class);
+    let small = shrink(&mut *tree, &signature);
+    Found {
+        seed,
+        drawn,
+        plan: small.plan,
+        trial: small.trial,
+        class: small.class,
+        signature,
+        shrink_runs: small.runs,
+    }
+}

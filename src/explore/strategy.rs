@@ -1,0 +1,237 @@
+//! Proptest strategies for faults and whole plans, for hunts and for users' own tests.
+//!
+//! Every plan that comes out is valid. Plans shrink towards fewer faults, fewer clients and
+//! shorter, rounder numbers.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::trace::Leg;
+use proptest::prelude::{BoxedStrategy, Just, Strategy};
+use proptest::{collection, sample};
+
+use crate::explore::ledger::keep_within;
+use crate::lock::Promise;
+use crate::plan::{Plan, RESOURCE, TopologyKind};
+
+/// What a search may draw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alphabet {
+    /// The verbs, by their words: `partition`, `pause`, ...
+    pub verbs: BTreeSet<String>,
+    /// The most faults in one plan.
+    pub most_faults: usize,
+    /// Draw only plans that keep to these assumptions.
+    pub within: Option<Promise>,
+}
+
+/// The verbs that a search draws where nobody names others.
+pub const USUAL_VERBS: [&str; 13] = [
+    "partition",
+    "delay",
+    "jitter",
+    "loss",
+    "cut-reply",
+    "reset",
+    "pause",
+    "suspend",
+    "crash",
+    "power-loss",
+    "clock-step",
+    "failover",
+    "replica-lag",
+];
+
+/// Every verb that a search can draw.
+pub const VERBS: [&str; 20] = [
+    "partition",
+    "delay",
+    "jitter",
+    "loss",
+    "cut-reply",
+    "reset",
+    "pause",
+    "suspend",
+    "crash",
+    "power-loss",
+    "restart",
+    "clock-step",
+    "clock-rate",
+    "clock-freeze",
+    "slow-node",
+    "slow-script",
+    "replica-lag",
+    "failover",
+    "evict",
+    "flush",
+];
+
+/// Plans like `base` with other faults, and with as many clients or fewer.
+pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
+    let (base, within) = (base.clone(), alphabet.within.clone());
+    let faults = collection::vec(fault(&base, alphabet), 0..=alphabet.most_faults);
+    let clients = base.workload.clients.min(2)..=base.workload.clients;
+    (clients, faults)
+        .prop_map(move |(clients, faults)| assemble(&base, clients, faults, within.as_ref()))
+        .boxed()
+}
+
+fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, within: Option<&Promise>) -> Plan {
+    let mut plan = base.clone();
+    plan.workload.clients = clients;
+    let hosts = plan.hosts();
+    let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
+    let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));
+    plan.faults = faults.into_iter().filter(|fault| there(fault) && waits(fault)).collect();
+    for (id, fault) in (1..).zip(&mut plan.faults) {
+        fault.id = id;
+    }
+    if let Some(promise) = within {
+        keep_within(&mut plan, promise);
+    }
+    plan
+}
+
+fn known(hosts: &[String], host: &str) -> bool {
+    hosts.iter().any(|known| known == host)
+}
+
+fn waits_for(anchor: &Anchor) -> Vec<&str> {
+    match anchor {
+        Anchor::After { event: Pattern::Outcome { who, .. }, .. } => vec![who],
+        Anchor::After { event: Pattern::Message { from, to, .. }, .. } => vec![from, to],
+        _ => Vec::new(),
+    }
+}
+
+/// One fault against the hosts of `plan`. Its number is 0.
+pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
+    let verbs: Vec<&'static str> =
+        VERBS.into_iter().filter(|verb| alphabet.verbs.contains(*verb)).collect();
+    let verbs: Vec<&'static str> = verbs.into_iter().filter(|verb| fits(plan, verb)).collect();
+    assert!(!verbs.is_empty(), "no verb of the alphabet fits this topology");
+    let plan = plan.clone();
+    let anchors = anchor(&plan);
+    (sample::select(verbs), anchors)
+        .prop_flat_map(move |(verb, anchor)| {
+            let made = (verb_of(verb, &plan), target(verb, &plan), length(&plan));
+            made.prop_map(move |(verb, target, length)| Fault {
+                id: 0,
+                length: (!verb.is_momentary()).then_some(length),
+                verb,
+                target,
+                anchor: anchor.clone(),
+            })
+        })
+        .boxed()
+}
+
+fn fits(plan: &Plan, verb: &str) -> bool {
+    let replicated = plan.topology.kind == TopologyKind::Replicated && plan.topology.nodes > 1;
+    replicated || !matches!(verb, "failover" | "replica-lag")
+}
+
+/// A verb with its figures.
+fn verb_of(word: &'static str, plan: &Plan) -> BoxedStrategy<Verb> {
+    let key = plan.lock.key.clone();
+    let extra = || (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
+    let ttl_ms = i64::try_from(plan.longest_ttl().max(SECOND) / MILLISECOND).unwrap_or(i64::MAX);
+    match word {
+        "partition" => Just(Verb::Partition).boxed(),
+        "delay" => extra().prop_map(|extra| Verb::Delay { extra }).boxed(),
+        "jitter" => extra().prop_map(|extra| Verb::Jitter { extra }).boxed(),
+        "loss" => {
+            (1..=50_u32).prop_map(|percent| Verb::Loss { per_million: percent * 10_000 }).boxed()
+        }
+        "cut-reply" => Just(Verb::CutReply).boxed(),
+        "reset" => Just(Verb::Reset).boxed(),
+        "pause" => Just(Verb::Pause).boxed(),
+        "suspend" => Just(Verb::Suspend).boxed(),
+        "crash" => Just(Verb::Crash).boxed(),
+        "power-loss" => Just(Verb::PowerLoss).boxed(),
+        "restart" => Just(Verb::Restart).boxed(),
+        "clock-step" => (1..=ttl_ms * 2, proptest::bool::ANY)
+            .prop_map(|(ms, forward)| Verb::ClockStep {
+                by: if forward { ms } else { -ms } * 1_000_000,
+            })
+            .boxed(),
+        "clock-rate" => (-20_000..=20_000_i32).prop_map(|ppm| Verb::ClockRate { ppm }).boxed(),
+        "clock-freeze" => Just(Verb::ClockFreeze).boxed(),
+        "slow-node" => extra().prop_map(|extra| Verb::SlowNode { extra }).boxed(),
+        "slow-script" => extra().prop_map(|extra| Verb::SlowScript { extra }).boxed(),
+        "replica-lag" => extra().prop_map(|extra| Verb::ReplicaLag { extra }).boxed(),
+        "failover" => Just(Verb::Failover).boxed(),
+        "evict" => Just(Verb::Evict { key }).boxed(),
+        "flush" => Just(Verb::Flush).boxed(),
+        other => unreachable!("'{other}' is in no list of verbs"),
+    }
+}
+
+/// A target that makes sense for the verb.
+fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
+    let (nodes, clients) = (plan.nodes(), plan.clients());
+    let host = |names: Vec<String>| sample::select(names).prop_map(Target::Host).boxed();
+    match word {
+        "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
+        "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
+        "replica-lag" | "failover" => host(nodes[1..].to_vec()),
+        _ => host(nodes.into_iter().chain(clients).collect()),
+    }
+}
+
+/// One client or all of them, to some of the nodes or to the resource.
+fn links(plan: &Plan) -> BoxedStrategy<Target> {
+    let (nodes, clients) = (plan.nodes(), plan.clients());
+    let count = nodes.len();
+    let side = sample::subsequence(nodes, 1..=count);
+    let far = proptest::prop_oneof![9 => side, 1 => Just(vec![RESOURCE.to_owned()])];
+    let near = sample::subsequence(clients.clone(), 1..=clients.len());
+    (near, far, proptest::bool::ANY, proptest::bool::ANY)
+        .prop_map(|(near, far, both, back)| {
+            let (from, to) = if back { (far, near) } else { (near, far) };
+            Target::Links { from, to, both }
+        })
+        .boxed()
+}
+
+/// How long a fault lasts: mostly short, sometimes longer than any lease.
+fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
+    let longest_ms = (plan.longest_ttl() / MILLISECOND * 2).clamp(2_000, 60_000);
+    proptest::prop_oneof![
+        (1..=500_u64).prop_map(|ms| ms * MILLISECOND),
+        (1..=longest_ms).prop_map(|ms| ms * MILLISECOND),
+    ]
+    .boxed()
+}
+
+/// When a fault strikes: at a time, after a grant or a release, or when a message has come a leg
+/// further.
+fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
+    let (clients, nodes) = (plan.clients(), plan.nodes());
+    let last_ms = plan.heal_at / MILLISECOND;
+    let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
+    let legs = vec![Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];
+    let plus = || {
+        proptest::prop_oneof![
+            1 => Just(0),
+            1 => (1..=3_000_u64).prop_map(|ms| ms * MILLISECOND),
+        ]
+    };
+    let after = |event, nth, plus| Anchor::After { event, nth, plus };
+    let outcome = (sample::select(clients.clone()), sample::select(outcomes), 1..=4_u32, plus())
+        .prop_map(move |(who, what, nth, plus)| {
+            after(Pattern::Outcome { who, what: what.to_owned() }, nth, plus)
+        });
+    let message =
+        (sample::select(clients), sample::select(nodes), sample::select(legs), 1..=8_u32, plus())
+            .prop_map(move |(from, to, leg, nth, plus)| {
+                after(Pattern::Message { from, to, command: None, leg }, nth, plus)
+            });
+    proptest::prop_oneof![
+        (0..last_ms).prop_map(|ms| Anchor::At(ms * MILLISECOND)),
+        outcome,
+        message,
+    ]
+    .boxed()
+}

@@ -1,0 +1,212 @@
+//! Every lock by its name: how it is built, what it promises, what it chooses by default.
+
+use lockstorm_sim::time::Nanos;
+
+use crate::lock::check_then_set::{self, CheckThenSet};
+use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
+use crate::lock::fenced::{self, Fenced};
+use crate::lock::none::{self, NoLock};
+use crate::lock::promise::Work;
+use crate::lock::px_constant::{self, PxConstant};
+use crate::lock::redlock::{self, Redlock};
+use crate::lock::setnx::{self, Setnx};
+use crate::lock::setnx_expire::{self, SetnxExpire};
+use crate::lock::token_get_del::{self, TokenGetDel};
+use crate::lock::token_lua::{self, TokenLua};
+use crate::lock::token_lua_renewed::{self, TokenLuaRenewed};
+use crate::lock::{Lock, LockConfig, Promise, Setting};
+
+/// A lock of the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// Its name in scenarios and on the command line.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Whether its key lives for a time that the configuration sets.
+    pub needs_ttl: bool,
+    /// Whether it asks all nodes; otherwise it asks the first.
+    pub asks_all: bool,
+    /// Makes the lock of one caller.
+    pub build: fn(Setting) -> Box<dyn Lock>,
+    /// What it promises to a caller with this work.
+    pub promise: fn(&LockConfig, Work) -> Promise,
+    /// What it chooses where the configuration says nothing.
+    pub defaults: Defaults,
+}
+
+/// Every lock, in the order of the catalogue.
+pub const ALGORITHMS: &[Algorithm] = &[
+    Algorithm {
+        name: "none",
+        about: "no lock: everybody is let in",
+        needs_ttl: false,
+        asks_all: false,
+        build: |setting| Box::new(NoLock::new(setting)),
+        promise: none::promise,
+        defaults: MUTEX,
+    },
+    Algorithm {
+        name: "check-then-set",
+        about: "GET k, then SET k 1 if it was free: two steps",
+        needs_ttl: false,
+        asks_all: false,
+        build: |setting| Box::new(CheckThenSet::new(setting)),
+        promise: check_then_set::promise,
+        defaults: MUTEX,
+    },
+    Algorithm {
+        name: "setnx",
+        about: "SETNX k 1, and DEL k: no time to live, no owner",
+        needs_ttl: false,
+        asks_all: false,
+        build: |setting| Box::new(Setnx::new(setting)),
+        promise: setnx::promise,
+        defaults: MUTEX,
+    },
+    Algorithm {
+        name: "setnx-expire",
+        about: "SETNX k 1, then EXPIRE k s: two steps, no owner",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(SetnxExpire::new(setting)),
+        promise: setnx_expire::promise,
+        defaults: setnx_expire::DEFAULTS,
+    },
+    Algorithm {
+        name: "px-constant",
+        about: "SET k 1 NX PX ttl with one value for everybody, and DEL k",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(PxConstant::new(setting)),
+        promise: px_constant::promise,
+        defaults: LEASE,
+    },
+    Algorithm {
+        name: "token-get-del",
+        about: "SET k token NX EX s; GET, compare in the client, DEL",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(TokenGetDel::new(setting)),
+        promise: token_get_del::promise,
+        defaults: token_get_del::DEFAULTS,
+    },
+    Algorithm {
+        name: "token-lua",
+        about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(TokenLua::new(setting)),
+        promise: token_lua::promise,
+        defaults: LEASE,
+    },
+    Algorithm {
+        name: "token-lua-renewed",
+        about: "token-lua with a task that prolongs the lease and tells of its loss",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(TokenLuaRenewed::new(setting)),
+        promise: token_lua_renewed::promise,
+        defaults: LEASE,
+    },
+    Algorithm {
+        name: "redlock",
+        about: "token-lua on a majority of independent nodes, within the lease",
+        needs_ttl: true,
+        asks_all: true,
+        build: |setting| Box::new(Redlock::new(setting)),
+        promise: redlock::promise,
+        defaults: redlock::DEFAULTS,
+    },
+    Algorithm {
+        name: "redlock-no-validity",
+        about: "redlock that does not look at the time the asking took",
+        needs_ttl: true,
+        asks_all: true,
+        build: |setting| Box::new(Redlock::without_validity(setting)),
+        promise: redlock::promise_without_validity,
+        defaults: redlock::DEFAULTS,
+    },
+    Algorithm {
+        name: "fenced",
+        about: "token-lua with a growing number for the resource to check",
+        needs_ttl: true,
+        asks_all: false,
+        build: |setting| Box::new(Fenced::new(setting)),
+        promise: fenced::promise,
+        defaults: LEASE,
+    },
+];
+
+/// The lock of this name.
+pub fn find(name: &str) -> Option<&'static Algorithm> {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
+}
+
+impl Algorithm {
+    /// The configuration with nothing left open.
+    pub fn choices(&self, config: &LockConfig) -> Choices {
+        self.defaults.settle(config)
+    }
+
+    /// The time to live that an acquire asks for, ns.
+    pub fn ttl(&self, config: &LockConfig) -> Option<Nanos> {
+        self.needs_ttl.then(|| self.choices(config).ttl)
+    }
+
+    /// The longest time to live that any key of the lock can get, ns; 0 if keys never end.
+    pub fn longest_ttl(&self, config: &LockConfig) -> Nanos {
+        let ttl = self.ttl(config).unwrap_or(0);
+        if self.needs_ttl { ttl.max(config.renew_ttl.unwrap_or(0)) } else { 0 }
+    }
+
+    /// How many of `nodes` have to grant.
+    pub fn quorum(&self, config: &LockConfig, nodes: usize) -> usize {
+        if self.asks_all { redlock::quorum(config, nodes) } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+    use super::{ALGORITHMS, find};
+    use crate::lock::promise::Work;
+    use crate::lock::{Bounded, LockConfig};
+
+    const WORK: Work = Work { lasts: 2 * SECOND, patience: SECOND };
+
+    fn bound(name: &str, what: Bounded) -> Option<u64> {
+        let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };
+        let promise = (find(name).expect("a lock of the catalogue").promise)(&config, WORK);
+        let of = promise.assumes.iter().find(|assumption| assumption.what == what);
+        of.map(|assumption| assumption.bound)
+    }
+
+    #[test]
+    fn every_lock_is_found_by_its_name_once() {
+        for (index, algorithm) in ALGORITHMS.iter().enumerate() {
+            let found = ALGORITHMS.iter().position(|other| other.name == algorithm.name);
+            assert_eq!(found, Some(index));
+        }
+        assert!(find("redlok").is_none());
+    }
+
+    #[test]
+    fn the_pause_that_is_withstood_is_what_the_lease_leaves_beside_the_work() {
+        let pause = |name| bound(name, Bounded::ClientPause);
+        assert_eq!(pause("token-lua"), Some(7 * SECOND));
+        assert_eq!(pause("redlock"), Some(7_848 * MILLISECOND));
+        assert_eq!(pause("setnx"), None);
+        assert_eq!(pause("redlock-no-validity"), None);
+    }
+
+    #[test]
+    fn a_dead_holder_is_withstood_where_its_key_ends_by_itself() {
+        let crash = |name| bound(name, Bounded::ClientCrash);
+        assert_eq!(crash("setnx"), Some(0));
+        assert_eq!(crash("setnx-expire"), Some(0));
+        assert_eq!(crash("token-lua"), None);
+        assert_eq!(crash("none"), None);
+    }
+}

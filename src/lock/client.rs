@@ -1,0 +1,188 @@
+//! One small RESP client: a connection to one node, a time-out a request.
+//!
+//! It opens its connection when it needs one and drops it on every time-out or error, since the
+//! replies would then be out of step with the requests. It tries nothing twice: whether to ask
+//! again is the lock's decision.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::frame::{self, Reply};
+use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::{Event, Leg, Request};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+
+use crate::lock::Call;
+
+/// A client of one node.
+pub struct Client {
+    host: Host,
+    node: String,
+    line: Option<Line>,
+    nth: u32,
+    attempt: u32,
+}
+
+/// An open connection.
+struct Line {
+    stream: Stream,
+    inbox: BytesMut,
+    requests: u32,
+}
+
+/// Why there is no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The request never left: the node surely did not get it.
+    NotSent,
+    /// No reply in time. Whether the request took effect is unknown.
+    TimedOut,
+    /// The connection broke, or spoke no RESP. Whether the request took effect is unknown.
+    Broken,
+}
+
+impl RequestError {
+    /// The words of a refusal, where the request surely had no effect.
+    pub fn refusal(self) -> Option<String> {
+        (self == RequestError::NotSent).then(|| "no connection".to_owned())
+    }
+}
+
+impl Client {
+    /// A client of the node with this name. It connects with its first request.
+    pub fn new(host: Host, node: &str) -> Client {
+        Client { host, node: node.to_owned(), line: None, nth: 0, attempt: 0 }
+    }
+
+    /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
+    /// reply, the time to connect included. An error reply of the node is a reply.
+    ///
+    /// # Errors
+    /// See [`RequestError`]: only `NotSent` says that nothing happened.
+    pub async fn request(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> Result<Reply, RequestError> {
+        let tag = self.tag(call);
+        let host = self.host.clone();
+        let mut sent = false;
+        let exchange = self.exchange(call.op, tag, command, args, &mut sent);
+        let error = match host.timeout(timeout, exchange).await {
+            Some(Ok(reply)) => return Ok(reply),
+            _ if !sent => RequestError::NotSent,
+            Some(Err(_)) => RequestError::Broken,
+            None => RequestError::TimedOut,
+        };
+        self.line = None;
+        Err(error)
+    }
+
+    /// Runs a Lua script with EVAL on one key. Not EVALSHA: the script cache saves bytes only, and its
+    /// NOSCRIPT fallback would shift the count of messages that anchors refer to.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn eval(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        script: &str,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Reply, RequestError> {
+        let count = keys.len().to_string();
+        let head = [script.as_bytes(), count.as_bytes()];
+        let words: Vec<&[u8]> = head.iter().chain(keys).chain(args).copied().collect();
+        self.request(call, timeout, "EVAL", &words).await
+    }
+
+    /// The address of a request's draws: its caller's nth operation, and the how-many-th
+    /// request of that operation to this node it is.
+    fn tag(&mut self, call: Call) -> u32 {
+        self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
+        self.nth = call.nth;
+        (call.nth << 8) | self.attempt.min(0xff)
+    }
+
+    async fn exchange(
+        &mut self,
+        op: u32,
+        tag: u32,
+        command: &'static str,
+        args: &[&[u8]],
+        sent: &mut bool,
+    ) -> io::Result<Reply> {
+        let host = self.host.clone();
+        let line = self.line().await?;
+        let request = Request { connection: line.stream.connection(), nth: line.requests };
+        let message = |leg| Event::Message { request, leg, command, op: Some(op) };
+        line.requests += 1;
+        line.stream.tag(tag);
+        *sent = true;
+        line.write(command, args).await?;
+        host.mark(message(Leg::Sent)).await;
+        let reply = line.reply().await?;
+        host.mark(message(Leg::Delivered)).await;
+        Ok(reply)
+    }
+
+    /// The open connection, or a new one.
+    async fn line(&mut self) -> io::Result<&mut Line> {
+        let open = match self.line.take() {
+            Some(line) => line.if_quiet().await,
+            None => None,
+        };
+        let line = match open {
+            Some(line) => line,
+            None => Line { stream: self.connect().await?, inbox: BytesMut::new(), requests: 0 },
+        };
+        Ok(self.line.insert(line))
+    }
+
+    /// The name is looked up each time, since a failover moves it.
+    async fn connect(&self) -> io::Result<Stream> {
+        let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
+        self.host.connect(address).await
+    }
+}
+
+impl Line {
+    /// The connection if it is open and nothing waits to be read: the other end may have closed
+    /// it since the last request, and a request written to it then would be lost.
+    async fn if_quiet(mut self) -> Option<Line> {
+        let mut byte = [0_u8; 1];
+        let stream = &mut self.stream;
+        let quiet = poll_fn(|cx| {
+            let mut buffer = ReadBuf::new(&mut byte);
+            Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buffer).is_pending())
+        });
+        quiet.await.then_some(self)
+    }
+
+    async fn write(&mut self, command: &'static str, args: &[&[u8]]) -> io::Result<()> {
+        let words: Vec<&[u8]> =
+            std::iter::once(command.as_bytes()).chain(args.iter().copied()).collect();
+        let mut bytes = BytesMut::new();
+        frame::encode_request(&mut bytes, &words);
+        self.stream.write_all(&bytes).await
+    }
+
+    async fn reply(&mut self) -> io::Result<Reply> {
+        loop {
+            let decoded = frame::decode_reply(&mut self.inbox);
+            if let Some(reply) = decoded.map_err(|_| io::ErrorKind::InvalidData)? {
+                return Ok(reply);
+            }
+            if self.stream.read_buf(&mut self.inbox).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The arithmetic of leases: what is left, and until which reading a grant may be counted on.
+
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
+
+use crate::lock::{Deadline, DeadlineFrom};
+
+/// A time to live as its holder counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    /// Time to live of the key, ns.
+    pub ttl: Nanos,
+    /// What is taken off for clocks that run at different rates, ns.
+    pub drift: Nanos,
+    /// The clock that the holder reads.
+    pub clock: Clock,
+    /// From when on it counts.
+    pub from: DeadlineFrom,
+}
+
+impl Lease {
+    /// The deadline of a grant or renewal whose first request was sent at reading `sent` and
+    /// whose last reply has arrived by now.
+    pub fn deadline(&self, host: &Host, sent: Nanos) -> Deadline {
+        let from = match self.from {
+            DeadlineFrom::Send => sent,
+            DeadlineFrom::Reply => host.now(self.clock),
+        };
+        (self.clock, from.saturating_add(self.ttl.saturating_sub(self.drift)))
+    }
+
+    /// What remains at reading `now` of a lease that was asked for at reading `sent`; `None`
+    /// if it is over.
+    pub fn left(&self, sent: Nanos, now: Nanos) -> Option<Nanos> {
+        validity(self.ttl, now.saturating_sub(sent), self.drift)
+    }
+}
+
+/// What remains of a time to live after `elapsed`, less the allowance for drift; `None` if
+/// nothing does. All in ns.
+pub fn validity(ttl: Nanos, elapsed: Nanos, drift: Nanos) -> Option<Nanos> {
+    ttl.checked_sub(elapsed)?.checked_sub(drift).filter(|left| *left > 0)
+}
+
+/// Redlock's allowance for drift: 1 % of the time to live and 2 ms for the node's own rounding.
+pub fn drift_allowance(ttl: Nanos) -> Nanos {
+    ttl / 100 + 2 * MILLISECOND
+}
+
+/// Whether the clock of a deadline has reached it.
+pub fn is_over(host: &Host, deadline: Option<Deadline>) -> bool {
+    deadline.is_some_and(|(clock, reading)| host.now(clock) >= reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+
+    use super::{drift_allowance, validity};
+
+    fn check(ttl: Nanos, elapsed: Nanos, drift: Nanos, left: Option<Nanos>) {
+        assert_eq!(validity(ttl, elapsed, drift), left, "{ttl} - {elapsed} - {drift}");
+    }
+
+    #[test]
+    fn validity_is_the_lease_less_the_time_spent_and_the_drift() {
+        check(5 * SECOND, 2 * SECOND, SECOND, Some(2 * SECOND));
+        check(5 * SECOND, 4 * SECOND, SECOND, None);
+        check(5 * SECOND, 5 * SECOND, 0, None);
+        check(5 * SECOND, 9 * SECOND, SECOND, None);
+        check(SECOND, 0, 2 * SECOND, None);
+        check(SECOND, SECOND - 2, 1, Some(1));
+    }
+
+    #[test]
+    fn the_allowance_is_one_percent_and_two_milliseconds() {
+        assert_eq!(drift_allowance(10 * SECOND), 102 * MILLISECOND);
+        assert_eq!(drift_allowance(0), 2 * MILLISECOND);
+    }
+}

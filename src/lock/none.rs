@@ -1,0 +1,39 @@
+//! No lock at all: everybody is let in. The measure of what a lock is good for.
+
+use async_trait::async_trait;
+
+use crate::lock::promise::{Work, exclusive};
+use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+
+/// Grants at once, asks nobody.
+pub struct NoLock {
+    setting: Setting,
+}
+
+impl NoLock {
+    /// The lock for one caller.
+    pub fn new(setting: Setting) -> NoLock {
+        NoLock { setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for NoLock {
+    async fn acquire(&mut self) -> Acquired {
+        self.setting.host.step("granted").await;
+        Acquired::Granted(Grant { depth: 1, ..Grant::default() })
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Kept(None)
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        Released::Released
+    }
+}
+
+/// It counts on nothing, so that whatever goes wrong is its own fault.
+pub fn promise(_config: &LockConfig, _work: Work) -> Promise {
+    exclusive(Model::None, Vec::new())
+}

@@ -1,0 +1,110 @@
+//! A key on one node that holds its owner's token: how it is given back and prolonged.
+//!
+//! The compare runs on the node, in one atomic step with its effect. The two switches that break
+//! it on purpose (blind, revive) act here.
+
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::lock::answer::{self, Answer};
+use crate::lock::client::{Client, RequestError};
+use crate::lock::lease::Lease;
+use crate::lock::scripts;
+use crate::lock::{Call, ExtendShape, Extended, LockConfig, ReleaseShape, Released, Setting};
+
+/// The key of a lock on one node, reached through a connection of its own.
+pub struct OwnedKey {
+    client: Client,
+    setting: Setting,
+    timeout: Nanos,
+}
+
+impl OwnedKey {
+    /// The key on the first node of `setting`, with this time-out of a request.
+    pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        OwnedKey { client, setting, timeout }
+    }
+
+    /// SET key token NX PX ttl.
+    pub async fn set_if_absent(&mut self, call: Call, token: &str, ttl: Nanos) -> Answer {
+        let ttl = milliseconds(ttl);
+        let key = self.setting.config.key.as_bytes();
+        let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        self.client.request(call, self.timeout, "SET", &args).await
+    }
+
+    /// SET key token NX PX ttl and INCR of the key's fence counter, in one script.
+    pub async fn set_and_fence(&mut self, call: Call, token: &str, ttl: Nanos) -> Answer {
+        let ttl = milliseconds(ttl);
+        let counter = format!("{}:fence", self.setting.config.key);
+        let keys = [self.setting.config.key.as_bytes(), counter.as_bytes()];
+        let args = [token.as_bytes(), ttl.as_bytes()];
+        self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await
+    }
+
+    /// Deletes the key if it holds the token.
+    pub async fn release(&mut self, call: Call, token: &str) -> Released {
+        let config = &self.setting.config;
+        answer::released(&delete(&mut self.client, call, self.timeout, config, token).await)
+    }
+
+    /// Gives the key `lease.ttl` from now if it holds the token, waiting at most `within` ns.
+    pub async fn extend(
+        &mut self,
+        call: Call,
+        token: &str,
+        lease: &Lease,
+        within: Nanos,
+    ) -> Extended {
+        let host = &self.setting.host;
+        let sent = host.now(lease.clock);
+        let timeout = self.timeout.min(within);
+        let config = &self.setting.config;
+        let answer = prolong(&mut self.client, call, timeout, config, token, lease.ttl).await;
+        answer::extended(&answer, lease.deadline(host, sent))
+    }
+}
+
+/// Asks one node to delete the lock's key, as the configuration says.
+pub async fn delete(
+    client: &mut Client,
+    call: Call,
+    timeout: Nanos,
+    config: &LockConfig,
+    token: &str,
+) -> Result<Reply, RequestError> {
+    let key = config.key.as_bytes();
+    match config.release {
+        ReleaseShape::Own => {
+            let script = scripts::COMPARE_AND_DELETE;
+            client.eval(call, timeout, script, &[key], &[token.as_bytes()]).await
+        }
+        ReleaseShape::Blind => client.request(call, timeout, "DEL", &[key]).await,
+    }
+}
+
+/// Asks one node to prolong the lock's key to `ttl` from now, as the configuration says.
+pub async fn prolong(
+    client: &mut Client,
+    call: Call,
+    timeout: Nanos,
+    config: &LockConfig,
+    token: &str,
+    ttl: Nanos,
+) -> Result<Reply, RequestError> {
+    let (key, ttl) = (config.key.as_bytes(), milliseconds(ttl));
+    let script = match config.extend {
+        ExtendShape::Own => scripts::COMPARE_AND_PEXPIRE,
+        ExtendShape::Revive => scripts::PEXPIRE_OR_REVIVE,
+        ExtendShape::Blind => {
+            return client.request(call, timeout, "PEXPIRE", &[key, ttl.as_bytes()]).await;
+        }
+    };
+    client.eval(call, timeout, script, &[key], &[token.as_bytes(), ttl.as_bytes()]).await
+}
+
+/// A length as nodes take it.
+pub fn milliseconds(length: Nanos) -> String {
+    (length / MILLISECOND).max(1).to_string()
+}

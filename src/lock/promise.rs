@@ -1,0 +1,77 @@
+//! What the locks count on, put together from a few lists. Each lock's own file says which.
+
+use lockstorm_sim::fault::LONGEST;
+use lockstorm_sim::time::{Clock, Nanos};
+
+use crate::lock::defaults::Choices;
+use crate::lock::{Assumption, Bounded, LockConfig, Model, Promise};
+
+/// What a caller does under the lock, as far as a lock's promise depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The longest time from the reply to the acquire until the last access to the resource
+    /// was decided on, when no fault strikes: round trips and connects included, ns.
+    pub lasts: Nanos,
+    /// How long the caller waits for one access before it gives up and releases the lock, ns.
+    pub patience: Nanos,
+}
+
+/// The promise of a lock for one holder that tells nobody of its loss.
+pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
+    Promise { holders: 1, tells_loss: false, model, assumes }
+}
+
+/// What a lock without a time to live counts on: its holder comes back to release it, and its
+/// key stays. A node that forgot the key is safe again only when no holder can be left.
+pub fn of_mutex(work: Work) -> Vec<Assumption> {
+    let mut assumes = vec![bound(Bounded::ClientCrash, 0)];
+    assumes.extend(of_key(LONGEST));
+    assumes.push(bound(Bounded::AccessDelay, work.patience));
+    assumes
+}
+
+/// What a lock with a time to live counts on, with `drift_ppm` of relative rate error allowed
+/// for: the work fits into the lease with a pause of what is left, and the node measures the
+/// lease as its holder does.
+///
+/// A reply may take up to its time-out and the lease has run since before the send; that much
+/// is never left.
+pub fn of_lease(
+    config: &LockConfig,
+    choices: &Choices,
+    drift_ppm: u64,
+    work: Work,
+) -> Vec<Assumption> {
+    let allowance = choices.ttl / 1_000_000 * drift_ppm;
+    let spare = choices.ttl.saturating_sub(allowance + choices.timeout + work.lasts);
+    let mut assumes = vec![
+        bound(Bounded::ClientPause, spare),
+        bound(Bounded::AccessDelay, spare.min(work.patience)),
+    ];
+    assumes.extend(of_clocks(config, drift_ppm));
+    assumes.extend(of_key(choices.ttl));
+    assumes
+}
+
+/// What counting a lease on two machines counts on.
+pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
+    let mut assumes = vec![bound(Bounded::NodeClockStep, 0), bound(Bounded::Drift, drift_ppm)];
+    if config.clock == Some(Clock::Wall) {
+        assumes.push(bound(Bounded::ClientClockStep, 0));
+    }
+    assumes
+}
+
+/// What a key that must not vanish counts on; a node that lost it is safe after `outlived` ns.
+pub fn of_key(outlived: Nanos) -> Vec<Assumption> {
+    vec![
+        bound(Bounded::AmnesiacRestart, outlived),
+        bound(Bounded::Failover, 0),
+        bound(Bounded::KeyRemoval, 0),
+    ]
+}
+
+/// One assumption.
+pub fn bound(what: Bounded, bound: u64) -> Assumption {
+    Assumption { what, bound }
+}

@@ -1,0 +1,65 @@
+//! SET k 1 NX PX ttl, with the same value for everybody, and DEL k to give it back.
+//!
+//! Atomic and mortal, but without an owner: who overruns the lease frees the next owner's key.
+
+use async_trait::async_trait;
+
+use crate::lock::answer;
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, LEASE};
+use crate::lock::owned_key::milliseconds;
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+
+/// The value of the key. Everybody's.
+const TAKEN: &str = "1";
+
+/// The lock of one caller.
+pub struct PxConstant {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl PxConstant {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> PxConstant {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        PxConstant { choices: LEASE.settle(&setting.config), client, setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for PxConstant {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.setting;
+        let lease = self.choices.lease(config);
+        let (key, ttl) = (config.key.as_bytes(), milliseconds(lease.ttl));
+        let sent = host.now(lease.clock);
+        let args: [&[u8]; 5] = [key, TAKEN.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
+        let deadline = Some(lease.deadline(host, sent));
+        let grant = Grant { token: TAKEN.to_owned(), deadline, depth: 1, ..Grant::default() };
+        let acquired = answer::acquired(&answer, grant);
+        if matches!(acquired, Acquired::Granted(_)) {
+            host.step("granted").await;
+        }
+        acquired
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
+    }
+}
+
+/// A lease; that its DEL hits whatever is there is its own fault.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Lease, promise::of_lease(config, &LEASE.settle(config), 0, work))
+}

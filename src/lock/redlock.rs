@@ -1,0 +1,207 @@
+//! Redlock: a majority of independent nodes, asked at the same time, within the lease.
+//!
+//! The steps are those of the published algorithm; its two conditions are a quorum and a validity
+//! that is left. `redlock-no-validity` leaves the second one out.
+
+use async_trait::async_trait;
+use lockstorm_sim::platform::LocalFuture;
+use lockstorm_sim::rng::{Purpose, below};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::lock::answer::{self, Answer, Said};
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::lease::{Lease, drift_allowance};
+use crate::lock::owned_key::{self, milliseconds};
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
+use crate::lock::{LockConfig, Model, Promise, Released, Setting, join, token};
+
+/// Three tries, up to 200 ms apart; a time-out far below the lease.
+pub const DEFAULTS: Defaults =
+    Defaults { timeout: |ttl| (ttl / 20).min(50 * MILLISECOND), tries: 3, ..LEASE };
+
+/// The relative rate error that the allowance of 1 % covers, ppm.
+const DRIFT_PPM: u64 = 10_000;
+
+/// The lock of one caller.
+pub struct Redlock {
+    setting: Setting,
+    choices: Choices,
+    lease: Lease,
+    quorum: usize,
+    checks_validity: bool,
+    clients: Vec<Client>,
+}
+
+impl Redlock {
+    /// The lock on all nodes of `setting`.
+    pub fn new(setting: Setting) -> Redlock {
+        let choices = DEFAULTS.settle(&setting.config);
+        let drift = drift_allowance(choices.ttl);
+        let client = |node: &String| Client::new(setting.host.clone(), node);
+        Redlock {
+            choices,
+            lease: Lease { drift, ..choices.lease(&setting.config) },
+            quorum: quorum(&setting.config, setting.nodes.len()),
+            checks_validity: true,
+            clients: setting.nodes.iter().map(client).collect(),
+            setting,
+        }
+    }
+
+    /// The same without a look at the time that the asking took.
+    pub fn without_validity(setting: Setting) -> Redlock {
+        Redlock { checks_validity: false, ..Redlock::new(setting) }
+    }
+
+    async fn try_once(&mut self, attempt: u32) -> Result<Grant, String> {
+        let host = self.setting.host.clone();
+        let token = token::fresh(&host, self.setting.call.get(), attempt);
+        let sent = host.now(self.lease.clock);
+        host.step("asking").await;
+        let granted = count(&self.set_on_all(&token).await, &Said::Yes);
+        host.step("replies-in").await;
+        if let Err(why) = self.judge(granted, sent) {
+            self.delete_on_all(&token).await;
+            return Err(why);
+        }
+        let deadline = Some(self.lease.deadline(&host, sent));
+        if self.checks_validity {
+            host.step("validity-checked").await;
+        }
+        host.step("granted").await;
+        Ok(Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    /// The two conditions: a quorum, and enough of the lease left.
+    fn judge(&self, granted: usize, sent: Nanos) -> Result<(), String> {
+        if granted < self.quorum {
+            let nodes = self.clients.len();
+            return Err(format!("{granted} of {nodes} nodes granted, {} needed", self.quorum));
+        }
+        let needs = self.setting.config.needs.unwrap_or(0);
+        let left = self.lease.left(sent, self.setting.host.now(self.lease.clock));
+        match left {
+            _ if !self.checks_validity => Ok(()),
+            None => Err("the lease was over before the replies were in".to_owned()),
+            Some(left) if left < needs => Err("less is left than the work needs".to_owned()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    async fn set_on_all(&mut self, token: &str) -> Vec<Answer> {
+        let Redlock { setting, choices, clients, .. } = self;
+        let (key, ttl) = (setting.config.key.as_bytes(), milliseconds(choices.ttl));
+        let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        let (call, timeout) = (setting.call.get(), choices.timeout);
+        on_all(clients, |client| Box::pin(client.request(call, timeout, "SET", &args))).await
+    }
+
+    /// Every node is asked, also those that did not answer: they may have set the key.
+    async fn delete_on_all(&mut self, token: &str) -> Vec<Answer> {
+        let Redlock { setting, choices, clients, .. } = self;
+        let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
+        on_all(clients, |client| Box::pin(owned_key::delete(client, call, timeout, config, token)))
+            .await
+    }
+
+    async fn prolong_on_all(&mut self, token: &str) -> Vec<Answer> {
+        let Redlock { setting, choices, clients, .. } = self;
+        let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
+        on_all(clients, |client| {
+            Box::pin(owned_key::prolong(client, call, timeout, config, token, choices.ttl))
+        })
+        .await
+    }
+
+    /// A random rest, so that callers who split the nodes do not do so again.
+    async fn back_off(&self, attempt: u32) {
+        let Setting { host, call, .. } = &self.setting;
+        let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
+        host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
+    }
+
+    /// Whether so many nodes do not have the key that the others are no quorum.
+    fn is_out_of_reach(&self, without: usize) -> bool {
+        self.clients.len() - without < self.quorum
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Redlock {
+    /// A try that fails is given back on all nodes and is a refusal: the algorithm says so, even
+    /// where a node's answer is unknown.
+    async fn acquire(&mut self) -> Acquired {
+        let mut refusal = String::new();
+        for attempt in 0..self.choices.tries {
+            if attempt > 0 {
+                self.back_off(attempt).await;
+            }
+            match self.try_once(attempt).await {
+                Ok(grant) => return Acquired::Granted(grant),
+                Err(why) => refusal = why,
+            }
+        }
+        Acquired::Refused(refusal)
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        let host = self.setting.host.clone();
+        let sent = host.now(self.lease.clock);
+        host.step("extending").await;
+        let answers = self.prolong_on_all(&grant.token).await;
+        host.step("replies-in").await;
+        let kept = self.judge(count(&answers, &Said::Yes), sent).is_ok();
+        match kept {
+            true => Extended::Kept(Some(self.lease.deadline(&host, sent))),
+            false if self.is_out_of_reach(count(&answers, &Said::No)) => Extended::Lost,
+            false => Extended::Unknown,
+        }
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        let answers = self.delete_on_all(&grant.token).await;
+        match count(&answers, &Said::Yes) {
+            removed if removed >= self.quorum => Released::Released,
+            _ if self.is_out_of_reach(count(&answers, &Said::No)) => Released::NotMine,
+            _ => Released::Unknown,
+        }
+    }
+}
+
+/// Asks every node at the same time.
+async fn on_all<'a>(
+    clients: &'a mut [Client],
+    ask: impl Fn(&'a mut Client) -> LocalFuture<'a, Answer>,
+) -> Vec<Answer> {
+    join::all(clients.iter_mut().map(ask).collect()).await
+}
+
+fn count(answers: &[Answer], said: &Said) -> usize {
+    answers.iter().filter(|answer| answer::said(answer) == *said).count()
+}
+
+/// How many nodes have to grant: N/2+1 unless the configuration says otherwise.
+pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
+    let asked = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
+    asked.unwrap_or(nodes / 2 + 1)
+}
+
+/// A lease with an allowance for drift. That single nodes forget or jump is more than a bare
+/// majority withstands; that a minority is down or cut off is nothing to it.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    let choices = DEFAULTS.settle(config);
+    let rounding = drift_allowance(0);
+    let work = Work { lasts: work.lasts + rounding, ..work };
+    exclusive(Model::Lease, promise::of_lease(config, &choices, DRIFT_PPM, work))
+}
+
+/// As [`promise`] but for the pause: the check is what turns a pause before the grant into a
+/// refusal, and a lock that leaves it out has no right to assume such pauses away.
+pub fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
+    let mut promise = promise(config, work);
+    promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
+    promise
+}

@@ -1,0 +1,61 @@
+//! SETNX k 1, and DEL k to give it back: the first lock that everybody writes.
+//!
+//! Atomic, but its key outlives a holder that dies, and anybody's DEL frees it.
+
+use async_trait::async_trait;
+
+use crate::lock::answer;
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, MUTEX};
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+
+/// The value of the key. Everybody's.
+const TAKEN: &str = "1";
+
+/// The lock of one caller.
+pub struct Setnx {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl Setnx {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> Setnx {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        Setnx { choices: MUTEX.settle(&setting.config), client, setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Setnx {
+    async fn acquire(&mut self) -> Acquired {
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        let args = [key, TAKEN.as_bytes()];
+        let answer = self.client.request(call, self.choices.timeout, "SETNX", &args).await;
+        let grant = Grant { token: TAKEN.to_owned(), depth: 1, ..Grant::default() };
+        let acquired = answer::acquired(&answer, grant);
+        if matches!(acquired, Acquired::Granted(_)) {
+            self.setting.host.step("granted").await;
+        }
+        acquired
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Kept(None)
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
+    }
+}
+
+/// A holder that dies never frees it; a DEL that is not the holder's is its own fault.
+pub fn promise(_config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Mutex, promise::of_mutex(work))
+}

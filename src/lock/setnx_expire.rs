@@ -1,0 +1,76 @@
+//! SETNX k 1, then EXPIRE k s, so that a dead holder's lock ends by itself; DEL k to give it back.
+//!
+//! Two steps: who dies between them leaves a key for ever. What EXPIRE answers is not looked at,
+//! as in the code that this is found in.
+
+use async_trait::async_trait;
+use lockstorm_sim::time::SECOND;
+
+use crate::lock::answer;
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::promise::{self, Work, bound, exclusive};
+use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
+use crate::lock::{LockConfig, Model, Promise, Released, Setting};
+
+/// EXPIRE counts in whole seconds.
+pub const DEFAULTS: Defaults = Defaults { unit: SECOND, ..LEASE };
+
+/// The value of the key. Everybody's.
+const TAKEN: &str = "1";
+
+/// The lock of one caller.
+pub struct SetnxExpire {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl SetnxExpire {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> SetnxExpire {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        SetnxExpire { choices: DEFAULTS.settle(&setting.config), client, setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for SetnxExpire {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.setting;
+        let (key, timeout) = (config.key.as_bytes(), self.choices.timeout);
+        let args = [key, TAKEN.as_bytes()];
+        let answer = self.client.request(call.get(), timeout, "SETNX", &args).await;
+        let grant = Grant { token: TAKEN.to_owned(), depth: 1, ..Grant::default() };
+        let Acquired::Granted(grant) = answer::acquired(&answer, grant.clone()) else {
+            return answer::acquired(&answer, grant);
+        };
+        host.step("set").await;
+        let lease = self.choices.lease(config);
+        let sent = host.now(lease.clock);
+        let seconds = (lease.ttl / SECOND).to_string();
+        let args = [key, seconds.as_bytes()];
+        let _ignored = self.client.request(call.get(), timeout, "EXPIRE", &args).await;
+        let deadline = Some(lease.deadline(host, sent));
+        host.step("granted").await;
+        Acquired::Granted(Grant { deadline, ..grant })
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
+    }
+}
+
+/// As a lease, and nobody may die: between the two steps there is no lease yet.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    let mut assumes = promise::of_lease(config, &DEFAULTS.settle(config), 0, work);
+    assumes.push(bound(Bounded::ClientCrash, 0));
+    exclusive(Model::Lease, assumes)
+}

@@ -1,0 +1,103 @@
+//! SET k token NX EX s, five tries 10 ms apart with a new token each; to give it back: GET k,
+//! compare in the client, DEL k.
+//!
+//! It has an owner, but looks and deletes in two steps: the key can end and be taken between.
+
+use async_trait::async_trait;
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+use crate::lock::answer::{self, HELD};
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::token;
+use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model};
+use crate::lock::{Promise, ReleaseShape, Released, Setting};
+
+/// Five tries, 10 ms apart; EX counts in whole seconds.
+pub const DEFAULTS: Defaults =
+    Defaults { unit: SECOND, tries: 5, retry: 10 * MILLISECOND, ..LEASE };
+
+/// The lock of one caller.
+pub struct TokenGetDel {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl TokenGetDel {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> TokenGetDel {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        TokenGetDel { choices: DEFAULTS.settle(&setting.config), client, setting }
+    }
+
+    async fn try_once(&mut self, attempt: u32) -> Acquired {
+        let Setting { host, config, call, .. } = &self.setting;
+        let lease = self.choices.lease(config);
+        let token = token::fresh(host, call.get(), attempt);
+        let seconds = (lease.ttl / SECOND).to_string();
+        let sent = host.now(lease.clock);
+        let args: [&[u8]; 5] =
+            [config.key.as_bytes(), token.as_bytes(), b"NX", b"EX", seconds.as_bytes()];
+        let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
+        let deadline = Some(lease.deadline(host, sent));
+        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    /// Whether the key holds the token, as far as a GET can tell.
+    async fn reads(&mut self, token: &str) -> Result<bool, Released> {
+        let Setting { config, call, .. } = &self.setting;
+        let args = [config.key.as_bytes()];
+        match self.client.request(call.get(), self.choices.timeout, "GET", &args).await {
+            Ok(Reply::Nil) => Ok(false),
+            Ok(Reply::Bulk(value)) => Ok(value == token.as_bytes()),
+            _ => Err(Released::Unknown),
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for TokenGetDel {
+    async fn acquire(&mut self) -> Acquired {
+        for attempt in 0..self.choices.tries {
+            if attempt > 0 {
+                self.setting.host.sleep(self.choices.retry).await;
+            }
+            match self.try_once(attempt).await {
+                Acquired::Refused(_) => {}
+                Acquired::Granted(grant) => {
+                    self.setting.host.step("granted").await;
+                    return Acquired::Granted(grant);
+                }
+                unknown => return unknown,
+            }
+        }
+        Acquired::Refused(HELD.to_owned())
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        if self.setting.config.release == ReleaseShape::Own {
+            match self.reads(&grant.token).await {
+                Ok(true) => self.setting.host.step("read").await,
+                Ok(false) => return Released::NotMine,
+                Err(unknown) => return unknown,
+            }
+        }
+        let Setting { config, call, .. } = &self.setting;
+        let args = [config.key.as_bytes()];
+        let answer = self.client.request(call.get(), self.choices.timeout, "DEL", &args).await;
+        answer::released(&answer)
+    }
+}
+
+/// A lease; that its look and its DEL are two steps is its own fault.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Lease, promise::of_lease(config, &DEFAULTS.settle(config), 0, work))
+}

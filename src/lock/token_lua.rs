@@ -1,0 +1,94 @@
+//! SET k token NX PX ttl; a Lua compare-and-delete gives it back, a compare-and-PEXPIRE prolongs it.
+//!
+//! What the Redis documents call the correct lock on a single node. The deadline counts from
+//! before the send, so a slow reply shortens the grant and never lengthens it.
+
+use async_trait::async_trait;
+use lockstorm_sim::redis::frame::Reply;
+
+use crate::lock::answer::{self, Answer};
+use crate::lock::defaults::{Choices, LEASE};
+use crate::lock::lease;
+use crate::lock::owned_key::OwnedKey;
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::token;
+use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+
+/// The words of a refusal to a caller whose grant came too late to be of use.
+pub const TOO_LATE: &str = "the lease was over before the caller had it";
+
+/// The lock of one caller.
+pub struct TokenLua {
+    setting: Setting,
+    choices: Choices,
+    key: OwnedKey,
+}
+
+impl TokenLua {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> TokenLua {
+        let choices = LEASE.settle(&setting.config);
+        TokenLua { key: OwnedKey::new(setting.clone(), choices.timeout), choices, setting }
+    }
+
+    /// One acquire; `numbered` draws a fence in the same step.
+    pub async fn take(&mut self, numbered: bool) -> Acquired {
+        let (host, call) = (self.setting.host.clone(), self.setting.call.get());
+        let lease = self.choices.lease(&self.setting.config);
+        let token = token::fresh(&host, call, 0);
+        host.step("acquiring").await;
+        let sent = host.now(lease.clock);
+        let answer = match numbered {
+            true => self.key.set_and_fence(call, &token, lease.ttl).await,
+            false => self.key.set_if_absent(call, &token, lease.ttl).await,
+        };
+        let fence = if numbered { fence(&answer) } else { None };
+        let deadline = Some(lease.deadline(&host, sent));
+        match answer::acquired(&answer, Grant { token, fence, deadline, permit: None, depth: 1 }) {
+            Acquired::Granted(grant) => self.unless_over(grant).await,
+            other => other,
+        }
+    }
+
+    /// Gives a grant back that is over before its caller has it. No await lies between this
+    /// look at the clock and the return of a grant.
+    async fn unless_over(&mut self, grant: Grant) -> Acquired {
+        self.setting.host.step("granted").await;
+        if !lease::is_over(&self.setting.host, grant.deadline) {
+            return Acquired::Granted(grant);
+        }
+        self.key.release(self.setting.call.get(), &grant.token).await;
+        Acquired::Refused(TOO_LATE.to_owned())
+    }
+}
+
+fn fence(answer: &Answer) -> Option<u64> {
+    match answer {
+        Ok(Reply::Integer(fence)) => u64::try_from(*fence).ok(),
+        _ => None,
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for TokenLua {
+    async fn acquire(&mut self) -> Acquired {
+        self.take(false).await
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.setting.host.step("extending").await;
+        let lease = self.choices.lease(&self.setting.config);
+        let call = self.setting.call.get();
+        self.key.extend(call, &grant.token, &lease, self.choices.timeout).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        self.key.release(self.setting.call.get(), &grant.token).await
+    }
+}
+
+/// A lease, measured on two machines without an allowance for drift.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Lease, promise::of_lease(config, &LEASE.settle(config), 0, work))
+}

@@ -1,0 +1,169 @@
+//! Token-lua, and a background task that prolongs each grant every 2/3 of its lease.
+//!
+//! The task belongs to the process: a pause pauses it too. It tells the caller of a loss, at the
+//! latest when the deadline is reached without an answer, and stops with the release.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use lockstorm_sim::time::{Clock, Nanos};
+
+use crate::lock::defaults::{Choices, LEASE};
+use crate::lock::lease::Lease;
+use crate::lock::owned_key::OwnedKey;
+use crate::lock::promise::{self, Work, bound};
+use crate::lock::token_lua::TokenLua;
+use crate::lock::{Acquired, Bounded, Deadline, Extended, Grant, Lock};
+use crate::lock::{LockConfig, Model, Notice, Promise, Released, Setting};
+
+/// The lock of one caller.
+pub struct TokenLuaRenewed {
+    setting: Setting,
+    lock: TokenLua,
+    /// How to stop the renewal of a grant, by its token.
+    renewals: BTreeMap<String, Rc<Cell<bool>>>,
+}
+
+impl TokenLuaRenewed {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> TokenLuaRenewed {
+        let lock = TokenLua::new(setting.clone());
+        TokenLuaRenewed { setting, lock, renewals: BTreeMap::new() }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for TokenLuaRenewed {
+    async fn acquire(&mut self) -> Acquired {
+        let acquired = self.lock.take(false).await;
+        if let Acquired::Granted(grant) = &acquired {
+            let released = Rc::new(Cell::new(false));
+            self.renewals.insert(grant.token.clone(), released.clone());
+            let renewal = Renewal::new(self.setting.clone(), grant, released);
+            self.setting.host.spawn(renewal.run());
+        }
+        acquired
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.lock.extend(grant).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        if let Some(released) = self.renewals.remove(&grant.token) {
+            released.set(true);
+        }
+        self.lock.release(grant).await
+    }
+}
+
+/// The task that prolongs one grant.
+struct Renewal {
+    setting: Setting,
+    choices: Choices,
+    key: OwnedKey,
+    token: String,
+    lease: Lease,
+    every: Nanos,
+    deadline: Deadline,
+    released: Rc<Cell<bool>>,
+}
+
+impl Renewal {
+    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Renewal {
+        let choices = LEASE.settle(&setting.config);
+        let lease = Lease { ttl: renew_ttl(&setting.config), ..choices.lease(&setting.config) };
+        Renewal {
+            key: OwnedKey::new(setting.clone(), choices.timeout),
+            every: renew_every(&setting.config),
+            deadline: grant.deadline.unwrap_or((choices.clock, 0)),
+            token: grant.token.clone(),
+            setting,
+            choices,
+            lease,
+            released,
+        }
+    }
+
+    /// Renews until the release or the loss.
+    async fn run(mut self) {
+        let mut wait = self.every;
+        loop {
+            self.rest(wait).await;
+            if self.released.get() {
+                return;
+            }
+            if self.left() == 0 {
+                return self.tell_lost();
+            }
+            match self.renew().await {
+                Extended::Kept(deadline) => {
+                    self.deadline = deadline.unwrap_or(self.deadline);
+                    wait = self.every;
+                }
+                Extended::Lost if self.released.get() => return,
+                Extended::Lost => return self.tell_lost(),
+                Extended::Unknown => wait = self.choices.retry,
+            }
+        }
+    }
+
+    /// Sleeps `wait` ns, but not past the deadline.
+    async fn rest(&self, wait: Nanos) {
+        let host = &self.setting.host;
+        let (clock, deadline) = self.deadline;
+        let until = host.now(Clock::Monotonic).saturating_add(wait);
+        let alarm = host.sleep_until(clock, deadline);
+        host.timeout(until.saturating_sub(host.now(Clock::Monotonic)), alarm).await;
+    }
+
+    async fn renew(&mut self) -> Extended {
+        self.setting.host.step("renewing").await;
+        if self.released.get() {
+            return Extended::Lost;
+        }
+        let call = (self.setting.tell)(Notice::Extending { token: self.token.clone() });
+        let left = self.left();
+        let result = self.key.extend(call, &self.token, &self.lease, left).await;
+        (self.setting.tell)(Notice::Extended { op: call.op, result: result.clone() });
+        result
+    }
+
+    /// What is left of the grant, ns.
+    fn left(&self) -> Nanos {
+        let (clock, deadline) = self.deadline;
+        deadline.saturating_sub(self.setting.host.now(clock))
+    }
+
+    fn tell_lost(&self) {
+        (self.setting.tell)(Notice::Lost { token: self.token.clone() });
+    }
+}
+
+/// How often a grant is prolonged, ns: every 2/3 of its lease.
+fn renew_every(config: &LockConfig) -> Nanos {
+    config.renew_every.unwrap_or_else(|| LEASE.settle(config).ttl / 3 * 2)
+}
+
+/// The time to live that a renewal sets, ns.
+pub fn renew_ttl(config: &LockConfig) -> Nanos {
+    config.renew_ttl.unwrap_or_else(|| LEASE.settle(config).ttl)
+}
+
+/// A lease that a running process keeps: it withstands work of any length, and a pause of what
+/// is left just before a renewal, or of what is left beside work that needs none.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    let choices = LEASE.settle(config);
+    let shortest = choices.ttl.min(renew_ttl(config));
+    let before_renewal = shortest.saturating_sub(renew_every(config) + 2 * choices.timeout);
+    let without_renewal = choices.ttl.saturating_sub(choices.timeout + work.lasts);
+    let mut assumes = vec![
+        bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
+        bound(Bounded::AccessDelay, work.patience),
+    ];
+    assumes.extend(promise::of_clocks(config, 0));
+    assumes.extend(promise::of_key(choices.ttl.max(renew_ttl(config))));
+    Promise { holders: 1, tells_loss: true, model: Model::Lease, assumes }
+}

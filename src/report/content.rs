@@ -1,0 +1,200 @@
+//! What every format says beside the story: tables and lines, before any mark-up.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
+
+use crate::check::Verdict;
+use crate::explain::finding::Finding;
+use crate::explain::quantity::{count, length, list, moment, signed};
+use crate::explain::sentence::{callers, cause};
+use crate::explain::witness::Witness;
+use crate::plan::{Persistence, TopologyKind};
+
+/// A table: a head and rows of as many cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// What the columns are called.
+    pub head: Vec<&'static str>,
+    /// The cells, row by row.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// How much was tested.
+pub fn counts(finding: &Finding) -> Table {
+    let c = &finding.judgement.counts;
+    let cell = |number: u32| number.to_string();
+    let miss = finding.judgement.nearest_miss.map_or_else(|| "-".to_owned(), signed);
+    Table {
+        head: vec![
+            "grants",
+            "contended",
+            "refused",
+            "unknown",
+            "faults struck",
+            "in a hold",
+            "accesses",
+            "nearest miss",
+        ],
+        rows: vec![vec![
+            cell(c.grants),
+            cell(c.contended),
+            cell(c.refused),
+            cell(c.unknown),
+            cell(c.struck),
+            cell(c.struck_in_hold),
+            cell(c.accesses),
+            miss,
+        ]],
+    }
+}
+
+/// What was violated, by whom, when and for how long.
+pub fn violations(finding: &Finding) -> Table {
+    let witness = Witness::of(finding);
+    let rows = witness.violations().iter().map(|violation| {
+        let lasts = violation.to.at.saturating_sub(violation.from.at);
+        let mut remarks: Vec<String> = Vec::new();
+        remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
+        remarks.extend(violation.late.map(|late| format!("told {} late", length(late))));
+        vec![
+            violation.kind.word().to_owned(),
+            list(&callers(&witness, violation)),
+            moment(violation.from.at),
+            if lasts == 0 { "-".to_owned() } else { length(lasts) },
+            if remarks.is_empty() { "-".to_owned() } else { remarks.join(", ") },
+        ]
+    });
+    Table { head: vec!["violation", "who", "from", "for", "why"], rows: rows.collect() }
+}
+
+/// What was planned to go wrong, and when it did.
+pub fn faults(finding: &Finding) -> Table {
+    let row = |fault: &Fault| {
+        let conditions = finding.history.conditions.iter().filter(|c| c.fault == fault.id);
+        let struck: Vec<String> = conditions
+            .map(|condition| match condition.to {
+                Some(to) if to.at > condition.from.at => {
+                    format!("{} to {}", moment(condition.from.at), moment(to.at))
+                }
+                Some(_) => moment(condition.from.at),
+                None => format!("{} to the end", moment(condition.from.at)),
+            })
+            .collect();
+        vec![
+            fault.id.to_string(),
+            describe(&fault.verb),
+            fault.target.to_string(),
+            anchor(&fault.anchor),
+            fault.length.map_or_else(|| "-".to_owned(), length),
+            if struck.is_empty() { "never".to_owned() } else { struck.join(", ") },
+        ]
+    };
+    let head = vec!["id", "fault", "target", "planned", "for", "struck"];
+    Table { head, rows: finding.plan.faults.iter().map(row).collect() }
+}
+
+fn describe(verb: &Verb) -> String {
+    let word = verb.word();
+    match verb {
+        Verb::Delay { extra }
+        | Verb::Jitter { extra }
+        | Verb::SlowNode { extra }
+        | Verb::SlowScript { extra }
+        | Verb::ReplicaLag { extra } => format!("{word} +{}", length(*extra)),
+        Verb::Loss { per_million } => format!("{word} {per_million} ppm"),
+        Verb::ClockStep { by } => format!("{word} {}", signed(*by)),
+        Verb::ClockRate { ppm } => format!("{word} {ppm:+} ppm"),
+        Verb::Evict { key } => format!("{word} {key}"),
+        _ => word.to_owned(),
+    }
+}
+
+fn anchor(anchor: &Anchor) -> String {
+    match anchor {
+        Anchor::At(at) => moment(*at),
+        Anchor::After { event, nth, plus } => {
+            let plus = if *plus == 0 { String::new() } else { format!(" + {}", length(*plus)) };
+            format!("after {}{plus}", pattern(event, *nth))
+        }
+    }
+}
+
+fn pattern(pattern: &Pattern, nth: u32) -> String {
+    match pattern {
+        Pattern::Step { who, label } => format!("{who}'s step {label} ({nth})"),
+        Pattern::Outcome { who, what } => format!("{who}'s {what} ({nth})"),
+        Pattern::Fault { id, edge } => {
+            format!("fault {id} {} ({nth})", format!("{edge:?}").to_lowercase())
+        }
+        Pattern::Message { from, to, command, leg } => {
+            let command = command.as_deref().unwrap_or("message");
+            let leg = format!("{leg:?}").to_lowercase();
+            format!("{command} {from} to {to} {leg} ({nth})")
+        }
+    }
+}
+
+/// The commands that run it again.
+pub fn commands(finding: &Finding) -> Vec<String> {
+    let Finding { scenario, seed, .. } = finding;
+    vec![
+        format!("lockstorm run scenarios/{scenario}.toml --seed {seed}"),
+        format!("lockstorm replay reports/{scenario}.plan.json"),
+    ]
+}
+
+/// The test that holds it, as a user would write it.
+pub fn test_snippet(finding: &Finding) -> Vec<String> {
+    let Finding { scenario, seed, .. } = finding;
+    let name = scenario.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    vec![
+        "#[test]".to_owned(),
+        format!("fn {name}() {{"),
+        format!("    lockstorm::test::scenario(\"scenarios/{scenario}.toml\").seed({seed}).run();"),
+        "}".to_owned(),
+    ]
+}
+
+/// What stood under test, in one line.
+pub fn subject(finding: &Finding) -> String {
+    let plan = &finding.plan;
+    let nodes = count(plan.topology.nodes.into(), "node");
+    let kind = match plan.topology.kind {
+        TopologyKind::Single => "",
+        TopologyKind::Replicated => "replicated ",
+        TopologyKind::Independent => "independent ",
+    };
+    let disk = match plan.topology.persistence {
+        Persistence::None => "no persistence",
+        Persistence::AofAlways => "append-only file synced always",
+        Persistence::AofEverysec => "append-only file synced every second",
+        Persistence::AofNo => "append-only file synced by the kernel",
+    };
+    let (number, nodes) = nodes.split_once(' ').unwrap_or(("", &nodes));
+    let ttl = plan.lock.ttl.map_or_else(String::new, |ttl| format!(" of {}", length(ttl)));
+    format!(
+        "{}{ttl}, {}, {number} {kind}{nodes}, {disk}",
+        plan.lock.algorithm,
+        count(plan.workload.clients.into(), "client"),
+    )
+}
+
+/// What this run says nothing about.
+pub fn untested(finding: &Finding) -> Vec<String> {
+    let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
+    let kinds = ["partition", "pause", "crash", "power-loss", "clock-step", "failover", "loss"];
+    let missing: Vec<String> =
+        kinds.iter().filter(|kind| !had.contains(*kind)).map(|kind| (*kind).to_owned()).collect();
+    let mut lines = vec![format!(
+        "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",
+        finding.seed, finding.engine
+    )];
+    if !missing.is_empty() {
+        lines.push(format!("Faults of these kinds were not part of it: {}.", list(&missing)));
+    }
+    if finding.judgement.verdict == Verdict::Holds {
+        lines.push("That it held here is no proof that it always does.".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,99 @@
+//! The table of all scenarios, grouped by lock, as Markdown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::Verdict;
+use crate::explain::finding::{Class, Finding};
+use crate::explain::quantity::count;
+use crate::explain::sentence::verdict_words;
+use crate::report::content::Table;
+use crate::report::markdown;
+
+/// One row of the index, so that findings need not be kept until the index is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The lock's algorithm.
+    pub lock: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Its question.
+    pub ask: String,
+    /// `holds`, `unknown`, or the kinds that were violated.
+    pub verdict: String,
+    /// Whether it was violated.
+    pub violated: bool,
+    /// Whether nothing could be said.
+    pub unknown: bool,
+    /// Whose fault a violation is.
+    pub class: &'static str,
+    /// Whether this was expected; `None` where nothing was.
+    pub met: Option<bool>,
+}
+
+impl Entry {
+    /// The row of a finding.
+    pub fn of(finding: &Finding) -> Entry {
+        let verdict = &finding.judgement.verdict;
+        Entry {
+            lock: finding.plan.lock.algorithm.clone(),
+            scenario: finding.scenario.clone(),
+            ask: finding.ask.clone(),
+            verdict: verdict_words(verdict),
+            violated: matches!(verdict, Verdict::Violated(_)),
+            unknown: matches!(verdict, Verdict::Unknown(_)),
+            class: match finding.class {
+                None => "-",
+                Some(Class::InModel) => "in model",
+                Some(Class::OutOfModel(_)) => "out of model",
+            },
+            met: finding.expected.as_ref().map(|expected| expected.met),
+        }
+    }
+}
+
+/// The index of all entries; a scenario in `shown` is linked to its report.
+pub fn page(entries: &[Entry], shown: &BTreeSet<String>) -> String {
+    let mut out = String::from("# Scenarios\n\n");
+    out.push_str(&format!("{}\n", totals(entries)));
+    let mut locks: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        locks.entry(&entry.lock).or_default().push(entry);
+    }
+    for (lock, mut entries) in locks {
+        entries.sort_by(|a, b| a.scenario.cmp(&b.scenario));
+        out.push_str(&format!("\n## `{lock}`\n\n"));
+        let rows = entries.iter().map(|entry| row(entry, shown)).collect();
+        let head = vec!["scenario", "question", "verdict", "class", "as expected"];
+        markdown::table(&mut out, &Table { head, rows });
+    }
+    out
+}
+
+fn totals(entries: &[Entry]) -> String {
+    let number = |wanted: fn(&&Entry) -> bool| entries.iter().filter(wanted).count();
+    let unmet = number(|entry| entry.met == Some(false));
+    format!(
+        "{}: {} held, {} violated, {} unknown; {}.",
+        count(entries.len() as u64, "scenario"),
+        number(|entry| !entry.violated && !entry.unknown),
+        number(|entry| entry.violated),
+        number(|entry| entry.unknown),
+        if unmet == 0 { "all as expected".to_owned() } else { format!("{unmet} not as expected") },
+    )
+}
+
+fn row(entry: &Entry, shown: &BTreeSet<String>) -> Vec<String> {
+    let name = &entry.scenario;
+    let linked = shown.contains(name);
+    vec![
+        if linked { format!("[{name}]({name}.md)") } else { name.clone() },
+        entry.ask.clone(),
+        entry.verdict.clone(),
+        entry.class.to_owned(),
+        match entry.met {
+            None => "-".to_owned(),
+            Some(true) => "yes".to_owned(),
+            Some(false) => "NO".to_owned(),
+        },
+    ]
+}

@@ -1,0 +1,21 @@
+//! Everything as JSON: the explanation in front, the finding with plan and history behind it.
+
+use serde::Serialize;
+
+use crate::explain::Explanation;
+use crate::explain::finding::Finding;
+
+/// What the file holds.
+#[derive(Serialize)]
+struct Report<'a> {
+    explanation: &'a Explanation,
+    finding: &'a Finding,
+}
+
+/// The report of one finding, indented, with a line break at its end.
+pub fn document(finding: &Finding, explanation: &Explanation) -> String {
+    let report = Report { explanation, finding };
+    let mut text = serde_json::to_string_pretty(&report).expect("plain data becomes JSON");
+    text.push('\n');
+    text
+}

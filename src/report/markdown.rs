@@ -1,0 +1,150 @@
+//! Markdown for a pull request: the verdict first, the raw data last.
+
+use std::fmt::Write;
+
+use crate::explain::Explanation;
+use crate::explain::finding::{Class, Expected, Finding};
+use crate::explain::quantity::moment;
+use crate::explain::sentence::{class_words, verdict_words};
+use crate::report::content::{self, Table};
+
+/// The report of one finding; its picture is expected beside it as `NAME.svg`.
+pub fn page(finding: &Finding, explanation: &Explanation) -> String {
+    let mut out = String::new();
+    heading(&mut out, finding, explanation);
+    assumptions(&mut out, finding, explanation);
+    story(&mut out, explanation);
+    let name = &finding.scenario;
+    section(&mut out, "Picture");
+    line(&mut out, &format!("![{}]({name}.svg)", bracketed(&explanation.verdict)));
+    section(&mut out, "Counts");
+    table(&mut out, &content::counts(finding));
+    let violations = content::violations(finding);
+    if !violations.rows.is_empty() {
+        section(&mut out, "Violations");
+        table(&mut out, &violations);
+    }
+    section(&mut out, "Faults");
+    let faults = content::faults(finding);
+    if faults.rows.is_empty() {
+        line(&mut out, "None.");
+    } else {
+        table(&mut out, &faults);
+    }
+    reproduce(&mut out, finding);
+    section(&mut out, "Not tested");
+    for untested in content::untested(finding) {
+        line(&mut out, &format!("- {untested}"));
+    }
+    out
+}
+
+fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {
+    line(out, &format!("# {}", explanation.verdict));
+    line(out, "");
+    let mut badges = vec![format!("**{}**", verdict_words(&finding.judgement.verdict))];
+    if finding.class.is_some() {
+        badges.push(class_words(finding.class.as_ref()).to_owned());
+    }
+    badges.extend(finding.expected.as_ref().map(expectation));
+    line(out, &badges.join(" \u{b7} "));
+    line(out, "");
+    line(out, &format!("> {}", finding.ask));
+    line(out, "");
+    line(out, &format!("Scenario `{}`: {}.", finding.scenario, content::subject(finding)));
+    if !finding.note.is_empty() {
+        line(out, "");
+        line(out, &finding.note);
+    }
+}
+
+/// Whether it came as expected, in words.
+pub fn expectation(expected: &Expected) -> String {
+    match expected.met {
+        true => "as expected".to_owned(),
+        false => format!("**not as expected** ({})", expected.text),
+    }
+}
+
+fn assumptions(out: &mut String, finding: &Finding, explanation: &Explanation) {
+    let title = match finding.class {
+        Some(Class::OutOfModel(_)) => "The assumption that broke",
+        Some(Class::InModel) => "The assumption that broke",
+        None if explanation.ledger.is_empty() => return,
+        None => "What the lock counts on",
+    };
+    section(out, title);
+    let lines =
+        if finding.class.is_some() { &explanation.assumptions } else { &explanation.ledger };
+    for sentence in lines {
+        line(out, &format!("- {}", capitalised(sentence)));
+    }
+}
+
+fn story(out: &mut String, explanation: &Explanation) {
+    section(out, "The story");
+    for (index, told) in explanation.story.lines.iter().enumerate() {
+        line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));
+    }
+}
+
+fn reproduce(out: &mut String, finding: &Finding) {
+    section(out, "Reproduce");
+    line(out, "```sh");
+    for command in content::commands(finding) {
+        line(out, &command);
+    }
+    line(out, "```");
+    line(out, "");
+    line(out, "```rust");
+    for code in content::test_snippet(finding) {
+        line(out, &code);
+    }
+    line(out, "```");
+    line(out, "");
+    line(
+        out,
+        &format!(
+            "Plan `{}`, trace `{}` over {} records, engine `{}`.",
+            finding.plan_hash, finding.trace_hash, finding.records, finding.engine
+        ),
+    );
+}
+
+/// A table as Markdown writes it.
+pub fn table(out: &mut String, table: &Table) {
+    line(out, &format!("| {} |", table.head.join(" | ")));
+    line(out, &format!("|{}", " --- |".repeat(table.head.len())));
+    for row in &table.rows {
+        let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
+        line(out, &format!("| {} |", cells.join(" | ")));
+    }
+}
+
+fn section(out: &mut String, title: &str) {
+    line(out, "");
+    line(out, &format!("## {title}"));
+    line(out, "");
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{text}").expect("a string takes all");
+}
+
+/// Text that Markdown shows as it is: `c1 <-> n1` is no tag, `a|b` no two cells.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
+}
+
+fn bracketed(text: &str) -> String {
+    text.replace('[', "(").replace(']', ")")
+}
+
+/// A sentence with a capital at its beginning, unless that is a name such as `c1`.
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}

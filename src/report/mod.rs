@@ -1,0 +1,14 @@
+//! Reports: a file a format. Pure functions of a finding and its explanation.
+//!
+//! No file is read or written here, nothing is printed, and nothing is decided: formats only
+//! say what [`crate::explain`] found.
+
+pub mod content;
+pub mod index;
+pub mod json;
+pub mod markdown;
+pub mod svg;
+pub mod text;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Lanes of clients: when each asked, when it believed it held the lock, when it stood still.
+
+use lockstorm_sim::time::Nanos;
+
+use crate::explain::hold::{End, Hold, halts, kills, touches};
+use crate::explain::quantity::{length, moment};
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpKind, Outcome};
+use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
+use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::layout::Lane;
+use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of};
+use crate::report::svg::scale::{PLOT, Scale};
+
+/// Paints one client's lane.
+pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
+    let mut row = Row::default();
+    let middle = lane.middle();
+    canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
+    for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
+        bar(canvas, scale, lane, hold);
+    }
+    for op in witness.history().ops.iter().filter(|op| op.process == lane.name) {
+        asked(canvas, witness, scale, lane, op);
+    }
+    stillness(canvas, witness, scale, lane, &mut row);
+    for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
+        captions(canvas, scale, lane, &mut row, hold);
+    }
+}
+
+fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &Hold<'_>) {
+    let hue = hue_of(&hold.grant.caller);
+    let Some(whole) = scale.span(hold.from.at, hold.until.at) else { return };
+    let whole = (whole.0, whole.1.max(whole.0 + 20));
+    let (y, height) = (lane.bar(), lane.bar_height());
+    let name = format!(
+        "{} believes it holds the lock from {} to {}",
+        hold.grant.caller,
+        moment(hold.from.at),
+        moment(hold.until.at)
+    );
+    let style =
+        format!("fill=\"url(#bare{})\" stroke=\"{}\" stroke-width=\"1.5\"", hue.number, hue.fill);
+    canvas.named_rect(whole, y, height, &style, &name);
+    for (from, to) in &hold.covered {
+        let Some(span) = scale.span(*from, *to) else { continue };
+        canvas.rect(span, y, height, &format!("fill=\"{}\"", hue.fill));
+        inscribe(canvas, span, y + 14, hue.ink, &held_text(hold));
+    }
+    if let Some(bare) = hold.bare_from() {
+        let span = scale.span(bare, hold.until.at).unwrap_or(whole);
+        plate(canvas, span, y, height, hue.text, "lease over");
+    }
+}
+
+fn held_text(hold: &Hold<'_>) -> String {
+    match &hold.grant.outcome {
+        Outcome::Granted { fence: Some(fence), .. } => format!("holds, fence {fence}"),
+        _ => "holds".to_owned(),
+    }
+}
+
+/// Text in the middle of a bar, if it has room there.
+pub fn inscribe(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, fill: &str, text: &str) {
+    if span.1 - span.0 >= width_of(text) + 80 {
+        canvas.text(((span.0 + span.1) / 2, y), Side::Middle, "b", fill, text);
+    }
+}
+
+/// Text on a white plate in the middle of a hatched bar, if it has room there.
+fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill: &str, text: &str) {
+    let width = width_of(text) + 60;
+    if span.1 - span.0 < width + 40 {
+        return;
+    }
+    let middle = (span.0 + span.1) / 2;
+    let around = (middle - width / 2, middle + width / 2);
+    canvas.rect(around, y + 3, height - 6, "fill=\"#ffffff\" rx=\"3\"");
+    canvas.text((middle, y + 14), Side::Middle, "b", fill, text);
+}
+
+/// A thin line while the client waits for an answer, a diamond where it was refused.
+fn asked(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, op: &Op) {
+    if op.kind != OpKind::Acquire {
+        return;
+    }
+    let hue = hue_of(&op.caller);
+    let end = op.ret.map_or(witness.history().end.at, |ret| ret.at);
+    let Some(span) = scale.span(op.call.at, end) else { return };
+    let y = lane.middle();
+    let dashes = if op.ret.is_none() { " stroke-dasharray=\"4 3\"" } else { "" };
+    let style = format!("stroke=\"{}\" stroke-width=\"3\"{dashes}", hue.fill);
+    canvas.line((span.0, y), (span.1, y), &style);
+    if matches!(op.outcome, Outcome::Refused { .. }) && scale.shows(end) {
+        let (x, y) = (span.1, y * 10);
+        let diamond = [(x, y - 45), (x + 45, y), (x, y + 45), (x - 45, y)];
+        let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"", hue.fill);
+        canvas.polygon(&diamond, &style);
+    }
+}
+
+/// Hatched bands while the process does not run, and a cross where it dies.
+fn stillness(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    lane: &Lane,
+    row: &mut Row,
+) {
+    for condition in &witness.history().conditions {
+        if !touches(condition, &lane.name) || !(halts(condition) || kills(condition)) {
+            continue;
+        }
+        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
+        let Some(span) = scale.span(condition.from.at, end) else { continue };
+        let lasted = length(end.saturating_sub(condition.from.at));
+        if halts(condition) {
+            let (y, height) = (lane.bar() - 5, lane.bar_height() + 10);
+            canvas.named_rect(span, y, height, "fill=\"url(#still)\"", &condition.what);
+            let word = if condition.what == "pause" { "paused" } else { "asleep" };
+            let text = format!("{word} {lasted}");
+            let x = (span.0 + span.1) / 2;
+            row.place(
+                canvas,
+                lane.caption() + 1,
+                &Label { x, side: Side::Middle, fill: INK, text },
+            );
+        } else {
+            let (y, x) = (lane.middle(), span.0);
+            canvas.rect(span, y - 3, 6, "fill=\"#ffffff\"");
+            let style = format!("stroke=\"{GREY}\" stroke-width=\"1.5\" stroke-dasharray=\"3 4\"");
+            canvas.line((span.0, y), (span.1, y), &style);
+            let style = format!("stroke=\"{ALARM}\" stroke-width=\"3\" fill=\"none\"");
+            canvas.cross((x, y), 70, &style);
+            let text = format!("dies, back after {lasted}");
+            let label = Label { x, side: Side::Start, fill: ALARM_TEXT, text };
+            row.place(canvas, lane.caption(), &label);
+        }
+    }
+}
+
+fn captions(canvas: &mut Canvas, scale: &Scale, lane: &Lane, row: &mut Row, hold: &Hold<'_>) {
+    let hue = hue_of(&hold.grant.caller);
+    let y = lane.caption() + 1;
+    let mut caption = |at: Nanos, side: Side, text: String| {
+        if scale.shows(at) {
+            row.place(canvas, y, &Label { x: scale.x(at), side, fill: hue.text, text });
+        }
+    };
+    caption(hold.from.at, Side::Start, format!("granted {}", moment(hold.from.at)));
+    let end = match hold.end {
+        End::Released(_) => "gives back",
+        End::Told(_) => "told of its loss",
+        End::Died(_) | End::Open => return,
+    };
+    caption(hold.until.at, Side::End, format!("{end} {}", moment(hold.until.at)));
+}

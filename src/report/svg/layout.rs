@@ -1,0 +1,128 @@
+//! Which lanes there are, from top to bottom, and how high each is.
+
+use lockstorm_sim::time::{Clock, EPOCH};
+
+use crate::check::{Kind, Verdict};
+use crate::explain::hold::pieces;
+use crate::explain::witness::Witness;
+use crate::report::svg::scale::Scale;
+
+/// More clients than this are not drawn, unless the witness is about them.
+const MOST_CLIENTS: usize = 8;
+/// Height of a lane's own ruler.
+const RULER: i64 = 18;
+
+/// Whose lane it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A lock client, or the probe.
+    Client,
+    /// A Redis node.
+    Node,
+    /// The guarded resource.
+    Resource,
+}
+
+/// One horizontal strip of the picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The host's name.
+    pub name: String,
+    /// Whose it is.
+    pub role: Role,
+    /// Its upper edge.
+    pub top: i64,
+    /// Its height, its own ruler included.
+    pub height: i64,
+    /// The clock of its own ruler, if it does not run with true time.
+    pub clock: Option<Clock>,
+}
+
+impl Lane {
+    /// Upper edge of its bars.
+    pub fn bar(&self) -> i64 {
+        self.top + 7
+    }
+
+    /// Height of its bars.
+    pub fn bar_height(&self) -> i64 {
+        if self.role == Role::Client { 20 } else { 16 }
+    }
+
+    /// Where its messages and marks are.
+    pub fn middle(&self) -> i64 {
+        self.bar() + self.bar_height() / 2
+    }
+
+    /// Base line of the labels beneath its bars.
+    pub fn caption(&self) -> i64 {
+        self.bar() + self.bar_height() + 13
+    }
+
+    /// Upper edge of its own ruler.
+    pub fn ruler(&self) -> i64 {
+        self.top + self.height - RULER
+    }
+}
+
+/// The lanes of a picture, the first one beginning at `top`.
+pub fn lanes(witness: &Witness<'_>, scale: &Scale, top: i64) -> Vec<Lane> {
+    let plan = &witness.finding.plan;
+    let mut named: Vec<(String, Role)> =
+        clients(witness).into_iter().map(|name| (name, Role::Client)).collect();
+    named.extend((1..=plan.topology.nodes).map(|n| (format!("n{n}"), Role::Node)));
+    if witness.history().accesses.iter().any(|access| scale.shows(access.at.at)) {
+        named.push(("resource".to_owned(), Role::Resource));
+    }
+    let mut y = top;
+    let lane = |(name, role): (String, Role)| {
+        let clock = own_clock(witness, &name, role);
+        let own = if clock.is_some() { RULER } else { 0 };
+        let height = own
+            + match role {
+                Role::Client => 48,
+                Role::Node => 42,
+                Role::Resource => 62,
+            };
+        let lane = Lane { name, role, top: y, height, clock };
+        y += height;
+        lane
+    };
+    named.into_iter().map(lane).collect()
+}
+
+fn clients(witness: &Witness<'_>) -> Vec<String> {
+    let all = (1..=witness.finding.plan.workload.clients).map(|n| format!("c{n}"));
+    let is_actor = |name: &String| witness.actors.iter().any(|grant| grant.process == *name);
+    let mut clients: Vec<String> = all
+        .enumerate()
+        .filter(|(index, name)| *index < MOST_CLIENTS || is_actor(name))
+        .map(|(_, name)| name)
+        .collect();
+    if probe_matters(witness) {
+        clients.push("probe".to_owned());
+    }
+    clients
+}
+
+fn probe_matters(witness: &Witness<'_>) -> bool {
+    let kinds = [Kind::Stuck, Kind::Leak, Kind::NeverSettles];
+    let is_told = kinds.iter().any(|kind| witness.of_kind(*kind).next().is_some());
+    is_told || witness.finding.judgement.verdict == Verdict::Holds
+}
+
+/// The clock that a lane needs a ruler for: a node's wall clock, a client's monotonic one
+/// before its wall clock.
+fn own_clock(witness: &Witness<'_>, host: &str, role: Role) -> Option<Clock> {
+    let differs = |clock: &Clock| {
+        let truth = if *clock == Clock::Wall { EPOCH } else { 0 };
+        pieces(witness.history(), host, *clock)
+            .any(|piece| piece.line.rate_ppm != 0 || piece.line.reading != truth + piece.line.since)
+    };
+    let clocks: &[Clock] = match role {
+        Role::Client => &[Clock::Monotonic, Clock::Wall],
+        Role::Node => &[Clock::Wall],
+        Role::Resource => &[],
+    };
+    clocks.iter().copied().find(differs)
+}

@@ -1,0 +1,102 @@
+//! Lanes of nodes: whose key was there, when, and how it ended.
+
+use lockstorm_sim::trace::KeyChange;
+
+use crate::explain::hold::{kills, touches};
+use crate::explain::incarnation::Incarnation;
+use crate::explain::quantity::moment;
+use crate::explain::witness::Witness;
+use crate::report::svg::canvas::{Canvas, Side};
+use crate::report::svg::clients::inscribe;
+use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::layout::Lane;
+use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of_owner};
+use crate::report::svg::scale::{PLOT, Scale};
+
+/// Paints one node's lane.
+pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
+    let mut row = Row::default();
+    let middle = lane.middle();
+    canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
+    let lives: Vec<&Incarnation> =
+        witness.lives.iter().filter(|life| life.node == lane.name).collect();
+    for life in &lives {
+        bar(canvas, witness, scale, lane, life);
+    }
+    down(canvas, witness, scale, lane, &mut row);
+    for pass in [true, false] {
+        for life in &lives {
+            ending(canvas, witness, scale, lane, &mut row, (life, pass));
+        }
+    }
+}
+
+fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &Incarnation) {
+    let Some(span) = scale.span(life.from.at, life.until.at) else { return };
+    let hue = hue_of_owner(witness, life.owner);
+    let owner = life.owner.and_then(|owner| witness.caller(owner)).unwrap_or("nobody");
+    let (y, height) = (lane.bar(), lane.bar_height());
+    let name = format!("{owner}'s key from {} to {}", moment(life.from.at), moment(life.until.at));
+    let style = format!("fill=\"{}\" rx=\"2\"", hue.fill);
+    let span = (span.0, span.1.max(span.0 + 15));
+    canvas.named_rect(span, y, height, &style, &name);
+    let forever = life.until_ms.is_none() && life.end.is_none();
+    let text =
+        if forever { format!("{owner}'s key, no time to live") } else { format!("{owner}'s key") };
+    inscribe(canvas, span, y + 12, hue.ink, &text);
+}
+
+/// Marks and names the end of a key; `pass` true: only ends that were not the owner's doing.
+fn ending(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    lane: &Lane,
+    row: &mut Row,
+    (life, pass): (&Incarnation, bool),
+) {
+    let Some(key) = life.end.and_then(|end| witness.history().keys.get(end)) else { return };
+    if !scale.shows(key.at.at) {
+        return;
+    }
+    let owner = life.owner.and_then(|owner| witness.caller(owner));
+    let by = key.by.and_then(|by| witness.caller(by));
+    let foreign = by.filter(|by| Some(*by) != owner);
+    let (text, fill) = match (key.change, foreign) {
+        (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
+        (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
+        (KeyChange::Set, Some(by)) => (format!("overwritten by {by}"), ALARM_TEXT),
+        (KeyChange::Set, None) => return,
+        (KeyChange::Expired, _) => ("expired".to_owned(), INK),
+        (KeyChange::Evicted, _) => ("removed".to_owned(), ALARM_TEXT),
+        (KeyChange::LostAtRestart, _) => ("forgotten at restart".to_owned(), ALARM_TEXT),
+        (KeyChange::LostAtFailover, _) => ("lost in the failover".to_owned(), ALARM_TEXT),
+        (KeyChange::Changed | KeyChange::Extended, _) => return,
+    };
+    if pass != (fill != GREY) {
+        return;
+    }
+    let x = scale.x(key.at.at);
+    let (y, bottom) = (lane.bar() - 2, lane.bar() + lane.bar_height() + 2);
+    if fill != GREY {
+        let colour = if fill == ALARM_TEXT { ALARM } else { INK };
+        canvas.line((x, y), (x, bottom), &format!("stroke=\"{colour}\" stroke-width=\"2.5\""));
+    }
+    row.place(canvas, lane.caption(), &Label { x, side: Side::Middle, fill, text });
+}
+
+fn down(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, row: &mut Row) {
+    let conditions = witness.history().conditions.iter();
+    for condition in conditions.filter(|c| kills(c) && touches(c, &lane.name)) {
+        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
+        let Some(span) = scale.span(condition.from.at, end) else { continue };
+        let (y, height) = (lane.bar() - 3, lane.bar_height() + 6);
+        canvas.rect(span, y, height, "fill=\"#ffffff\" fill-opacity=\".75\"");
+        canvas.named_rect(span, y, height, "fill=\"url(#still)\"", &condition.what);
+        let style = format!("stroke=\"{ALARM}\" stroke-width=\"2.5\" fill=\"none\"");
+        canvas.cross((span.0, lane.middle()), 60, &style);
+        let label =
+            Label { x: span.0, side: Side::End, fill: ALARM_TEXT, text: condition.what.clone() };
+        row.place(canvas, lane.caption(), &label);
+    }
+}

@@ -1,0 +1,114 @@
+//! The lane of the guarded resource: a dot an access, filled if it was taken.
+
+use crate::explain::chapter::access::is_corrupt;
+use crate::explain::hold::op;
+use crate::explain::quantity::moment;
+use crate::explain::sentence::damage;
+use crate::explain::witness::Witness;
+use crate::history::{Access, AccessKind};
+use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
+use crate::report::svg::labels::Row;
+use crate::report::svg::layout::Lane;
+use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, hue_of};
+use crate::report::svg::scale::{PLOT, Scale};
+
+/// Base lines of the rows of labels, beneath the lane's line.
+const ROWS: [i64; 3] = [20, 33, 46];
+/// An access that is longer under way than this is drawn with its way.
+const LATE: Tenths = 80;
+
+/// Paints the resource's lane.
+pub fn paint(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    lanes: &[Lane],
+    lane: &Lane,
+) {
+    let y = lane.top + 13;
+    canvas.line((PLOT.0, y), (PLOT.1, y), &format!("stroke=\"{FAINT}\""));
+    let mut rows = [Row::default(), Row::default(), Row::default()];
+    let accesses = witness.history().accesses.iter().enumerate();
+    let shown: Vec<(usize, &Access)> = accesses.filter(|(_, a)| scale.shows(a.at.at)).collect();
+    for (index, access) in shown {
+        let corrupt = is_corrupt(witness, index);
+        way(canvas, witness, scale, (lanes, y), access);
+        name(canvas, witness, scale, (y, &mut rows), (corrupt, access));
+        dot(canvas, scale, y, access, corrupt);
+    }
+}
+
+/// The way of an access that was long under way, from its caller's lane.
+fn way(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    (lanes, y): (&[Lane], i64),
+    access: &Access,
+) {
+    let Some(sent) = op(witness.history(), access.op) else { return };
+    let Some(from) = lanes.iter().find(|lane| lane.name == sent.process) else { return };
+    let (start, end) = (scale.x(sent.call.at), scale.x(access.at.at));
+    if end - start >= LATE && scale.shows(sent.call.at) {
+        let colour = hue_of(&access.caller).fill;
+        let style = format!("stroke=\"{colour}\" stroke-width=\"1.2\" stroke-dasharray=\"2 3\"");
+        canvas.line((start, from.middle()), (end, y), &style);
+    }
+}
+
+fn dot(canvas: &mut Canvas, scale: &Scale, y: i64, access: &Access, corrupt: bool) {
+    let hue = hue_of(&access.caller);
+    let x = scale.x(access.at.at);
+    if corrupt {
+        let style = format!("fill=\"#ffffff\" stroke=\"{ALARM}\" stroke-width=\"2.5\"");
+        canvas.circle((x, y), 90, &style, "the resource is corrupted");
+    }
+    let fill = if access.accepted { hue.fill } else { "#ffffff" };
+    let style = format!("fill=\"{fill}\" stroke=\"{}\" stroke-width=\"1.6\"", hue.fill);
+    let name = format!("{} {} at {}", access.caller, short(access), moment(access.at.at));
+    canvas.circle((x, y), 45, &style, &name);
+}
+
+fn name(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    (y, rows): (i64, &mut [Row; 3]),
+    (corrupt, access): (bool, &Access),
+) {
+    let x = scale.x(access.at.at);
+    let (text, fill) = match corrupt {
+        true => {
+            let harm = damage(witness.finding.plan.workload.kind);
+            (format!("{}: {harm}", short(access)), ALARM_TEXT)
+        }
+        false => (short(access), hue_of(&access.caller).text),
+    };
+    let width = width_of(&text);
+    let side = if x + width / 2 > PLOT.1 { Side::End } else { Side::Middle };
+    let shift = if side == Side::End { 40 } else { 0 };
+    // Harm stands beneath the rest, where its longer text is in nobody's way.
+    let first = usize::from(corrupt);
+    for (row, below) in rows.iter_mut().zip(ROWS).skip(first) {
+        if row.take(side.span(x + shift, width)) {
+            if below > ROWS[0] {
+                let style = format!("stroke=\"{fill}\" stroke-width=\".8\"");
+                canvas.line((x, y + 5), (x, y + below - 9), &style);
+            }
+            let class = if corrupt { "a" } else { "s" };
+            canvas.text((x + shift, y + below), side, class, fill, &text);
+            return;
+        }
+    }
+}
+
+fn short(access: &Access) -> String {
+    let word = match access.kind {
+        AccessKind::Read => format!("R {}", access.value),
+        AccessKind::Write => format!("W {}", access.value),
+        AccessKind::Append => "A".to_owned(),
+    };
+    let fence = access.fence.map_or_else(String::new, |fence| format!(" #{fence}"));
+    let refused = if access.accepted { "" } else { " refused" };
+    format!("{word}{fence}{refused}")
+}

@@ -1,0 +1,82 @@
+//! Every format held by snapshots of findings made by hand.
+
+use std::collections::BTreeSet;
+
+use insta::{assert_binary_snapshot, assert_snapshot};
+
+use crate::explain::finding::Finding;
+use crate::explain::{explain, fixture};
+use crate::report::index::Entry;
+use crate::report::{index, json, markdown, svg, text};
+
+fn check(finding: &Finding) {
+    let explanation = explain(finding);
+    let name = &finding.scenario;
+    assert_snapshot!(format!("{name}.md"), markdown::page(finding, &explanation));
+    assert_snapshot!(format!("{name}.text"), text::page(finding, &explanation, false));
+    let picture = svg::picture(finding, &explanation);
+    assert_binary_snapshot!(&format!("{name}.svg"), picture.into_bytes());
+}
+
+#[test]
+fn a_pause_that_outlives_the_lease() {
+    check(&fixture::gc_pause::finding());
+}
+
+#[test]
+fn an_amnesiac_restart() {
+    check(&fixture::amnesia::finding());
+}
+
+#[test]
+fn a_foreign_delete() {
+    check(&fixture::foreign::finding());
+}
+
+#[test]
+fn a_key_that_nobody_removes() {
+    check(&fixture::orphan::stuck());
+}
+
+#[test]
+fn runs_that_hold() {
+    check(&fixture::crowd::finding());
+    check(&fixture::orphan::held());
+}
+
+#[test]
+fn the_index_groups_by_lock() {
+    let entries: Vec<Entry> = fixture::all().iter().map(Entry::of).collect();
+    let shown = BTreeSet::from(["gc-pause-outlives-lease".to_owned()]);
+    assert_snapshot!(index::page(&entries, &shown));
+}
+
+#[test]
+fn json_brings_the_finding_back() {
+    for finding in fixture::all() {
+        let document = json::document(&finding, &explain(&finding));
+        let mut value: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let back: Finding = serde_json::from_value(value["finding"].take()).unwrap();
+        assert_eq!(back, finding);
+    }
+}
+
+#[test]
+fn colour_is_only_there_when_asked_for() {
+    let finding = fixture::gc_pause::finding();
+    let explanation = explain(&finding);
+    let plain = text::page(&finding, &explanation, false);
+    let coloured = text::page(&finding, &explanation, true);
+    assert!(!plain.contains('\u{1b}') && coloured.contains('\u{1b}'));
+}
+
+#[test]
+fn a_picture_is_well_formed_and_fetches_nothing() {
+    for finding in fixture::all() {
+        let picture = svg::picture(&finding, &explain(&finding));
+        let links = picture.matches("http").count();
+        assert_eq!(links, 1, "only the name space is an address");
+        assert!(!picture.contains("<script"));
+        assert_eq!(picture.matches("<title").count(), picture.matches("</title>").count());
+    }
+}

@@ -1,0 +1,141 @@
+//! The same content for a terminal: plain, or with a little colour.
+
+use std::fmt::Write;
+
+use crate::check::Verdict;
+use crate::explain::Explanation;
+use crate::explain::finding::Finding;
+use crate::explain::quantity::moment;
+use crate::explain::sentence::{class_words, verdict_words};
+use crate::report::content::{self, Table};
+
+/// Columns that a sentence may take before it is wrapped.
+const WIDTH: usize = 96;
+
+/// The report of one finding.
+pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> String {
+    let pen = Pen { colour };
+    let mut out = String::new();
+    heading(&mut out, finding, explanation, pen);
+    let broken = finding.class.is_some();
+    let (title, lines) = match broken {
+        true => ("The assumption that broke", &explanation.assumptions),
+        false => ("What the lock counts on", &explanation.ledger),
+    };
+    if !lines.is_empty() {
+        section(&mut out, title, pen);
+        for sentence in lines {
+            wrapped(&mut out, "  - ", sentence);
+        }
+    }
+    section(&mut out, "The story", pen);
+    for told in &explanation.story.lines {
+        wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
+    }
+    for (title, table) in [
+        ("Counts", content::counts(finding)),
+        ("Violations", content::violations(finding)),
+        ("Faults", content::faults(finding)),
+    ] {
+        if !table.rows.is_empty() {
+            section(&mut out, title, pen);
+            columns(&mut out, &table);
+        }
+    }
+    closing(&mut out, finding, pen);
+    out
+}
+
+/// How emphasis is written.
+#[derive(Clone, Copy)]
+struct Pen {
+    colour: bool,
+}
+
+impl Pen {
+    fn mark(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: Pen) {
+    let (code, word) = match finding.judgement.verdict {
+        Verdict::Holds => ("1;32", "HELD"),
+        Verdict::Violated(_) => ("1;31", "VIOLATED"),
+        Verdict::Unknown(_) => ("1;33", "UNKNOWN"),
+    };
+    let mut remarks = vec![verdict_words(&finding.judgement.verdict)];
+    if finding.class.is_some() {
+        remarks.push(class_words(finding.class.as_ref()).to_owned());
+    }
+    remarks.extend(finding.expected.as_ref().map(|expected| match expected.met {
+        true => "as expected".to_owned(),
+        false => format!("NOT as expected ({})", expected.text),
+    }));
+    line(out, &format!("{}  {}", pen.mark(code, word), pen.mark("1", &finding.scenario)));
+    wrapped(out, "  ", &explanation.verdict);
+    line(out, &format!("  ({})", remarks.join("; ")));
+    line(out, "");
+    wrapped(out, "  asked:  ", &finding.ask);
+    wrapped(out, "  tested: ", &content::subject(finding));
+    if !finding.note.is_empty() {
+        wrapped(out, "  note:   ", &finding.note);
+    }
+}
+
+fn closing(out: &mut String, finding: &Finding, pen: Pen) {
+    section(out, "Reproduce", pen);
+    for command in content::commands(finding) {
+        line(out, &format!("  {command}"));
+    }
+    let Finding { plan_hash, trace_hash, records, engine, .. } = finding;
+    line(out, &format!("  plan {plan_hash}, trace {trace_hash} ({records} records), {engine}"));
+    section(out, "Not tested", pen);
+    for untested in content::untested(finding) {
+        wrapped(out, "  - ", &untested);
+    }
+}
+
+fn section(out: &mut String, title: &str, pen: Pen) {
+    line(out, "");
+    line(out, &pen.mark("1", title));
+}
+
+/// A table in columns as wide as their widest cell.
+fn columns(out: &mut String, table: &Table) {
+    let head: Vec<String> = table.head.iter().map(|cell| (*cell).to_owned()).collect();
+    let rows: Vec<&Vec<String>> = std::iter::once(&head).chain(&table.rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        line(out, format!("  {}", cells.join("  ")).trim_end());
+    }
+}
+
+/// A sentence after a lead, wrapped under its own beginning.
+fn wrapped(out: &mut String, lead: &str, sentence: &str) {
+    let indent = lead.chars().count();
+    let mut current = lead.to_owned();
+    let mut filled = indent;
+    for word in sentence.split_whitespace() {
+        let length = word.chars().count();
+        if filled > indent && filled + 1 + length > WIDTH {
+            line(out, &current);
+            current = " ".repeat(indent);
+            filled = indent;
+        }
+        if filled > indent {
+            current.push(' ');
+            filled += 1;
+        }
+        current.push_str(word);
+        filled += length;
+    }
+    line(out, &current);
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{text}").expect("a string takes all");
+}

@@ -1,0 +1,259 @@
+//! The only place that joins world and locks: a plan goes in, a history and a trace come out.
+//!
+//! A run has two phases. In the first the clients work while faults strike; then everything is
+//! healed, the clients are told to stop, and a probe has to get the lock.
+
+pub mod evidence;
+
+use std::cell::Cell;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::fault::HostNames;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::server::serve;
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::{Checkpoint, Event, Trace};
+use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+
+use crate::check::{Invariant, Terms};
+use crate::history::History;
+use crate::lock::catalogue::{self, Algorithm};
+use crate::lock::{Lock, Promise, Setting};
+use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
+use crate::workload::recorder::Recorder;
+use crate::workload::resource::Resource;
+use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
+
+/// Where nodes listen.
+const NODE_PORT: u16 = 6379;
+/// The process that wants the lock after the heal.
+pub const PROBE: &str = "probe";
+/// The name that a failover moves.
+const MASTER: &str = "master";
+
+/// What a run leaves behind.
+pub struct Run {
+    /// All that a checker may see.
+    pub history: History,
+    /// How many records the trace has, and the hash over them.
+    pub trace: Checkpoint,
+    /// The hash on the way, in order.
+    pub checkpoints: Vec<Checkpoint>,
+    /// The named points that locks passed, in order.
+    pub steps: Vec<Step>,
+    /// Every record as a line, where the trace was kept whole.
+    pub lines: Vec<String>,
+}
+
+/// A named point that a lock's code passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The host.
+    pub host: String,
+    /// The point.
+    pub label: &'static str,
+    /// When.
+    pub at: Instant,
+}
+
+/// Runs a plan with the lock of the catalogue that it names.
+///
+/// # Panics
+/// If the plan is not valid: see [`Plan::validate`].
+pub fn run(plan: &Plan) -> Run {
+    run_with(plan, &of_catalogue(plan), false)
+}
+
+/// As [`run`], and keeps a line for every record of the trace.
+pub fn run_whole(plan: &Plan) -> Run {
+    run_with(plan, &of_catalogue(plan), true)
+}
+
+/// Makes a lock for one caller.
+pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
+
+fn of_catalogue(plan: &Plan) -> LockMaker {
+    Rc::new(algorithm(plan).build)
+}
+
+fn algorithm(plan: &Plan) -> &'static Algorithm {
+    let found = catalogue::find(&plan.lock.algorithm);
+    found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
+}
+
+/// Runs a plan with a lock of the caller's own in the place of the catalogue's.
+pub fn run_with(plan: &Plan, lock: &LockMaker, whole_trace: bool) -> Run {
+    let recorder = Recorder::default();
+    let stop = Rc::new(Cell::new(false));
+    let job = Job {
+        workload: plan.workload.clone(),
+        lock: Rc::clone(lock),
+        config: plan.lock.clone(),
+        nodes: asked_nodes(plan),
+        recorder: recorder.clone(),
+        stop: Rc::clone(&stop),
+    };
+    let mut world = World::new(spec(plan, &job, whole_trace));
+    world.run_until(plan.heal_at);
+    stop.set(true);
+    let healed = world.heal(plan.topology.keep_down);
+    world.start(PROBE);
+    world.run_until(plan.until);
+    let remains = world.finish();
+    let evidence = evidence::gather(&remains, &plan.faults);
+    let (ops, accesses) = recorder.take();
+    let history = History {
+        ops,
+        keys: evidence.keys,
+        conditions: evidence.conditions,
+        accesses,
+        requests: evidence.requests,
+        clocks: evidence.clocks,
+        healed: Some(healed),
+        end: remains.end,
+    };
+    Run {
+        history,
+        trace: remains.trace.digest(),
+        checkpoints: remains.trace.checkpoints().to_vec(),
+        steps: steps(&remains.trace, &remains.names),
+        lines: lines(&remains.trace),
+    }
+}
+
+/// What the lock of a plan promises.
+pub fn promise(plan: &Plan) -> Promise {
+    (algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links))
+}
+
+/// What the history of a plan is judged by.
+pub fn terms(plan: &Plan) -> Terms {
+    let promise = promise(plan);
+    let asked = u32::try_from(asked_nodes(plan).len()).expect("a plan has few nodes");
+    Terms {
+        lock_key: plan.lock.key.clone(),
+        holders: promise.holders,
+        tells_loss: promise.tells_loss,
+        model: promise.model,
+        quorum: plan.lock.quorum.unwrap_or(asked / 2 + 1),
+        ttl: plan.lock.ttl,
+        longest_ttl: plan.longest_ttl(),
+        invariant: match plan.workload.kind {
+            WorkloadKind::Counter => Invariant::Counter,
+            WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
+            WorkloadKind::Ledger => Invariant::Ledger,
+        },
+        callers: plan.workload.clients,
+        faults: plan.faults.iter().map(|fault| fault.id).collect(),
+    }
+}
+
+/// The names that a lock asks: every node, the master, or the only one.
+fn asked_nodes(plan: &Plan) -> Vec<String> {
+    match plan.topology.kind {
+        TopologyKind::Independent if algorithm(plan).asks_all => plan.nodes(),
+        TopologyKind::Replicated => vec![MASTER.to_owned()],
+        _ => plan.nodes()[..1].to_vec(),
+    }
+}
+
+fn spec(plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+    let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
+    hosts.push(resource_host(plan, job));
+    hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
+    hosts.push(probe_host(plan, job));
+    let links = plan.links.named.iter().filter_map(|(link, latency)| {
+        let (from, to) = link.split_once("->")?;
+        Some((from.trim().to_owned(), to.trim().to_owned(), *latency))
+    });
+    WorldSpec {
+        seed: plan.seed,
+        draws: plan.draws.clone(),
+        latency: plan.links.latency,
+        named_links: links.collect(),
+        loss_per_million: plan.links.loss_per_million,
+        hosts,
+        names: [(MASTER.to_owned(), node_address(1))].into(),
+        faults: plan.faults.clone(),
+        whole_trace,
+    }
+}
+
+fn host(plan: &Plan, name: String, address: SocketAddrV4, part: Part, run: Process) -> HostSpec {
+    let clocks = plan.clocks.get(&name).copied().unwrap_or_default();
+    HostSpec { name, address, clocks, part, process: run }
+}
+
+fn process<F, R>(run: F) -> Process
+where
+    F: Fn(Host) -> R + 'static,
+    R: Future<Output = ()> + 'static,
+{
+    Rc::new(move |host| Box::pin(run(host)))
+}
+
+fn node_address(n: u32) -> SocketAddrV4 {
+    address(0, n, NODE_PORT)
+}
+
+/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24.
+fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
+    let n = u8::try_from(n).expect("a valid plan has under 255 hosts of a kind");
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
+}
+
+fn node(plan: &Plan, n: u32) -> HostSpec {
+    let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
+    let config = NodeConfig {
+        append: match plan.topology.persistence {
+            Persistence::None => Append::None,
+            Persistence::AofAlways => Append::Always,
+            Persistence::AofEverysec => Append::Everysec,
+            Persistence::AofNo => Append::No,
+        },
+        replica_of: follows.then(|| node_address(1)),
+        ..NodeConfig::default()
+    };
+    let run = process(move |host| serve(host, config.clone()));
+    host(plan, format!("n{n}"), node_address(n), Part::Node, run)
+}
+
+fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
+    // What the resource keeps outlives its process, as a database's data does.
+    let resource = Resource::new(&plan.workload, job.recorder.clone());
+    let run = process(move |host| resource.clone().run(host));
+    host(plan, RESOURCE.to_owned(), address(2, 1, RESOURCE_PORT), Part::Other, run)
+}
+
+fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {
+    let job = job.clone();
+    let run = process(move |host| client::run(host, job.clone(), n - 1));
+    host(plan, format!("c{n}"), address(1, n, NODE_PORT), Part::Other, run)
+}
+
+fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
+    let job = job.clone();
+    let run = process(move |host| probe::run(host, job.clone()));
+    host(plan, PROBE.to_owned(), address(2, 2, NODE_PORT), Part::Late, run)
+}
+
+fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
+    let step = |entry: &lockstorm_sim::trace::Entry| match entry.event {
+        Event::Step { label } => {
+            let host = names.name(entry.host).to_owned();
+            Some(Step { host, label, at: entry.stamp.instant() })
+        }
+        _ => None,
+    };
+    trace.entries().iter().filter_map(step).collect()
+}
+
+fn lines(trace: &Trace) -> Vec<String> {
+    let line = |line: &lockstorm_sim::trace::Line| {
+        format!("{} at {} ns: {}", line.instant.seq, line.instant.at, line.text)
+    };
+    trace.lines().unwrap_or_default().iter().map(line).collect()
+}

@@ -1,0 +1,61 @@
+//! A client: takes the lock, does its work at the resource, gives the lock back, rests, again.
+//!
+//! A well-behaved caller: it releases what an unknown acquire may have left, and touches nothing
+//! once it was told that its grant is lost.
+
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::rng::{Purpose, below};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::lock::{client, token};
+use crate::plan::WorkloadKind;
+use crate::workload::caller::{Caller, Held, Taken};
+use crate::workload::round::Round;
+use crate::workload::{Job, RESOURCE, counter, ledger, stock};
+
+/// The process of the client that starts as the `index`th, counted from 0. A process that is
+/// started again begins anew.
+pub async fn run(host: Host, job: Job, index: u32) {
+    host.sleep(job.workload.stagger.saturating_mul(Nanos::from(index))).await;
+    let mut caller = Caller::new(&host, host.name(), &job);
+    let mut resource = client::Client::new(host.clone(), RESOURCE);
+    for _ in 0..job.workload.rounds {
+        let Some(held) = take(&mut caller, &job).await else { return };
+        let (workload, recorder) = (&job.workload, &job.recorder);
+        let (caller_now, resource) = (&caller, &mut resource);
+        let mut round = Round { caller: caller_now, held: &held, workload, recorder, resource };
+        match workload.kind {
+            WorkloadKind::Counter => counter::round(&mut round).await,
+            WorkloadKind::Stock => stock::round(&mut round).await,
+            WorkloadKind::Ledger => ledger::round(&mut round).await,
+        }
+        if !caller.was_told_of_loss(&held) {
+            caller.release(&held).await;
+        }
+        host.sleep(drawn(&caller, job.workload.rest)).await;
+    }
+}
+
+/// Asks until the lock is granted; `None` once the workload is to stop.
+async fn take(caller: &mut Caller, job: &Job) -> Option<Held> {
+    while !job.stop.get() {
+        match caller.acquire().await {
+            Taken::Granted(held) => return Some(held),
+            Taken::Unknown(held) => drop(caller.release(&held).await),
+            Taken::Refused => {}
+        }
+        wait(caller, job.workload.retry).await;
+    }
+    None
+}
+
+/// Waits before asking again, up to `longest` ns.
+pub async fn wait(caller: &Caller, longest: Nanos) {
+    caller.host().sleep(MILLISECOND + drawn(caller, longest)).await;
+}
+
+/// A length up to `longest` ns, drawn for the caller's last operation.
+fn drawn(caller: &Caller, longest: Nanos) -> Nanos {
+    let ordinal = token::ordinal(caller.last_call(), 0);
+    below(caller.host().draw(Purpose::Workload, ordinal), longest.saturating_add(1))
+}

@@ -1,0 +1,128 @@
+//! Which accesses a guarded resource takes: the four fence modes, as a function of values.
+
+use crate::history::AccessKind;
+use crate::plan::{FenceMode, FenceOn};
+
+/// What the resource remembers of fences.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    mode: FenceMode,
+    on: FenceOn,
+    /// The largest fence of an access that was taken. Reads raise it, too, where they are checked.
+    mark: u64,
+    /// The fence of the last write that was taken.
+    written: Option<u64>,
+}
+
+/// An access that asks to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What it does.
+    pub kind: AccessKind,
+    /// The fence that it carries; none counts as 0.
+    pub fence: Option<u64>,
+    /// The value that its caller has read, if it has.
+    pub read: Option<i64>,
+}
+
+impl Guard {
+    /// A guard that has seen nothing.
+    pub fn new(mode: FenceMode, on: FenceOn) -> Guard {
+        Guard { mode, on, mark: 0, written: None }
+    }
+
+    /// Takes the access on a resource that holds `value`, or says why not.
+    ///
+    /// # Errors
+    /// The words of the refusal.
+    pub fn admit(&mut self, asked: Asked, value: i64) -> Result<(), &'static str> {
+        match self.mode {
+            FenceMode::None => Ok(()),
+            FenceMode::CompareAndSet => compare(asked, value),
+            FenceMode::RejectSmaller => self.check(asked, false),
+            FenceMode::RejectSmallerOrEqual => self.check(asked, true),
+        }
+    }
+
+    /// An access with a fence below the mark comes too late; with `once`, a second write with the
+    /// same fence as the one before does, too.
+    fn check(&mut self, asked: Asked, once: bool) -> Result<(), &'static str> {
+        let writes = asked.kind != AccessKind::Read;
+        if !writes && self.on == FenceOn::Writes {
+            return Ok(());
+        }
+        let fence = asked.fence.unwrap_or(0);
+        if fence < self.mark {
+            return Err("the fence is smaller than one seen before");
+        }
+        if once && writes && self.written.is_some_and(|written| fence <= written) {
+            return Err("the fence is not larger than that of the last write");
+        }
+        self.mark = fence;
+        if writes {
+            self.written = Some(fence);
+        }
+        Ok(())
+    }
+}
+
+/// A write counts only on the value that its caller read; an entry of a log has none.
+fn compare(asked: Asked, value: i64) -> Result<(), &'static str> {
+    match (asked.kind, asked.read) {
+        (AccessKind::Write, read) if read != Some(value) => {
+            Err("the value is not the one that was read")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Guard};
+    use crate::history::AccessKind;
+    use crate::history::AccessKind::{Append, Read, Write};
+    use crate::plan::{FenceMode, FenceOn};
+
+    /// Accesses with their fences, in order, and whether each is taken.
+    fn check(mode: FenceMode, on: FenceOn, accesses: &[(AccessKind, u64, bool)]) {
+        let mut guard = Guard::new(mode, on);
+        for (index, (kind, fence, taken)) in accesses.iter().enumerate() {
+            let asked = Asked { kind: *kind, fence: Some(*fence), read: Some(0) };
+            assert_eq!(guard.admit(asked, 0).is_ok(), *taken, "{mode:?} {on:?} access {index}");
+        }
+    }
+
+    #[test]
+    fn without_a_mode_everything_is_taken() {
+        check(FenceMode::None, FenceOn::All, &[(Write, 2, true), (Write, 1, true)]);
+    }
+
+    #[test]
+    fn a_read_raises_the_mark_where_reads_are_checked() {
+        let smaller = FenceMode::RejectSmaller;
+        let accesses = [(Read, 1, true), (Read, 2, true), (Write, 1, false), (Write, 2, true)];
+        check(smaller, FenceOn::All, &accesses);
+        let accesses = [(Read, 1, true), (Read, 2, true), (Write, 1, true), (Write, 2, true)];
+        check(smaller, FenceOn::Writes, &accesses);
+        check(smaller, FenceOn::All, &[(Write, 2, true), (Write, 2, true), (Read, 1, false)]);
+        check(smaller, FenceOn::Writes, &[(Write, 2, true), (Read, 1, true), (Write, 1, false)]);
+    }
+
+    #[test]
+    fn one_write_a_grant_where_equal_fences_are_refused() {
+        let mode = FenceMode::RejectSmallerOrEqual;
+        check(mode, FenceOn::All, &[(Read, 1, true), (Write, 1, true), (Write, 1, false)]);
+        check(mode, FenceOn::All, &[(Append, 1, true), (Append, 2, true), (Append, 2, false)]);
+        check(mode, FenceOn::All, &[(Read, 1, true), (Read, 2, true), (Write, 1, false)]);
+    }
+
+    #[test]
+    fn compare_and_set_looks_at_the_value_alone() {
+        let mut guard = Guard::new(FenceMode::CompareAndSet, FenceOn::All);
+        let write = |read| Asked { kind: Write, fence: None, read };
+        assert!(guard.admit(write(Some(7)), 7).is_ok());
+        assert!(guard.admit(write(Some(6)), 7).is_err());
+        assert!(guard.admit(write(None), 7).is_err());
+        assert!(guard.admit(Asked { kind: Append, fence: None, read: None }, 7).is_ok());
+    }
+}

@@ -1,0 +1,131 @@
+//! Writes down every operation of a run, in the order of invocation, and what the resource saw.
+//!
+//! It stands outside the simulated processes: what a process has recorded outlives it. An
+//! operation whose process dies stays pending.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::trace::Event;
+
+use crate::history::{Access, Op, OpId, OpKind, Outcome};
+use crate::lock::Call;
+
+/// The book of one run. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Recorder(Rc<RefCell<Book>>);
+
+#[derive(Default)]
+struct Book {
+    ops: Vec<Op>,
+    /// How many operations each process has called.
+    called: BTreeMap<String, u32>,
+    accesses: Vec<Access>,
+}
+
+impl Recorder {
+    /// Writes down that `caller` invokes `kind` on `object`, and lets the faults that are
+    /// anchored to this strike.
+    pub async fn call(&self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
+        let call = self.open(host, caller, object, kind);
+        host.struck().await;
+        call
+    }
+
+    /// Writes down what an operation came to, and lets the faults that are anchored to this
+    /// strike.
+    pub async fn ret(&self, host: &Host, op: OpId, outcome: Outcome) {
+        self.close(host, op, outcome);
+        host.struck().await;
+    }
+
+    /// As [`Recorder::call`], where nothing can strike before the next await.
+    pub fn open(&self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
+        self.0.borrow_mut().open(host, caller, object, kind)
+    }
+
+    /// As [`Recorder::ret`], where nothing can strike before the next await.
+    pub fn close(&self, host: &Host, op: OpId, outcome: Outcome) {
+        self.0.borrow_mut().close(host, op, outcome);
+    }
+
+    /// Writes down that the loss of a grant became visible: invoked and returned at once.
+    pub fn lost(&self, host: &Host, caller: &str, object: &str, grant: OpId) {
+        let mut book = self.0.borrow_mut();
+        let call = book.open(host, caller, object, OpKind::Lost { grant });
+        let op = book.at(call.op);
+        op.ret = Some(op.call);
+        op.outcome = Outcome::Lost;
+    }
+
+    /// Writes down an access that the resource has decided on.
+    pub fn access(&self, access: Access) {
+        self.0.borrow_mut().accesses.push(access);
+    }
+
+    /// All that was written down, for the history. The book is empty afterwards.
+    pub fn take(&self) -> (Vec<Op>, Vec<Access>) {
+        let book = self.0.take();
+        (book.ops, book.accesses)
+    }
+}
+
+impl Book {
+    fn open(&mut self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
+        let id = OpId::try_from(self.ops.len()).expect("a run has under 2^32 operations");
+        let process = host.name().to_owned();
+        let nth = self.called.entry(process.clone()).or_default();
+        *nth += 1;
+        let nth = *nth;
+        let call = host.record(Event::Outcome { op: id, what: asked(&kind) });
+        let (caller, object) = (caller.to_owned(), object.to_owned());
+        let outcome = Outcome::Pending;
+        self.ops.push(Op { id, process, caller, object, call, ret: None, kind, outcome });
+        Call { op: id, nth }
+    }
+
+    fn close(&mut self, host: &Host, op: OpId, outcome: Outcome) {
+        let op = self.at(op);
+        assert!(op.ret.is_none(), "an operation returns once");
+        let what = told(&op.kind, &outcome);
+        op.ret = Some(host.record(Event::Outcome { op: op.id, what }));
+        op.outcome = outcome;
+    }
+
+    fn at(&mut self, op: OpId) -> &mut Op {
+        &mut self.ops[usize::try_from(op).expect("an index fits")]
+    }
+}
+
+/// The word for an invocation, which anchors name.
+fn asked(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Acquire => "acquire",
+        OpKind::Extend { .. } => "extend",
+        OpKind::Release { .. } => "release",
+        OpKind::Lost { .. } => "told",
+        OpKind::Read { .. } => "reading",
+        OpKind::Write { .. } => "writing",
+        OpKind::Append { .. } => "appending",
+    }
+}
+
+/// The word for a return, which anchors name.
+fn told(kind: &OpKind, outcome: &Outcome) -> &'static str {
+    match (outcome, kind) {
+        (Outcome::Pending, _) => unreachable!("what returned is not pending"),
+        (Outcome::Unknown, _) => "unknown",
+        (Outcome::Granted { .. }, _) => "acquired",
+        (Outcome::Refused { .. }, OpKind::Acquire) => "refused",
+        (Outcome::Refused { .. }, _) => "refused-access",
+        (Outcome::Kept { .. }, _) => "kept",
+        (Outcome::Lost, _) => "lost",
+        (Outcome::Released, _) => "released",
+        (Outcome::NotMine, _) => "not-mine",
+        (Outcome::Value { .. }, _) => "read",
+        (Outcome::Accepted, OpKind::Append { .. }) => "appended",
+        (Outcome::Accepted, _) => "wrote",
+    }
+}

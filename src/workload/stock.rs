@@ -1,0 +1,12 @@
+//! Stock: read, and if there is any left, work and write back minus one. What is sold twice shows.
+
+use crate::workload::round::Round;
+
+/// One purchase; none once the stock is empty.
+pub async fn round(round: &mut Round<'_>) {
+    let Some(left) = round.read().await else { return };
+    if left > 0 {
+        round.work().await;
+        round.write(left - 1, left).await;
+    }
+}

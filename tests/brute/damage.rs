@@ -1,0 +1,304 @@
+//! Corruption, foreign commands, leaks and the nearest miss, from the words of the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm::check::{Cause, Invariant, Kind};
+use lockstorm::history::{Access, AccessKind, OpKind, Outcome, Request};
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
+use lockstorm_sim::trace::{KeyChange, Leg};
+
+use crate::table::{Point, Table, point, stamp};
+
+/// The accesses that broke the invariant, with the cause.
+pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
+    let accesses = &table.history.accesses;
+    let before = |index: usize, kind: AccessKind| {
+        let earlier = (0..index).filter(move |other| accesses[*other].kind == kind);
+        earlier.filter(|other| accesses[*other].accepted).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for (index, access) in accesses.iter().enumerate().filter(|(_, access)| access.accepted) {
+        let (harmed, wrong) = match (table.terms.invariant, access.kind) {
+            (Invariant::Counter | Invariant::Stock { .. }, AccessKind::Write) => {
+                let writes = before(index, AccessKind::Write);
+                let last = writes.last().map(|write| accesses[*write].value);
+                let wrong = match table.terms.invariant {
+                    Invariant::Stock { items } => {
+                        access.value < 0 || access.value != last.unwrap_or(items) - 1
+                    }
+                    _ => access.value != last.unwrap_or(0) + 1,
+                };
+                (undone(accesses, &writes, index), wrong)
+            }
+            (Invariant::Ledger, AccessKind::Append) => {
+                let Some(own) = granted_at(table, access) else { continue };
+                let earlier = before(index, AccessKind::Append);
+                let dated = earlier.iter().filter_map(|entry| {
+                    Some((granted_at(table, &accesses[*entry])?, std::cmp::Reverse(*entry)))
+                });
+                let Some((latest, entry)) = dated.max() else { continue };
+                (vec![entry.0], own < latest)
+            }
+            _ => continue,
+        };
+        if wrong {
+            found.push((index, cause(table, &harmed, access)));
+        }
+    }
+    found
+}
+
+/// Whether callers were told of more updates than there are, or of more sales than items.
+pub fn wrong_sum(table: &Table) -> bool {
+    let ops = table.history.ops.iter();
+    let told =
+        ops.filter(|op| matches!(op.kind, OpKind::Write { .. }) && op.outcome == Outcome::Accepted);
+    let accesses = table.history.accesses.iter();
+    let mut writes = accesses.filter(|access| access.accepted && access.kind == AccessKind::Write);
+    let most = match table.terms.invariant {
+        Invariant::Counter => writes.next_back().map_or(0, |access| access.value),
+        Invariant::Stock { items } => items,
+        _ => return false,
+    };
+    told.count() as i64 > most
+}
+
+/// What was written since the writer last looked; if it never did or nothing was, the last one.
+fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
+    let writer = &accesses[index];
+    let looked = (0..index).rfind(|other| {
+        let other = &accesses[*other];
+        other.kind == AccessKind::Read
+            && (&other.caller, other.grant) == (&writer.caller, writer.grant)
+    });
+    let since = |write: &&usize| looked.is_some_and(|looked| **write > looked);
+    let undone = writes.iter().filter(since).copied().collect::<Vec<_>>();
+    if undone.is_empty() { writes.last().copied().into_iter().collect() } else { undone }
+}
+
+fn granted_at(table: &Table, access: &Access) -> Option<Point> {
+    let op = table.op(access.grant?);
+    matches!(op.outcome, Outcome::Granted { .. }).then(|| op.ret.map(stamp)).flatten()
+}
+
+fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
+    let fault = |access: &Access| match access.grant.map(|grant| table.op(grant)) {
+        Some(op) if matches!(op.outcome, Outcome::Granted { .. }) => {
+            table.over(op, point(access.at)).then_some(Cause::InFlight)
+        }
+        _ => Some(Cause::Caller),
+    };
+    let involved = harmed.iter().map(|index| &table.history.accesses[*index]).chain([access]);
+    let grants = involved.filter_map(|access| Some(table.op(access.grant?)));
+    let mut grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let earlier = table.points.iter().filter(|at| **at < point(access.at)).collect::<Vec<_>>();
+    let overlapped =
+        grants.any(|op| {
+            table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
+                earlier.iter().any(|at| table.holds(op, **at) && table.holds(other, **at))
+            })
+        });
+    let theirs = harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
+    fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
+}
+
+/// The change that created what is alive on a node just before a change.
+fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
+    let keys = &table.history.keys;
+    let last = (0..index)
+        .rfind(|other| keys[*other].node == node && keys[*other].key == table.terms.lock_key)?;
+    match keys[last].change {
+        KeyChange::Set => Some(last),
+        KeyChange::Changed => Some(alive_before(table, node, last).unwrap_or(last)),
+        KeyChange::Extended => alive_before(table, node, last),
+        _ => None,
+    }
+}
+
+/// Who harmed whose key how.
+pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
+    let keys = &table.history.keys;
+    let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
+    let harms = own.filter_map(|index| {
+        let kind = match keys[index].change {
+            KeyChange::Set | KeyChange::Deleted => Kind::ForeignRelease,
+            KeyChange::Extended => Kind::ForeignExtend,
+            _ => return None,
+        };
+        let born = alive_before(table, &keys[index].node, index)?;
+        let (by, victim) = (keys[index].by?, keys[born].by?);
+        let foreign = table.op(by).caller != table.op(victim).caller;
+        (foreign && table.op(victim).kind == OpKind::Acquire).then_some((kind, by, victim))
+    });
+    harms.collect()
+}
+
+/// Sets of acquires that left keys behind, with the first acquire that failed by them.
+pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
+    let mut found = BTreeMap::new();
+    for op in &table.history.ops {
+        if op.kind != OpKind::Acquire || !matches!(op.outcome, Outcome::Refused { .. }) {
+            continue;
+        }
+        let mine = births(table).filter(|born| table.history.keys[*born].by == Some(op.id));
+        let mine = mine.map(|born| table.history.keys[born].node.as_str()).collect::<BTreeSet<_>>();
+        let blocking = births(table).filter(|born| {
+            !mine.contains(table.history.keys[*born].node.as_str())
+                && leaked_at(table, *born, op.id)
+        });
+        let blocking = blocking.collect::<Vec<_>>();
+        let nodes = blocking.iter().map(|born| &table.history.keys[*born].node);
+        let nodes = nodes.collect::<BTreeSet<_>>();
+        let quorum = table.terms.quorum as usize;
+        if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
+            let leakers = blocking.iter().filter_map(|born| table.history.keys[*born].by);
+            found.entry(leakers.collect()).or_insert(op.id);
+        }
+    }
+    found
+}
+
+fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
+    let keys = &table.history.keys;
+    (0..keys.len()).filter(move |index| {
+        let key = &keys[*index];
+        let creates = match key.change {
+            KeyChange::Set => true,
+            KeyChange::Changed => alive_before(table, &key.node, *index).is_none(),
+            _ => false,
+        };
+        creates && key.key == table.terms.lock_key
+    })
+}
+
+/// Whether the key was nobody's, without excuse, when the refused acquire met it.
+fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
+    let keys = &table.history.keys;
+    let (node, victim) = (&keys[born].node, table.op(refused));
+    let Some(owner) = keys[born].by.map(|by| table.op(by)) else { return false };
+    if owner.kind != OpKind::Acquire || owner.caller == victim.caller {
+        return false;
+    }
+    let releases = || {
+        let ops = table.history.ops.iter();
+        ops.filter(|op| op.kind == OpKind::Release { grant: owner.id })
+    };
+    let told = match owner.outcome {
+        Outcome::Refused { .. } | Outcome::Unknown => owner.ret,
+        Outcome::Granted { .. } => {
+            let released = releases().filter(|op| op.outcome == Outcome::Released);
+            released.filter_map(|op| op.ret).min_by_key(|ret| ret.seq)
+        }
+        _ => None,
+    };
+    let Some(told) = told.map(stamp) else { return false };
+    // Alive just after a place in the trace: what the next change would meet.
+    let lives = |at: Point| {
+        let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
+        alive_before(table, node, next) == Some(born)
+    };
+    let leaked = |at: &Point| *at >= told && lives(*at);
+    let mine = || table.history.requests.iter().filter(|request| request.op == refused);
+    let moment = if mine().next().is_none() {
+        let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
+        table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
+    } else {
+        let first = mine().find(|request| request.to == *node);
+        first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
+    };
+    let Some(moment) = moment else { return false };
+    let last = keys.iter().rfind(|key| {
+        point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
+    });
+    if last.is_some_and(|last| last.until_ms.is_none()) {
+        let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
+        return !own.into_iter().any(|op| table.holds(op, moment));
+    }
+    let freeing = releases().map(|op| op.id).collect::<Vec<_>>();
+    let died = table.dies(&owner.process, stamp(owner.call), moment);
+    !died && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bool {
+    let key = &table.history.keys[born];
+    let requests = || table.history.requests.iter();
+    let asked = requests().filter(|request| request.op == owner && request.to == key.node);
+    let distance = |request: &&Request| {
+        leg(request, Leg::Applied).map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
+    };
+    let created = asked.filter(|request| request.command != "DEL").min_by_key(distance);
+    requests().any(|request| {
+        let frees = releases.contains(&request.op)
+            || request.op == owner && ["DEL", "EVAL"].contains(&request.command.as_str());
+        let there = created.is_none() || request.to == key.node;
+        let after = created.is_none_or(|created| request.legs[0].1 > created.legs[0].1);
+        frees && there && after
+    })
+}
+
+fn leg(request: &Request, leg: Leg) -> Option<Instant> {
+    request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
+}
+
+/// The smallest time from a grant's last accepted change to the end of enough of its keys, ns.
+pub fn nearest_miss(table: &Table) -> Option<i64> {
+    let asked = table.history.requests.iter();
+    let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
+    let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    if asked.is_empty() {
+        asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
+    }
+    let misses = table.grants().into_iter().filter_map(|op| {
+        let accesses = table.history.accesses.iter().filter(|access| access.grant == Some(op.id));
+        let mut writes =
+            accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+        let last = writes.next_back()?.at.at;
+        let mut ends = asked.iter().filter_map(|node| end_on(table, node, op.id));
+        let mut ends = ends.by_ref().collect::<Vec<_>>();
+        if ends.is_empty() {
+            return None;
+        }
+        ends.sort_unstable();
+        let untouched = asked.len() - ends.len();
+        let needed = (table.terms.quorum as usize).saturating_sub(untouched).max(1);
+        let free = ends.get(needed - 1).copied().filter(|end| *end < u64::MAX)?;
+        Some(free as i64 - last as i64)
+    });
+    misses.min()
+}
+
+/// When the last of a grant's keys on a node ends; `None` if it made none there.
+fn end_on(table: &Table, node: &str, grant: u32) -> Option<u64> {
+    let keys = &table.history.keys;
+    let own =
+        births(table).filter(|born| keys[*born].node == node && keys[*born].by == Some(grant));
+    let ends = own.map(|born| {
+        let next = |index: &usize| keys[*index].node == node && keys[*index].key == keys[born].key;
+        let mut until = keys[born].until_ms;
+        let mut lost = u64::MAX;
+        for index in (born + 1..keys.len()).filter(next) {
+            match keys[index].change {
+                KeyChange::Extended | KeyChange::Changed => until = keys[index].until_ms,
+                KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
+                    lost = keys[index].at.at;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let passes = until.and_then(|until| passes(table, node, point(keys[born].at), until));
+        passes.unwrap_or(u64::MAX).min(lost)
+    });
+    ends.max()
+}
+
+/// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.
+fn passes(table: &Table, node: &str, from: Point, until: u64) -> Option<u64> {
+    let half = MILLISECOND / 2;
+    let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
+    points.extend(table.points.iter().copied());
+    points.sort_unstable();
+    let later = points.into_iter().filter(|at| *at >= from);
+    let shows = |at: Point| table.reading(node, Clock::Wall, at) / i128::from(MILLISECOND);
+    later.into_iter().find(|at| shows(*at) > i128::from(until)).map(|at| at.0)
+}

@@ -1,0 +1,160 @@
+//! Overlaps, late losses, fences, liveness and counts, from the words of the table.
+
+use lockstorm::check::Kind;
+use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm_sim::time::SECOND;
+
+use crate::table::{Point, Table, point, stamp};
+
+/// A violation as far as a brute force can say: kind, operations, when.
+pub type Found = (Kind, Vec<u32>, u64, u64);
+
+/// Longest runs of points with more than k owners.
+pub fn overlaps(table: &Table) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let mut open = false;
+    for at in table.points.iter().copied() {
+        let holding = table.grants().into_iter().filter(|op| table.holds(op, at));
+        let holding = holding.collect::<Vec<_>>();
+        let covered = holding.iter().copied().filter(|op| table.covers(op, at));
+        let limit = table.terms.holders as usize;
+        let double = owners(covered) > limit || holding.iter().any(|op| dead_on_arrival(table, op));
+        if owners(holding.iter().copied()) <= limit {
+            if open {
+                found.last_mut().expect("one is open").3 = at.0;
+            }
+            open = false;
+            continue;
+        }
+        if !open {
+            found.push((Kind::StaleHolder, Vec::new(), at.0, at.0));
+            open = true;
+        }
+        let last = found.last_mut().expect("one is open");
+        if double {
+            last.0 = Kind::DoubleGrant;
+        }
+        for op in holding {
+            if !last.1.contains(&op.id) {
+                last.1.push(op.id);
+            }
+        }
+        last.1.sort_by_key(|id| table.op(*id).ret.map(stamp));
+    }
+    found
+}
+
+fn owners<'a>(ops: impl Iterator<Item = &'a Op>) -> usize {
+    let mut owners = ops.map(|op| op.caller.as_str()).collect::<Vec<_>>();
+    owners.sort_unstable();
+    owners.dedup();
+    owners.len()
+}
+
+fn dead_on_arrival(table: &Table, op: &Op) -> bool {
+    !table.covers(op, stamp(op.ret.expect("granted")))
+}
+
+/// For each hold: the last point at which it stopped being covered, or stood still then.
+pub fn late_losses(table: &Table) -> Vec<Found> {
+    let mut found = Vec::new();
+    for op in table.grants() {
+        let held = table.points.iter().copied().filter(|at| table.holds(op, *at));
+        let held = held.collect::<Vec<_>>();
+        let Some(last) = held.last() else { continue };
+        let after = table.points.iter().copied().find(|at| at > last).expect("the end");
+        let uncovered = held.iter().rev().take_while(|at| !table.covers(op, **at));
+        let Some(mut from) = uncovered.last().map(|at| at.0) else { continue };
+        let pauses = || {
+            table.history.conditions.iter().filter(|condition| {
+                condition.who == op.process && ["pause", "suspend"].contains(&&*condition.what)
+            })
+        };
+        while let Some(resumed) = pauses()
+            .map(|pause| (pause.from.at, pause.to.unwrap_or(table.history.end).at))
+            .find(|(start, end)| *start <= from && from < *end)
+        {
+            from = resumed.1;
+        }
+        if from < after.0 {
+            found.push((Kind::LateLoss, vec![op.id], after.0 - from, after.0));
+        }
+    }
+    found
+}
+
+/// Grants whose number is not larger than that of one before, or is not theirs alone.
+pub fn fence_regresses(table: &Table) -> Vec<u32> {
+    let fence = |op: &Op| match op.outcome {
+        Outcome::Granted { fence, .. } => fence,
+        _ => None,
+    };
+    let grants = table.grants().into_iter().filter(|op| fence(op).is_some()).collect::<Vec<_>>();
+    let wrong = grants.iter().filter(|later| {
+        grants.iter().any(|other| {
+            let before = stamp(other.ret.expect("granted")) < stamp(later.call);
+            let same = fence(other) == fence(later) && stamp(other.call) < stamp(later.call);
+            other.id != later.id && (before && fence(later) <= fence(other) || same)
+        })
+    });
+    let mut wrong = wrong.map(|op| op.id).collect::<Vec<_>>();
+    wrong.sort_unstable();
+    wrong
+}
+
+/// Stuck, pending operations, and whether nothing can be said.
+pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
+    let history = table.history;
+    let probes = history.ops.iter().filter(|op| op.process == "probe");
+    let probes = probes.filter(|op| op.kind == OpKind::Acquire).collect::<Vec<_>>();
+    let (Some(healed), false) = (history.healed, probes.is_empty()) else {
+        return (false, Vec::new(), false);
+    };
+    let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let granted = granted.filter_map(|op| op.ret).map(|ret| ret.at).min();
+    let pending = history.ops.iter().filter(|op| {
+        op.ret.is_none()
+            && op.process != "probe"
+            && !table.dies(&op.process, stamp(op.call), point(history.end))
+    });
+    let pending = pending.map(|op| op.id).filter(|_| granted.is_some()).collect();
+    let mine = table.grants().into_iter().filter(|op| op.process != "probe").collect::<Vec<_>>();
+    let held_at = |at: Point| mine.iter().any(|op| table.holds(op, at));
+    if mine.iter().any(|op| !table.over(op, point(history.end))) {
+        return (false, pending, false);
+    }
+    let last = table.points.iter().rev().find(|at| held_at(**at));
+    let last = last.and_then(|last| table.points.iter().find(|at| *at > last));
+    let free = last.map_or(healed.at, |last| last.0.max(healed.at));
+    let limit = free + table.terms.longest_ttl + 5 * SECOND;
+    let in_time = granted.is_some_and(|granted| granted <= limit);
+    let ran_out = history.end.at >= limit;
+    (!in_time && ran_out, pending, !in_time && !ran_out)
+}
+
+/// Acquires during which another caller wanted or had the lock.
+pub fn contended(table: &Table) -> usize {
+    let end = point(table.history.end);
+    let acquires = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
+    let acquires = acquires.filter(|op| op.process != "probe").collect::<Vec<_>>();
+    let wants = |op: &Op, at: Point| {
+        let returned = op.ret.is_some_and(|ret| stamp(ret) <= at);
+        let dead = op.ret.is_none() && table.dies(&op.process, stamp(op.call), at);
+        stamp(op.call) <= at && at < end && !returned && !dead
+    };
+    let met = acquires.iter().filter(|op| {
+        table.points.iter().any(|at| {
+            let other = |other: &&&Op| other.caller != op.caller;
+            wants(op, *at)
+                && acquires
+                    .iter()
+                    .filter(other)
+                    .any(|other| wants(other, *at) || is_held(table, other, *at))
+        })
+    });
+    met.count()
+}
+
+fn is_held(table: &Table, op: &Op, at: Point) -> bool {
+    matches!(op.outcome, Outcome::Granted { .. }) && table.holds(op, at)
+}

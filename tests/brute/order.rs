@@ -1,0 +1,155 @@
+//! Is there a legal order? Time is walked through point by point; at each point any operation
+//! whose interval contains it may take effect, and a lease that is over may end. Everything of
+//! unknown fate may happen or not.
+
+use std::collections::BTreeSet;
+
+use lockstorm::check::Terms;
+use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm::lock::Model;
+
+use crate::table::{Point, Table, stamp};
+
+const NEVER: Point = (u64::MAX, u64::MAX);
+
+/// What an operation does to the lock or the register.
+#[derive(Clone, Copy)]
+enum Deed {
+    Take { grant: u32, ends: Point },
+    Prolong { grant: u32, ends: Point },
+    Give { grant: u32 },
+    Read(i64),
+    Write(i64),
+}
+
+struct Happening {
+    from: Point,
+    to: Point,
+    must: bool,
+    deed: Deed,
+}
+
+/// The lock's holder with the end of its lease, and the register's value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    held: Option<(u32, Point)>,
+    value: i64,
+}
+
+pub fn lock_is_legal(table: &Table) -> bool {
+    let ops = table.history.ops.iter().filter(|op| op.object == table.terms.lock_key);
+    let happenings = ops.filter_map(|op| lock_happening(table, op)).collect::<Vec<_>>();
+    is_legal(table, &happenings, 0)
+}
+
+pub fn register_is_legal(table: &Table, initial: i64) -> bool {
+    let happenings = table.history.ops.iter().filter_map(|op| {
+        let (must, deed) = match (&op.kind, &op.outcome) {
+            (OpKind::Read { .. }, Outcome::Value { value }) => (true, Deed::Read(*value)),
+            (OpKind::Write { value, .. }, Outcome::Accepted) => (true, Deed::Write(*value)),
+            (OpKind::Write { value, .. }, Outcome::Unknown | Outcome::Pending) => {
+                (false, Deed::Write(*value))
+            }
+            _ => return None,
+        };
+        Some(happening(op, must, deed))
+    });
+    let happenings = happenings.collect::<Vec<_>>();
+    is_legal(table, &happenings, initial)
+}
+
+fn happening(op: &Op, must: bool, deed: Deed) -> Happening {
+    let to = if must { op.ret.map_or(NEVER, stamp) } else { NEVER };
+    Happening { from: stamp(op.call), to, must, deed }
+}
+
+fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
+    let one_node = table.terms.quorum == 1;
+    let vague = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
+    let (must, deed) = match op.kind {
+        OpKind::Acquire => {
+            let granted = matches!(op.outcome, Outcome::Granted { .. });
+            let possible = granted || vague && one_node;
+            if !possible {
+                return None;
+            }
+            (granted, Deed::Take { grant: op.id, ends: lease_end(table, op) })
+        }
+        OpKind::Extend { grant } if matches!(op.outcome, Outcome::Kept { .. }) => {
+            (true, Deed::Prolong { grant, ends: lease_end(table, op) })
+        }
+        OpKind::Release { grant } if op.outcome == Outcome::Released => {
+            (one_node, Deed::Give { grant })
+        }
+        OpKind::Release { grant } if vague => (false, Deed::Give { grant }),
+        _ => return None,
+    };
+    if let Deed::Prolong { grant, .. } | Deed::Give { grant } = deed {
+        let acquire = &table.op(grant).outcome;
+        let refused = matches!(acquire, Outcome::Refused { .. });
+        let unproven = matches!(acquire, Outcome::Unknown | Outcome::Pending) && !one_node;
+        if refused || unproven {
+            return None;
+        }
+    }
+    Some(happening(op, must, deed))
+}
+
+/// The time to live after the call, or the promised deadline if the caller's clock reaches it
+/// earlier.
+fn lease_end(table: &Table, op: &Op) -> Point {
+    let Terms { model: Model::Lease, ttl: Some(ttl), .. } = table.terms else { return NEVER };
+    let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
+        return (op.call.at + ttl, 0);
+    };
+    let later = table.points.iter().copied().filter(|at| *at >= stamp(op.call));
+    let promised = deadline.and_then(|(clock, reading)| {
+        later.into_iter().find(|at| table.reading(&op.process, clock, *at) >= i128::from(reading))
+    });
+    promised.unwrap_or(NEVER).min((op.call.at + ttl, 0))
+}
+
+fn is_legal(table: &Table, happenings: &[Happening], initial: i64) -> bool {
+    let start = State { held: None, value: initial };
+    let mut states = BTreeSet::from([(0_u64, start)]);
+    for at in &table.points {
+        let mut open = states.iter().copied().collect::<Vec<_>>();
+        while let Some((done, state)) = open.pop() {
+            let mut next = happenings
+                .iter()
+                .enumerate()
+                .filter(|(bit, happening)| {
+                    done >> bit & 1 == 0 && happening.from <= *at && *at <= happening.to
+                })
+                .filter_map(|(bit, happening)| {
+                    Some((done | 1 << bit, apply(state, happening.deed)?))
+                })
+                .collect::<Vec<_>>();
+            if state.held.is_some_and(|(_, ends)| ends <= *at) {
+                next.push((done, State { held: None, ..state }));
+            }
+            open.extend(next.into_iter().filter(|next| states.insert(*next)));
+        }
+        states.retain(|(done, _)| {
+            happenings.iter().enumerate().all(|(bit, happening)| {
+                !happening.must || *at < happening.to || done >> bit & 1 == 1
+            })
+        });
+    }
+    !states.is_empty()
+}
+
+fn apply(state: State, deed: Deed) -> Option<State> {
+    let holds = |grant: u32| state.held.is_some_and(|(holder, _)| holder == grant);
+    match deed {
+        Deed::Take { grant, ends } => {
+            state.held.is_none().then_some(State { held: Some((grant, ends)), ..state })
+        }
+        Deed::Prolong { grant, ends } => {
+            holds(grant).then_some(State { held: Some((grant, ends)), ..state })
+        }
+        Deed::Give { grant } => holds(grant).then_some(State { held: None, ..state }),
+        Deed::Read(value) => (state.value == value).then_some(state),
+        Deed::Write(value) => Some(State { value, ..state }),
+    }
+}

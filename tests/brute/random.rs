@@ -1,0 +1,327 @@
+//! Small random histories: any operation with any outcome, keys and accesses that fit or do not,
+//! clocks that step, run fast, slow or stand. Times are whole milliseconds.
+
+use lockstorm::check::{Invariant, Terms};
+use lockstorm::history::{
+    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+};
+use lockstorm::lock::Model;
+use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_sim::trace::{KeyChange, Leg};
+
+/// Callers; what stands before the slash is the process.
+const CALLERS: [&str; 4] = ["c1", "c2", "c2/b", "probe"];
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+/// Speeds that meet whole readings on half milliseconds.
+const RATES: [i32; 5] = [0, 0, 1_000_000, -500_000, -1_000_000];
+
+/// SplitMix64.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize].clone()
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// What a random history is full of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Taste {
+    /// Acquires, releases, faults and clocks.
+    Holds,
+    /// Keys and requests.
+    Keys,
+    /// Accesses to the resource.
+    Accesses,
+    /// Keys and accesses.
+    Both,
+}
+
+/// A history and its terms.
+pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
+    let mut maker = Maker {
+        dice: Dice(seed),
+        history: History::default(),
+        now: Instant { seq: 0, at: 0 },
+        pending: [None; CALLERS.len()],
+        taste,
+    };
+    maker.clocks();
+    let steps = 8 + maker.dice.below(28);
+    for _ in 0..steps {
+        maker.step();
+    }
+    for caller in 0..CALLERS.len() {
+        if !maker.dice.one_in(3) {
+            maker.go_on(caller);
+        }
+    }
+    maker.history.end = maker.tick();
+    let terms = terms(&mut maker.dice);
+    (maker.history, terms)
+}
+
+fn terms(dice: &mut Dice) -> Terms {
+    let invariants =
+        [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::Ledger, Invariant::None];
+    Terms {
+        lock_key: "lock".to_owned(),
+        holders: 1 + u32::from(dice.one_in(4)),
+        tells_loss: true,
+        model: dice.pick(&[Model::Mutex, Model::Lease]),
+        quorum: 1 + dice.below(3) as u32,
+        ttl: Some((2 + dice.below(12)) * MILLISECOND),
+        longest_ttl: dice.below(8) * MILLISECOND,
+        invariant: dice.pick(&invariants),
+        callers: 3,
+        faults: Vec::new(),
+    }
+}
+
+struct Maker {
+    dice: Dice,
+    history: History,
+    now: Instant,
+    pending: [Option<u32>; CALLERS.len()],
+    taste: Taste,
+}
+
+impl Maker {
+    fn tick(&mut self) -> Instant {
+        self.now.seq += 1;
+        self.now.at += self.dice.below(3) * MILLISECOND;
+        self.now
+    }
+
+    fn stamp(&mut self) -> Stamp {
+        Stamp::new(self.tick(), Readings::default())
+    }
+
+    fn clocks(&mut self) {
+        for host in ["c1", "c2", "probe", "n1", "n2", "n3"] {
+            for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
+                let line = Line { since: 0, reading: base(clock), rate_ppm: 0 };
+                let from = Instant::default();
+                self.history.clocks.push(ClockPiece { host: host.to_owned(), clock, from, line });
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let side = match self.taste {
+            Taste::Holds => [0, 0, 0, 0, 0, 0, 1, 2],
+            Taste::Keys => [0, 0, 0, 3, 3, 4, 4, 1],
+            Taste::Accesses => [0, 0, 0, 0, 5, 5, 5, 1],
+            Taste::Both => [0, 0, 0, 0, 3, 3, 5, 2],
+        };
+        match self.dice.pick(&side) {
+            0 => {
+                let caller = self.dice.below(CALLERS.len() as u64) as usize;
+                self.go_on(caller);
+            }
+            1 => self.fault(),
+            2 => self.clock(),
+            3 => self.key(),
+            4 => self.request(),
+            _ => self.access(),
+        }
+        if self.history.healed.is_none() && self.dice.one_in(25) {
+            let at = self.tick();
+            self.history.healed = Some(at);
+        }
+    }
+
+    /// A caller calls something, or what it called returns.
+    fn go_on(&mut self, caller: usize) {
+        if let Some(id) = self.pending[caller].take() {
+            let ret = self.stamp();
+            let outcome = self.outcome(id, ret.at);
+            let op = &mut self.history.ops[id as usize];
+            (op.ret, op.outcome) = (Some(ret), outcome);
+            return;
+        }
+        let name = CALLERS[caller];
+        let kind = self.kind(name);
+        let guards =
+            matches!(kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. });
+        let call = self.stamp();
+        let told = matches!(kind, OpKind::Lost { .. });
+        let id = self.history.ops.len() as u32;
+        self.history.ops.push(Op {
+            id,
+            process: name.split('/').next().unwrap_or(name).to_owned(),
+            caller: name.to_owned(),
+            object: if guards { "resource" } else { "lock" }.to_owned(),
+            call,
+            ret: told.then_some(call),
+            kind,
+            outcome: if told { Outcome::Lost } else { Outcome::Pending },
+        });
+        if !told {
+            self.pending[caller] = Some(id);
+        }
+    }
+
+    fn kind(&mut self, caller: &str) -> OpKind {
+        let ops = self.history.ops.iter();
+        let grants = ops.filter(|op| op.caller == caller && op.kind == OpKind::Acquire);
+        let grants = grants.map(|op| op.id).collect::<Vec<_>>();
+        let Some(grant) = grants.last().map(|_| self.dice.pick(&grants)) else {
+            return OpKind::Acquire;
+        };
+        let guards = matches!(self.taste, Taste::Accesses | Taste::Both);
+        if guards && !self.dice.one_in(3) {
+            let grant = (!self.dice.one_in(5)).then_some(grant);
+            let value = self.dice.below(3) as i64;
+            let kinds =
+                [OpKind::Read { grant }, OpKind::Write { grant, value }, OpKind::Append { grant }];
+            return self.dice.pick(&kinds);
+        }
+        match self.dice.below(8) {
+            0..=2 => OpKind::Acquire,
+            3..=4 => OpKind::Release { grant },
+            5..=6 => OpKind::Extend { grant },
+            _ => OpKind::Lost { grant },
+        }
+    }
+
+    fn outcome(&mut self, id: u32, now: Nanos) -> Outcome {
+        let clock = self.dice.pick(&[Clock::Wall, Clock::Monotonic]);
+        let ahead = now / MILLISECOND * MILLISECOND + self.dice.below(9) * MILLISECOND;
+        let deadline = (!self.dice.one_in(4)).then_some((clock, base(clock) + ahead));
+        let fence = (!self.dice.one_in(4)).then(|| u64::from(id) / 2 + self.dice.below(3));
+        let refused = Outcome::Refused { why: String::new() };
+        let value = Outcome::Value { value: self.dice.below(3) as i64 };
+        let granted = Outcome::Granted { token: String::new(), fence, deadline };
+        let outcomes = match self.history.ops[id as usize].kind {
+            OpKind::Acquire => vec![granted.clone(), granted, refused, Outcome::Unknown],
+            OpKind::Extend { .. } => {
+                vec![Outcome::Kept { deadline }, Outcome::Lost, Outcome::Unknown]
+            }
+            OpKind::Release { .. } | OpKind::Lost { .. } => {
+                vec![Outcome::Released, Outcome::NotMine, Outcome::Unknown]
+            }
+            OpKind::Read { .. } => vec![value.clone(), value, refused, Outcome::Unknown],
+            _ => vec![Outcome::Accepted, refused, Outcome::Unknown],
+        };
+        self.dice.pick(&outcomes)
+    }
+
+    fn fault(&mut self) {
+        let what = self.dice.pick(&["pause", "suspend", "crash", "restart", "power-loss", "delay"]);
+        let who = self.dice.pick(&["c1", "c2", "n1"]);
+        let from = self.tick();
+        let lasts = Instant { at: from.at + self.dice.below(12) * MILLISECOND, ..from };
+        let to = (!self.dice.one_in(5)).then_some(lasts);
+        let fault = self.dice.below(3) as u32;
+        let (what, who) = (what.to_owned(), who.to_owned());
+        if matches!(what.as_str(), "crash" | "restart" | "power-loss") {
+            for (caller, pending) in CALLERS.iter().zip(&mut self.pending) {
+                if caller.split('/').next() == Some(&who) {
+                    *pending = None;
+                }
+            }
+        }
+        self.history.conditions.push(Condition { fault, what, who, from, to, size: 0 });
+    }
+
+    fn clock(&mut self) {
+        let host = self.dice.pick(&["c1", "c2", "n1", "n2"]).to_owned();
+        let clock = self.dice.pick(&[Clock::Wall, Clock::Monotonic]);
+        let from = self.tick();
+        let near = (from.at / MILLISECOND + self.dice.below(13)).saturating_sub(6) * MILLISECOND;
+        let line =
+            Line { since: from.at, reading: base(clock) + near, rate_ppm: self.dice.pick(&RATES) };
+        self.history.clocks.push(ClockPiece { host, clock, from, line });
+    }
+
+    fn key(&mut self) {
+        let changes = [
+            KeyChange::Set,
+            KeyChange::Set,
+            KeyChange::Set,
+            KeyChange::Changed,
+            KeyChange::Extended,
+            KeyChange::Deleted,
+            KeyChange::Expired,
+            KeyChange::LostAtRestart,
+        ];
+        let change = self.dice.pick(&changes);
+        let at = self.tick();
+        let by = self.some_op().filter(|_| change != KeyChange::Expired);
+        let until = EPOCH / MILLISECOND + at.at / MILLISECOND + self.dice.below(9);
+        let until_ms = (!self.dice.one_in(3)).then_some(until);
+        let node = self.dice.pick(&NODES).to_owned();
+        let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
+        self.history.keys.push(Key { node, key, at, change, until_ms, by });
+    }
+
+    fn some_op(&mut self) -> Option<u32> {
+        let ops = self.history.ops.len() as u64;
+        (ops > 0 && !self.dice.one_in(6)).then(|| self.dice.below(ops) as u32)
+    }
+
+    fn request(&mut self) {
+        let Some(op) = self.some_op() else { return };
+        let mut legs = vec![(Leg::Sent, self.tick())];
+        if !self.dice.one_in(3) {
+            legs.push((Leg::Applied, self.tick()));
+        }
+        let from = self.history.ops[op as usize].process.clone();
+        let to = self.dice.pick(&NODES).to_owned();
+        let command = self.dice.pick(&["SET", "EVAL", "DEL"]).to_owned();
+        self.history.requests.push(Request { op, from, to, command, legs });
+    }
+
+    fn access(&mut self) {
+        let ops = self.history.ops.iter().filter(|op| op.object != "lock");
+        let guards = ops.map(|op| op.id).collect::<Vec<_>>();
+        let Some(id) = guards.last().map(|_| self.dice.pick(&guards)) else { return };
+        let op = &self.history.ops[id as usize];
+        let (kind, grant, asked) = match op.kind {
+            OpKind::Read { grant } => (AccessKind::Read, grant, 0),
+            OpKind::Write { grant, value } => (AccessKind::Write, grant, value),
+            OpKind::Append { grant } => (AccessKind::Append, grant, 0),
+            _ => return,
+        };
+        let caller = op.caller.clone();
+        let last = self
+            .history
+            .accesses
+            .iter()
+            .rev()
+            .find(|access| access.accepted && access.kind == AccessKind::Write);
+        let fits = last.map_or(0, |access| access.value) + 1;
+        let value = if self.dice.one_in(2) { fits } else { asked };
+        let accepted = !self.dice.one_in(5);
+        let at = self.tick();
+        self.history.accesses.push(Access {
+            at,
+            op: id,
+            caller,
+            grant,
+            kind,
+            fence: None,
+            value,
+            accepted,
+        });
+    }
+}
+
+/// What a clock that runs true reads at the start.
+pub fn base(clock: Clock) -> Nanos {
+    if clock == Clock::Wall { EPOCH } else { 0 }
+}

@@ -1,0 +1,127 @@
+//! The words of the verdict table, read off instant by instant. Shares nothing with the checks.
+
+use lockstorm::check::Terms;
+use lockstorm::history::{History, Op, OpKind, Outcome};
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
+
+/// A point in time: true time, then place in the trace; 0 stands before all of that time.
+pub type Point = (Nanos, u64);
+
+/// A history with every point at which anything could change.
+pub struct Table<'a> {
+    pub history: &'a History,
+    pub terms: &'a Terms,
+    pub points: Vec<Point>,
+}
+
+impl<'a> Table<'a> {
+    pub fn new(history: &'a History, terms: &'a Terms) -> Table<'a> {
+        let half = MILLISECOND / 2;
+        let grid = 0..=(history.end.at / half);
+        let mut points = grid.map(|step| (step * half, 0)).collect::<Vec<_>>();
+        points.extend((0..=history.end.seq).filter_map(|seq| Some((time_of(history, seq)?, seq))));
+        points.sort_unstable();
+        points.dedup();
+        points.retain(|found| *found <= point(history.end));
+        Table { history, terms, points }
+    }
+
+    /// What a clock reads at a point.
+    pub fn reading(&self, host: &str, clock: Clock, at: Point) -> i128 {
+        let pieces = self.history.clocks.iter();
+        let mut own = pieces.filter(|piece| piece.host == host && piece.clock == clock);
+        let piece = own.rfind(|piece| point(piece.from) <= at).expect("clocks start at zero");
+        let passed = i128::from(at.0 - piece.line.since);
+        i128::from(piece.line.reading)
+            + passed * (1_000_000 + i128::from(piece.line.rate_ppm)) / 1_000_000
+    }
+
+    pub fn grants(&self) -> Vec<&'a Op> {
+        let ops = self.history.ops.iter();
+        ops.filter(|op| matches!(op.outcome, Outcome::Granted { .. })).collect()
+    }
+
+    pub fn dies(&self, process: &str, after: Point, until: Point) -> bool {
+        self.history.conditions.iter().any(|condition| {
+            ["crash", "power-loss", "restart"].contains(&condition.what.as_str())
+                && condition.who == process
+                && after < point(condition.from)
+                && point(condition.from) <= until
+        })
+    }
+
+    /// Whether the hold of an acquire was ended by something other than the end of the run.
+    pub fn over(&self, op: &Op, at: Point) -> bool {
+        let start = stamp(op.ret.expect("granted"));
+        let ended = self.history.ops.iter().any(|other| match other.kind {
+            OpKind::Release { grant } | OpKind::Lost { grant } => {
+                grant == op.id && stamp(other.call) <= at
+            }
+            OpKind::Extend { grant } => {
+                grant == op.id
+                    && other.outcome == Outcome::Lost
+                    && other.ret.is_some_and(|ret| stamp(ret) <= at)
+            }
+            _ => false,
+        });
+        ended || self.dies(&op.process, start, at)
+    }
+
+    pub fn holds(&self, op: &Op, at: Point) -> bool {
+        let returned = op.ret.is_some_and(|ret| stamp(ret) <= at);
+        returned && !self.over(op, at) && at < point(self.history.end)
+    }
+
+    /// Whether a grant's latest deadline lies ahead of its clock.
+    pub fn covers(&self, op: &Op, at: Point) -> bool {
+        let Outcome::Granted { mut deadline, .. } = op.outcome else { return false };
+        let mut kept = self.history.ops.iter().filter_map(|other| {
+            match (&other.kind, &other.outcome, other.ret) {
+                (OpKind::Extend { grant }, Outcome::Kept { deadline }, Some(ret))
+                    if *grant == op.id && stamp(ret) <= at =>
+                {
+                    Some((stamp(ret), *deadline))
+                }
+                _ => None,
+            }
+        });
+        let mut latest: Option<Point> = None;
+        for (from, new) in kept.by_ref() {
+            if latest.is_none_or(|latest| from > latest) {
+                (latest, deadline) = (Some(from), new);
+            }
+        }
+        deadline.is_none_or(|(clock, reading)| {
+            self.reading(&op.process, clock, at) < i128::from(reading)
+        })
+    }
+
+    pub fn op(&self, id: u32) -> &'a Op {
+        &self.history.ops[id as usize]
+    }
+}
+
+pub fn point(instant: Instant) -> Point {
+    (instant.at, instant.seq)
+}
+
+pub fn stamp(stamp: Stamp) -> Point {
+    (stamp.at, stamp.seq)
+}
+
+/// The true time of a place in the trace, if something in the history stands there.
+fn time_of(history: &History, seq: u64) -> Option<Nanos> {
+    let mut all = Vec::new();
+    for op in &history.ops {
+        all.push(op.call.instant());
+        all.extend(op.ret.map(|ret| ret.instant()));
+    }
+    all.extend(history.keys.iter().map(|key| key.at));
+    all.extend(history.conditions.iter().map(|condition| condition.from));
+    all.extend(history.accesses.iter().map(|access| access.at));
+    all.extend(history.clocks.iter().map(|piece| piece.from));
+    all.extend(history.requests.iter().flat_map(|request| &request.legs).map(|(_, at)| *at));
+    all.extend(history.healed);
+    all.push(history.end);
+    all.iter().find(|instant| instant.seq == seq).map(|instant| instant.at)
+}

@@ -1,0 +1,145 @@
+//! The command as a whole: what it prints, what it refuses, how it ends. Each test starts the
+//! real program in a folder of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lockstorm::scenario::Scenario;
+
+const WHOLE: &str = include_str!("whole.toml");
+
+/// A folder of one test, gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn with(self, name: &str, bytes: impl AsRef<[u8]>) -> Folder {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        lockstorm(&self.0, arguments)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lockstorm(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+/// The program ends with this code and says these texts on the stream that fits.
+fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) {
+    let output = folder.run(arguments);
+    let stream = if code == 3 { &output.stderr } else { &output.stdout };
+    let said = String::from_utf8_lossy(stream);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{output:?}");
+    for text in texts {
+        assert!(said.contains(text), "{arguments:?} does not say '{text}':\n{said}");
+    }
+    assert!(!said.contains('\u{1b}'), "no colours and no bars in a pipe: {said:?}");
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    let folder = Folder::new("help");
+    check(&folder, &["--help"], 0, &["Breaks Redis locks on purpose", "Exit codes", "hunt"]);
+    check(&folder, &["run", "--help"], 0, &["--seeds <A..B>", "--report <DIR>"]);
+    check(&folder, &["--version"], 0, &["lockstorm 0.1.0"]);
+}
+
+#[test]
+fn wrong_usage_ends_with_3_and_the_nearest_word() {
+    let folder = Folder::new("usage");
+    check(&folder, &["rum"], 3, &["unrecognized subcommand 'rum'", "'run'"]);
+    check(&folder, &["run"], 3, &["FILE|DIR"]);
+    check(&folder, &["run", "--seed", "x", "a.toml"], 3, &["invalid value 'x'"]);
+    check(
+        &folder,
+        &["run", "--seeds", "5..1", "a.toml"],
+        3,
+        &["the range of seeds '5..1' is empty"],
+    );
+    check(&folder, &["run", "--seed", "1", "--seeds", "1..2", "a"], 3, &["cannot be used with"]);
+    let hunt = ["hunt", "--lock", "redlok", "--topology", "single"];
+    check(&folder, &hunt, 3, &["invalid value 'redlok'", "'redlock'"]);
+    let hunt = ["hunt", "--lock", "redlock", "--topology", "single", "--faults", "pause,crush"];
+    check(&folder, &hunt, 3, &["invalid value 'crush'", "'crash'"]);
+    let folder = folder.with("w.toml", WHOLE);
+    let seeds = ["run", "w.toml", "--seeds", "0..18446744073709551615"];
+    check(&folder, &seeds, 3, &["these are more than 100000 plans"]);
+    check(&folder, &["list", "clocks"], 3, &["'locks'"]);
+}
+
+#[test]
+fn files_that_are_no_scenarios_are_refused() {
+    let folder = Folder::new("refused")
+        .with("typo.toml", WHOLE.replace("ttl = \"10s\"", "tll = \"10s\""))
+        .with("bytes.toml", [b'a', b'=', 0xff])
+        .with("a/one.toml", WHOLE)
+        .with("b/two.toml", WHOLE)
+        .with("none/readme.md", "");
+    let typo = ["[lock] has no key 'tll'", "typo.toml:18:1", "did you mean 'ttl'?", "one of: alg"];
+    check(&folder, &["run", "typo.toml"], 3, &typo);
+    check(&folder, &["run", "bytes.toml"], 3, &["bytes.toml is no text", "byte 2 is not UTF-8"]);
+    check(&folder, &["run", "gone.toml"], 3, &["gone.toml cannot be read", "No such file"]);
+    check(&folder, &["run", "none"], 3, &["there is no scenario in none", ".toml"]);
+    check(&folder, &["run", "a", "b"], 3, &["are both named 'whole'"]);
+    check(&folder, &[], 3, &["scenarios cannot be read"]);
+    check(&folder, &["list", "scenarios"], 3, &["scenarios cannot be read"]);
+    check(&folder, &["replay", "typo.toml"], 3, &["this is no plan that lockstorm wrote"]);
+    check(&folder, &["replay", "none"], 3, &["none cannot be read"]);
+}
+
+#[test]
+fn a_plan_of_another_version_says_so() {
+    let plan = Scenario::parse("whole.toml", WHOLE).unwrap().plan(7).to_json();
+    let folder =
+        Folder::new("versions").with("p.json", plan.replace("\"format\": 1", "\"format\": 9"));
+    let texts = ["written by another version: format 9, this version reads 1", "p.json:2:3"];
+    check(&folder, &["replay", "p.json"], 3, &texts);
+}
+
+#[test]
+fn the_first_and_the_last_line_name_seed_and_plan() {
+    let scenario = Scenario::parse("whole.toml", WHOLE).unwrap();
+    let folder =
+        Folder::new("lines").with("w.toml", WHOLE).with("p.json", scenario.plan(7).to_json());
+    let name = format!("seed 7, plan {}", scenario.plan(7).digest());
+    for arguments in [&["run", "--seed", "7", "w.toml"][..], &["replay", "p.json"]] {
+        let output = folder.run(arguments);
+        let said = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines.first().unwrap().ends_with(&name), "{said}");
+        assert!(lines.last().unwrap().ends_with(&name), "{said}");
+    }
+    let output = folder.run(&["run", "w.toml"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("seeds 1..3, 3 plans "));
+}
+
+#[test]
+fn lists_name_every_word() {
+    let folder = Folder::new("lists").with("scenarios/w.toml", WHOLE);
+    check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX, then EXPIRE"]);
+    check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
+    check(&folder, &["list", "workloads"], 0, &["counter", "stock", "ledger"]);
+    check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);
+    check(&folder, &["list", "models"], 0, &["mutex", "lease"]);
+    check(&folder, &["list", "verdicts"], 0, &["stale-holder", "not-linearizable"]);
+    check(&folder, &["list", "scenarios"], 0, &["whole", "Is every word of a scenario read?"]);
+}

@@ -1,0 +1,117 @@
+//! Every file in `tests/histories/` is a case: a history, and what the checks must say to it.
+//! To add a case, add a file; `accept-` must not show its folder's kind, `reject-` must.
+
+mod story;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lockstorm::check::judge::judge;
+use lockstorm::check::signature::Signature;
+use lockstorm::check::{Cause, Judgement, Kind, Verdict, Violation};
+use lockstorm_sim::time::MILLISECOND;
+
+use crate::story::Story;
+
+#[test]
+fn every_file_is_judged_as_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.sort();
+    let wrong = files.iter().filter_map(|file| check(file).err()).collect::<Vec<_>>();
+    assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_kind_has_a_file_that_shows_it_and_one_that_does_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    for kind in Kind::ALL {
+        let mut files = Vec::new();
+        collect(&root.join(kind.word()), &mut files);
+        for prefix in ["accept-", "reject-"] {
+            let has = files.iter().any(|file| name(file).starts_with(prefix));
+            assert!(has, "no {prefix} file for {}", kind.word());
+        }
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().expect("a file has a name").to_string_lossy().into_owned()
+}
+
+fn check(file: &Path) -> Result<(), String> {
+    let wrong = |why: String| format!("{}: {why}", file.display());
+    let text = fs::read_to_string(file).map_err(|why| wrong(why.to_string()))?;
+    let story = toml::from_str::<Story>(&text).map_err(|why| wrong(why.to_string()))?;
+    let judgement = judge(&story.history(), &story.terms());
+    let kinds = Signature::of(&judgement.verdict).kinds;
+    let words = kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>();
+    let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let shows = words.iter().any(|word| *word == folder);
+    let verdict = &judgement.verdict;
+    if words != story.expect {
+        return Err(wrong(format!("expected {:?}, found {verdict:?}", story.expect)));
+    }
+    if shows != name(file).starts_with("reject-") {
+        return Err(wrong("the name and what it expects do not agree".to_owned()));
+    }
+    details(&story, &judgement).map_err(wrong)
+}
+
+fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
+    let (unknown, violations) = match &judgement.verdict {
+        Verdict::Unknown(why) => (Some(why), &[][..]),
+        Verdict::Violated(violations) => (None, violations.as_slice()),
+        Verdict::Holds => (None, &[][..]),
+    };
+    let said = |part: &String| unknown.is_some_and(|why| why.contains(part));
+    if story.unknown.is_some() != unknown.is_some() || !story.unknown.iter().all(said) {
+        return Err(format!("expected unknown {:?}, found {unknown:?}", story.unknown));
+    }
+    let of = |found: fn(&Violation) -> Option<u64>| violations.iter().filter_map(found).collect();
+    let ops = violations.iter().map(|violation| violation.ops.clone()).collect();
+    let causes = violations.iter().filter_map(|violation| violation.cause.map(word)).collect();
+    same("ops", story.ops.as_ref(), &ops)?;
+    same("cause", story.cause.as_ref(), &causes)?;
+    same("late", story.late.as_ref(), &of(|violation| Some(violation.late? / MILLISECOND)))?;
+    let miss = judgement.nearest_miss.map(|miss| miss / MILLISECOND as i64);
+    same("nearest_miss", story.nearest_miss.map(Some).as_ref(), &miss)?;
+    same("contended", story.contended.as_ref(), &judgement.counts.contended)?;
+    same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    expected: Option<&T>,
+    found: &T,
+) -> Result<(), String> {
+    match expected {
+        Some(expected) if expected != found => {
+            Err(format!("{what}: expected {expected:?}, found {found:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn word(cause: Cause) -> String {
+    match cause {
+        Cause::Overlap => "overlap",
+        Cause::InFlight => "in-flight",
+        Cause::Caller => "caller",
+        Cause::None => "none",
+    }
+    .to_owned()
+}

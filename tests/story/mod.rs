@@ -1,0 +1,380 @@
+//! Histories that a person can write: a TOML file with terms, what is expected, and a story of
+//! one line a thing. Times are milliseconds; things of one millisecond happen in order of lines.
+//!
+//! ```text
+//! op 0 c1 0..10 acquire granted until=mono:10000 fence=7      call..return; `5..` never returned
+//! op 1 c1 20..22 write(0,1) accepted                          read(G) write(G,V) append(G)
+//! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
+//! access 21 op=1 accepted                                     what the resource saw
+//! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
+//! request op=0 c1->n1 SET sent=1 applied=5
+//! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
+//! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
+//! healed 1000
+//! end 5000
+//! ```
+
+use lockstorm::check::{Invariant, Terms};
+use lockstorm::history::{
+    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+};
+use lockstorm::lock::Model;
+use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_sim::trace::{KeyChange, Leg};
+use serde::Deserialize;
+
+/// A history file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Story {
+    /// The kinds that must be found, no other; none: it holds.
+    #[serde(default)]
+    pub expect: Vec<String>,
+    /// Part of what must be said if nothing can be said.
+    pub unknown: Option<String>,
+    /// The operations of each violation, in order.
+    pub ops: Option<Vec<Vec<u32>>>,
+    /// The cause of each corruption, in order.
+    pub cause: Option<Vec<String>>,
+    /// How late each loss was told, ms.
+    pub late: Option<Vec<u64>>,
+    /// The nearest miss, ms.
+    pub nearest_miss: Option<i64>,
+    /// Contended acquires.
+    pub contended: Option<u32>,
+    /// Faults that struck in a hold.
+    pub struck_in_hold: Option<u32>,
+    #[serde(default)]
+    terms: StoryTerms,
+    story: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoryTerms {
+    holders: u32,
+    tells_loss: bool,
+    model: Model,
+    quorum: u32,
+    ttl: u64,
+    longest_ttl: u64,
+    invariant: Invariant,
+    callers: u32,
+    faults: Vec<u32>,
+}
+
+impl Default for StoryTerms {
+    fn default() -> StoryTerms {
+        StoryTerms {
+            holders: 1,
+            tells_loss: false,
+            model: Model::None,
+            quorum: 1,
+            ttl: 10_000,
+            longest_ttl: 10_000,
+            invariant: Invariant::None,
+            callers: 1,
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl Story {
+    /// What the history is judged by.
+    pub fn terms(&self) -> Terms {
+        let terms = &self.terms;
+        Terms {
+            lock_key: "lock".to_owned(),
+            holders: terms.holders,
+            tells_loss: terms.tells_loss,
+            model: terms.model,
+            quorum: terms.quorum,
+            ttl: Some(terms.ttl * MILLISECOND),
+            longest_ttl: terms.longest_ttl * MILLISECOND,
+            invariant: terms.invariant,
+            callers: terms.callers,
+            faults: terms.faults.clone(),
+        }
+    }
+
+    /// The history that the story tells. Panics with the line that it cannot read.
+    pub fn history(&self) -> History {
+        let mut teller = Teller::default();
+        for line in self.story.lines() {
+            let words = line.split('#').next().unwrap_or_default();
+            let words = words.split_whitespace().collect::<Vec<_>>();
+            if !words.is_empty() {
+                teller.tell(&words).unwrap_or_else(|| panic!("cannot read the line '{line}'"));
+            }
+        }
+        teller.finish()
+    }
+}
+
+/// Reads lines; positions are numbered in order of mention first, and by time at the end.
+#[derive(Default)]
+struct Teller {
+    history: History,
+    mentioned: Vec<Nanos>,
+}
+
+impl Teller {
+    fn tell(&mut self, words: &[&str]) -> Option<()> {
+        match *words {
+            ["op", id, who, when, what, ref rest @ ..] => self.op(id, who, when, what, rest),
+            ["access", at, ref rest @ ..] => self.access(at, rest),
+            ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
+            ["request", ref rest @ ..] => self.request(rest),
+            ["fault", id, what, who, when] => self.fault(id, what, who, when),
+            ["clock", at, host, clock, reading, ref rest @ ..] => {
+                self.clock(at, host, clock, reading, rest)
+            }
+            ["healed", at] => {
+                self.history.healed = Some(self.instant(at)?);
+                Some(())
+            }
+            ["end", at] => {
+                self.history.end = self.instant(at)?;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn instant(&mut self, ms: &str) -> Option<Instant> {
+        let at = nanos(ms)?;
+        self.mentioned.push(at);
+        Some(Instant { seq: self.mentioned.len() as u64 - 1, at })
+    }
+
+    fn stamp(&mut self, ms: &str) -> Option<Stamp> {
+        Some(Stamp::new(self.instant(ms)?, Readings::default()))
+    }
+
+    fn op(&mut self, id: &str, who: &str, when: &str, what: &str, rest: &[&str]) -> Option<()> {
+        let id = id.parse().ok()?;
+        assert_eq!(self.history.ops.len(), id as usize, "operations are numbered from 0 on");
+        let kind = kind(what)?;
+        let guards =
+            matches!(kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. });
+        let (call, ret) = when.split_once("..").unwrap_or((when, when));
+        let call = self.stamp(call)?;
+        let ret = if ret.is_empty() { None } else { Some(self.stamp(ret)?) };
+        self.history.ops.push(Op {
+            id,
+            process: who.split('/').next()?.to_owned(),
+            caller: who.to_owned(),
+            object: if guards { "resource" } else { "lock" }.to_owned(),
+            call,
+            ret,
+            kind,
+            outcome: outcome(rest)?,
+        });
+        Some(())
+    }
+
+    fn access(&mut self, at: &str, rest: &[&str]) -> Option<()> {
+        let at = self.instant(at)?;
+        let op = self.history.ops.get(value(rest, "op")?.parse::<usize>().ok()?)?;
+        let (kind, grant, written) = match op.kind {
+            OpKind::Read { grant } => (AccessKind::Read, grant, 0),
+            OpKind::Write { grant, value } => (AccessKind::Write, grant, value),
+            OpKind::Append { grant } => (AccessKind::Append, grant, 0),
+            _ => return None,
+        };
+        let value = value(rest, "value").map_or(Some(written), |value| value.parse().ok())?;
+        let (op, caller) = (op.id, op.caller.clone());
+        let accepted = rest.contains(&"accepted");
+        self.history.accesses.push(Access {
+            at,
+            op,
+            caller,
+            grant,
+            kind,
+            fence: None,
+            value,
+            accepted,
+        });
+        Some(())
+    }
+
+    fn key(&mut self, at: &str, node: &str, change: &str, rest: &[&str]) -> Option<()> {
+        let at = self.instant(at)?;
+        let change = match change {
+            "set" => KeyChange::Set,
+            "changed" => KeyChange::Changed,
+            "extended" => KeyChange::Extended,
+            "deleted" => KeyChange::Deleted,
+            "expired" => KeyChange::Expired,
+            "evicted" => KeyChange::Evicted,
+            "lost-at-restart" => KeyChange::LostAtRestart,
+            "lost-at-failover" => KeyChange::LostAtFailover,
+            _ => return None,
+        };
+        let until_ms = value(rest, "until").map(|until| until.parse::<u64>().expect("a number"));
+        let until_ms = until_ms.map(|until| until + EPOCH / MILLISECOND);
+        let by = value(rest, "by").map(|by| by.parse().expect("an operation"));
+        let (node, key) = (node.to_owned(), "lock".to_owned());
+        self.history.keys.push(Key { node, key, at, change, until_ms, by });
+        Some(())
+    }
+
+    fn request(&mut self, rest: &[&str]) -> Option<()> {
+        let op = value(rest, "op")?.parse().ok()?;
+        let (from, to) = rest.iter().find_map(|word| word.split_once("->"))?;
+        let command = rest.iter().find(|word| word.chars().all(|c| c.is_ascii_uppercase()))?;
+        let mut legs = vec![(Leg::Sent, self.instant(value(rest, "sent")?)?)];
+        if let Some(applied) = value(rest, "applied") {
+            legs.push((Leg::Applied, self.instant(applied)?));
+        }
+        let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
+        self.history.requests.push(Request { op, from, to, command, legs });
+        Some(())
+    }
+
+    fn fault(&mut self, id: &str, what: &str, who: &str, when: &str) -> Option<()> {
+        let (from, to) = when.split_once("..").unwrap_or((when, ""));
+        let momentary = !when.contains("..");
+        let from = self.instant(from)?;
+        let to = if momentary {
+            Some(from)
+        } else if to.is_empty() {
+            None
+        } else {
+            Some(self.instant(to)?)
+        };
+        let (what, who) = (what.to_owned(), who.to_owned());
+        let fault = id.parse().ok()?;
+        self.history.conditions.push(Condition { fault, what, who, from, to, size: 0 });
+        Some(())
+    }
+
+    fn clock(
+        &mut self,
+        at: &str,
+        host: &str,
+        clock: &str,
+        reading: &str,
+        rest: &[&str],
+    ) -> Option<()> {
+        let from = self.instant(at)?;
+        let clock = clock_named(clock)?;
+        let rate_ppm = value(rest, "ppm").map_or(Some(0), |ppm| ppm.parse().ok())?;
+        let reading = nanos(reading)? + base(clock);
+        let line = Line { since: from.at, reading, rate_ppm };
+        self.history.clocks.push(ClockPiece { host: host.to_owned(), clock, from, line });
+        Some(())
+    }
+
+    /// Numbers the positions by time, from 1 on, and gives every host clocks that run true.
+    fn finish(mut self) -> History {
+        let mut order = (0..self.mentioned.len()).collect::<Vec<_>>();
+        order.sort_by_key(|mention| self.mentioned[*mention]);
+        let mut place = vec![0; order.len()];
+        for (position, mention) in order.into_iter().enumerate() {
+            place[mention] = position as u64 + 1;
+        }
+        let history = &mut self.history;
+        for op in &mut history.ops {
+            op.call.seq = place[op.call.seq as usize];
+            if let Some(ret) = &mut op.ret {
+                ret.seq = place[ret.seq as usize];
+            }
+        }
+        let keys = history.keys.iter_mut().map(|key| &mut key.at);
+        let accesses = history.accesses.iter_mut().map(|access| &mut access.at);
+        let faults = history.conditions.iter_mut();
+        let faults = faults.flat_map(|fault| [Some(&mut fault.from), fault.to.as_mut()]).flatten();
+        let legs = history.requests.iter_mut().flat_map(|request| &mut request.legs);
+        let legs = legs.map(|(_, at)| at);
+        let clocks = history.clocks.iter_mut().map(|piece| &mut piece.from);
+        let marks = history.healed.iter_mut().chain([&mut history.end]);
+        for instant in keys.chain(accesses).chain(faults).chain(legs).chain(clocks).chain(marks) {
+            instant.seq = place[instant.seq as usize];
+        }
+        history.keys.sort_by_key(|key| key.at);
+        history.accesses.sort_by_key(|access| access.at);
+        history.conditions.sort_by_key(|fault| fault.from);
+        history.requests.sort_by_key(|request| request.legs[0].1);
+        true_clocks(history);
+        self.history
+    }
+}
+
+fn true_clocks(history: &mut History) {
+    let mut hosts = history.ops.iter().map(|op| op.process.clone()).collect::<Vec<_>>();
+    hosts.extend(history.keys.iter().map(|key| key.node.clone()));
+    hosts.sort();
+    hosts.dedup();
+    for host in hosts {
+        for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
+            let line = Line { since: 0, reading: base(clock), rate_ppm: 0 };
+            let from = Instant::default();
+            history.clocks.push(ClockPiece { host: host.clone(), clock, from, line });
+        }
+    }
+    history.clocks.sort_by_key(|piece| piece.from);
+}
+
+fn kind(what: &str) -> Option<OpKind> {
+    if what == "acquire" {
+        return Some(OpKind::Acquire);
+    }
+    let (name, arguments) = what.strip_suffix(')')?.split_once('(')?;
+    let mut arguments = arguments.split(',');
+    let grant = arguments.next()?.parse().ok();
+    match name {
+        "extend" => Some(OpKind::Extend { grant: grant? }),
+        "release" => Some(OpKind::Release { grant: grant? }),
+        "lost" => Some(OpKind::Lost { grant: grant? }),
+        "read" => Some(OpKind::Read { grant }),
+        "write" => Some(OpKind::Write { grant, value: arguments.next()?.parse().ok()? }),
+        "append" => Some(OpKind::Append { grant }),
+        _ => None,
+    }
+}
+
+fn outcome(words: &[&str]) -> Option<Outcome> {
+    let deadline = value(words, "until").map(|until| {
+        let (clock, ms) = until.split_once(':').expect("until=CLOCK:MS");
+        let clock = clock_named(clock).expect("wall, mono or boot");
+        (clock, nanos(ms).expect("milliseconds") + base(clock))
+    });
+    Some(match *words.first()? {
+        "pending" => Outcome::Pending,
+        "unknown" => Outcome::Unknown,
+        "granted" => Outcome::Granted {
+            token: String::new(),
+            fence: value(words, "fence").map(|fence| fence.parse().expect("a number")),
+            deadline,
+        },
+        "refused" => Outcome::Refused { why: String::new() },
+        "kept" => Outcome::Kept { deadline },
+        "lost" => Outcome::Lost,
+        "released" => Outcome::Released,
+        "not-mine" => Outcome::NotMine,
+        "accepted" => Outcome::Accepted,
+        word => Outcome::Value { value: word.strip_prefix("value=")?.parse().ok()? },
+    })
+}
+
+fn value<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn clock_named(name: &str) -> Option<Clock> {
+    match name {
+        "wall" => Some(Clock::Wall),
+        "mono" => Some(Clock::Monotonic),
+        "boot" => Some(Clock::Boot),
+        _ => None,
+    }
+}
+
+fn base(clock: Clock) -> Nanos {
+    if clock == Clock::Wall { EPOCH } else { 0 }
+}
+
+fn nanos(ms: &str) -> Option<Nanos> {
+    Some(ms.parse::<u64>().ok()? * MILLISECOND)
+}
