@@ -33,6 +33,8 @@ const PING_EVERY_S: u64 = 10;
 pub struct Feeds {
     script: Script,
     outboxes: Vec<Rc<Outbox>>,
+    /// Whether [`tend`] runs.
+    tended: bool,
 }
 
 /// What is on its way to one replica.
@@ -324,7 +326,7 @@ fn open(server: &Rc<Server>, session: &Session) -> Rc<Outbox> {
     let mut feeds = server.feeds.borrow_mut();
     feeds.script.forget_database();
     feeds.outboxes.push(Rc::clone(&outbox));
-    if feeds.outboxes.len() == 1 {
+    if !std::mem::replace(&mut feeds.tended, true) {
         server.host.spawn(tend(Rc::clone(server)));
     }
     outbox
@@ -374,6 +376,7 @@ async fn tend(server: Rc<Server>) {
         server.host.sleep(SECOND).await;
         let mut feeds = server.feeds.borrow_mut();
         if feeds.outboxes.is_empty() {
+            feeds.tended = false;
             return;
         }
         let mut node = server.node.borrow_mut();
