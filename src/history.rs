@@ -214,7 +214,7 @@ pub struct Request {
     pub to: String,
     /// The command in upper case.
     pub command: String,
-    /// How far it came, and when: `Sent` is always there.
+    /// How far it came, and when. The first is `Sent`, or `Unsent` and the only one.
     pub legs: Vec<(Leg, Instant)>,
 }
 

@@ -48,6 +48,8 @@ pub enum Leg {
     Replied,
     /// The client has read the reply.
     Delivered,
+    /// The client gave up before it could write: no connection came up in time.
+    Unsent,
 }
 
 /// Who caused a change of a key.
@@ -125,6 +127,15 @@ pub enum Event {
         command: &'static str,
         /// The client's operation that it serves; known on the client's legs only.
         op: Option<u32>,
+    },
+    /// A client wanted to send a request, and no connection came up in time.
+    Unreached {
+        /// The node's address.
+        to: SocketAddrV4,
+        /// The command, in upper case.
+        command: &'static str,
+        /// The client's operation that it serves.
+        op: u32,
     },
     /// A key changed on this node.
     Key {
@@ -328,6 +339,10 @@ impl Trace {
                 let legs = (op.unwrap_or(u32::MAX) << 3) | *leg as u32;
                 self.write(at, 18, host, legs, command.as_bytes());
                 self.write_request(*request);
+            }
+            Event::Unreached { to, command, op } => {
+                self.write(at, 25, host, *op, command.as_bytes());
+                self.write_address(*to);
             }
             Event::Key { key, change, origin, until_ms } => {
                 self.write(at, 19, host, *change as u32, key);

@@ -88,15 +88,15 @@ fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, by:
     let created = asked.filter(|request| !deletes(request)).min_by_key(|request| {
         leg(request, Leg::Applied).map_or(u64::MAX, |applied| applied.seq.abs_diff(born))
     });
-    let created = created.and_then(|request| leg(request, Leg::Sent));
+    let created = created.and_then(|request| tried(request));
     let to_node = |request: &Request| created.is_none() || request.to == key.node;
     let cleaned = own.iter().any(|request| {
-        let later = leg(request, Leg::Sent) > created;
+        let later = tried(request) > created;
         to_node(request) && later && (deletes(request) || is_script(request))
     });
     let releases = case.ops_of(by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     let mut releasing = releases.flat_map(|op| &requests[op.id as usize]);
-    cleaned || releasing.any(|request| to_node(request) && leg(request, Leg::Sent) > created)
+    cleaned || releasing.any(|request| to_node(request) && tried(request) > created)
 }
 
 fn deletes(request: &Request) -> bool {
@@ -105,6 +105,11 @@ fn deletes(request: &Request) -> bool {
 
 fn is_script(request: &Request) -> bool {
     matches!(request.command.as_str(), "EVAL" | "EVALSHA")
+}
+
+/// When the client set out to send it; it may never have come to that.
+fn tried(request: &Request) -> Option<Instant> {
+    request.legs.first().map(|(_, at)| *at)
 }
 
 fn leg(request: &Request, leg: Leg) -> Option<Instant> {

@@ -81,7 +81,17 @@ impl Client {
             None => RequestError::TimedOut,
         };
         self.line = None;
+        if error == RequestError::NotSent {
+            self.note_unreached(command, call.op).await;
+        }
         Err(error)
+    }
+
+    /// That it was tried is evidence: a lock that tries to release has done its part.
+    async fn note_unreached(&self, command: &'static str, op: u32) {
+        if let Some(to) = self.host.resolve(&self.node) {
+            self.host.mark(Event::Unreached { to, command, op }).await;
+        }
     }
 
     /// Runs a Lua script with EVAL on one key. Not EVALSHA: the script cache saves bytes only, and its

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use lockstorm_sim::fault::{Fault, HostNames, Verb};
-use lockstorm_sim::time::{Instant, Stamp};
+use lockstorm_sim::time::{Instant, MILLISECOND, Stamp};
 use lockstorm_sim::trace::{
     Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Request as RequestId,
 };
@@ -52,9 +52,18 @@ struct Join<'a> {
     stream: BTreeMap<(HostId, u64), Option<OpId>>,
     /// The master that a replica follows.
     masters: BTreeMap<HostId, SocketAddrV4>,
-    /// Keys that live on a node, and when they end.
-    living: BTreeMap<HostId, BTreeMap<Vec<u8>, Option<u64>>>,
+    /// Keys that live on a node.
+    living: BTreeMap<HostId, BTreeMap<Vec<u8>, Living>>,
     keys: Vec<Key>,
+}
+
+/// A key that lives on a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Living {
+    /// The operation that created it.
+    creator: Option<OpId>,
+    /// When it ends on the node's wall clock, if it ends.
+    until_ms: Option<u64>,
 }
 
 impl<'a> Join<'a> {
@@ -77,6 +86,13 @@ impl<'a> Join<'a> {
                 self.send(*request, at, command, *op);
             }
             Event::Message { request, leg, .. } => self.advance(*request, *leg, at),
+            Event::Unreached { to, command, op } => self.requests.push(Request {
+                op: *op,
+                from: self.names.name(host).to_owned(),
+                to: self.names.name_at(*to.ip()).to_owned(),
+                command: (*command).to_owned(),
+                legs: vec![(Leg::Unsent, at)],
+            }),
             Event::Key { key, change, origin, until_ms } => {
                 let by = self.cause(host, *origin);
                 self.change(host, at, key, *change, *until_ms, by);
@@ -144,8 +160,12 @@ impl<'a> Join<'a> {
     ) {
         let living = self.living.entry(host).or_default();
         match change {
-            KeyChange::Set | KeyChange::Changed | KeyChange::Extended => {
-                living.insert(key.to_vec(), until_ms);
+            KeyChange::Set => {
+                living.insert(key.to_vec(), Living { creator: by, until_ms });
+            }
+            KeyChange::Changed | KeyChange::Extended => {
+                let creator = living.get(key).map_or(by, |key| key.creator);
+                living.insert(key.to_vec(), Living { creator, until_ms });
             }
             _ => {
                 living.remove(key);
@@ -157,23 +177,35 @@ impl<'a> Join<'a> {
     }
 
     /// A node holds `keys` after a start or a resynchronisation: what it held before and holds
-    /// no longer is lost, unless its time had passed anyway.
+    /// no longer, or holds from another creator, is lost, unless its time had passed anyway.
     fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[Vec<u8>], resync: bool) {
         let lost = if resync { KeyChange::LostAtFailover } else { KeyChange::LostAtRestart };
-        let before = self.living.remove(&host).unwrap_or_default();
-        let wall_ms = stamp.wall / lockstorm_sim::time::MILLISECOND;
-        for (key, until_ms) in &before {
-            if keys.contains(key) {
-                self.living.entry(host).or_default().insert(key.clone(), *until_ms);
-            } else {
-                let over = until_ms.is_some_and(|until| until < wall_ms);
+        let before = self.living.get(&host).cloned().unwrap_or_default();
+        let source = if resync { self.of_master(host) } else { before.clone() };
+        let (at, wall_ms) = (stamp.instant(), stamp.wall / MILLISECOND);
+        for (key, was) in &before {
+            let stays = keys.contains(key) && source.get(key).is_none_or(|now| now == was);
+            if !stays {
+                let over = was.until_ms.is_some_and(|until| until < wall_ms);
                 let change = if over { KeyChange::Expired } else { lost };
-                self.change(host, stamp.instant(), key, change, *until_ms, None);
+                self.change(host, at, key, change, was.until_ms, None);
             }
         }
-        for key in keys.iter().filter(|key| !before.contains_key(*key)) {
-            self.change(host, stamp.instant(), key, KeyChange::Set, None, None);
+        for key in keys {
+            let lives = self.living.get(&host).is_some_and(|living| living.contains_key(key));
+            if !lives {
+                let from = source.get(key);
+                let (by, until_ms) = (from.and_then(|f| f.creator), from.and_then(|f| f.until_ms));
+                self.change(host, at, key, KeyChange::Set, until_ms, by);
+            }
         }
+    }
+
+    /// What lives on the master that a replica follows.
+    fn of_master(&self, replica: HostId) -> BTreeMap<Vec<u8>, Living> {
+        let address = self.masters.get(&replica);
+        let master = address.and_then(|address| self.names.at(*address.ip()));
+        master.and_then(|master| self.living.get(&master)).cloned().unwrap_or_default()
     }
 }
 
