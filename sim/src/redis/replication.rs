@@ -33,6 +33,8 @@ const PING_EVERY_S: u64 = 10;
 pub struct Feeds {
     script: Script,
     outboxes: Vec<Rc<Outbox>>,
+    /// Whether [`tend`] runs.
+    tended: bool,
 }
 
 /// What is on its way to one replica.
@@ -151,15 +153,16 @@ fn full_resync(granted: &[u8]) -> Option<(String, u64)> {
 
 /// Puts the master's keys in the place of the node's own: what only it had is gone.
 async fn load_snapshot(server: &Server, id: String, offset: u64, bytes: &[u8]) {
-    let mut node = server.node.borrow_mut();
-    node.set_time(server.host.now(Clock::Wall));
-    node.keyspace = Keyspace::default();
-    load(&mut node, bytes);
-    node.replication_id = id;
-    node.offset = offset;
-    node.master_link_up = true;
-    let keys = node.keyspace.keys();
-    drop(node);
+    let keys = {
+        let mut node = server.node.borrow_mut();
+        node.set_time(server.host.now(Clock::Wall));
+        node.keyspace = Keyspace::default();
+        load(&mut node, bytes);
+        node.replication_id = id;
+        node.offset = offset;
+        node.master_link_up = true;
+        node.keyspace.keys()
+    };
     server.host.record(Event::Loaded { keys, resync: true });
     server.rewrite_log(bytes).await;
 }
@@ -323,7 +326,7 @@ fn open(server: &Rc<Server>, session: &Session) -> Rc<Outbox> {
     let mut feeds = server.feeds.borrow_mut();
     feeds.script.forget_database();
     feeds.outboxes.push(Rc::clone(&outbox));
-    if feeds.outboxes.len() == 1 {
+    if !std::mem::replace(&mut feeds.tended, true) {
         server.host.spawn(tend(Rc::clone(server)));
     }
     outbox
@@ -373,6 +376,7 @@ async fn tend(server: Rc<Server>) {
         server.host.sleep(SECOND).await;
         let mut feeds = server.feeds.borrow_mut();
         if feeds.outboxes.is_empty() {
+            feeds.tended = false;
             return;
         }
         let mut node = server.node.borrow_mut();
