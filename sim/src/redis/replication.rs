@@ -21,7 +21,7 @@ use crate::redis::persistence::{Script, load, snapshot};
 use crate::redis::server::Server;
 use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, SECOND};
-use crate::trace::{Event, Origin};
+use crate::trace::{Connection, Event, Origin};
 
 /// `repl-timeout`: a link on which so long nothing comes is given up.
 const TIMEOUT_S: u64 = 60;
@@ -139,7 +139,8 @@ async fn follow_once(server: &Server, master: SocketAddrV4) -> io::Result<()> {
     let granted = link.ask(&["PSYNC", "?", "-1"]).await?;
     let (id, offset) = full_resync(&granted).ok_or(io::ErrorKind::InvalidData)?;
     let bytes = link.payload().await?;
-    load_snapshot(server, id, offset, &bytes).await;
+    let connection = link.stream.connection();
+    load_snapshot(server, connection, (id, offset), &bytes).await;
     link.received = offset;
     link.follow_stream().await
 }
@@ -152,7 +153,12 @@ fn full_resync(granted: &[u8]) -> Option<(String, u64)> {
 }
 
 /// Puts the master's keys in the place of the node's own: what only it had is gone.
-async fn load_snapshot(server: &Server, id: String, offset: u64, bytes: &[u8]) {
+async fn load_snapshot(
+    server: &Server,
+    connection: Connection,
+    (id, offset): (String, u64),
+    bytes: &[u8],
+) {
     let keys = {
         let mut node = server.node.borrow_mut();
         node.set_time(server.host.now(Clock::Wall));
@@ -163,7 +169,7 @@ async fn load_snapshot(server: &Server, id: String, offset: u64, bytes: &[u8]) {
         node.master_link_up = true;
         node.keyspace.keys()
     };
-    server.host.record(Event::Loaded { keys, resync: true });
+    server.host.record(Event::Loaded { keys, resync: Some(connection) });
     server.rewrite_log(bytes).await;
 }
 
@@ -298,6 +304,7 @@ impl Link<'_> {
 /// Feeds the replica at the other end of a connection until it ends.
 pub async fn feed(server: Rc<Server>, session: Session, stream: Stream) {
     let address = stream.connection().client;
+    server.host.record(Event::Snapshot { connection: stream.connection() });
     let outbox = open(&server, &session);
     let (reading, writing) = tokio::io::split(stream);
     let take = take_acknowledgements(&server, session, address, reading);

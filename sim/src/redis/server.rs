@@ -88,7 +88,7 @@ impl Server {
             node.propagates = true;
         }
         host.record(Event::Role { master: node.master });
-        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: false });
+        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
         Server {
             host: host.clone(),
             node: RefCell::new(node),
