@@ -176,7 +176,8 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
         "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
         "replica-lag" | "failover" => host(nodes[1..].to_vec()),
-        _ => host(nodes.into_iter().chain(clients).collect()),
+        // Drawn evenly over hosts, many nodes would leave the few clients in peace.
+        _ => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
 }
 
@@ -195,14 +196,11 @@ fn links(plan: &Plan) -> BoxedStrategy<Target> {
         .boxed()
 }
 
-/// How long a fault lasts: mostly short, sometimes longer than any lease.
+/// How long a fault lasts: short, about as long as a lease, or longer than one.
 fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
-    let longest_ms = (plan.longest_ttl() / MILLISECOND * 2).clamp(2_000, 60_000);
-    proptest::prop_oneof![
-        (1..=500_u64).prop_map(|ms| ms * MILLISECOND),
-        (1..=longest_ms).prop_map(|ms| ms * MILLISECOND),
-    ]
-    .boxed()
+    let lease_ms = (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000);
+    let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
+    proptest::prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
 }
 
 /// When a fault strikes: at a time, after a grant or a release, or when a message has come a leg
