@@ -9,6 +9,7 @@ use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::trace::Leg;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
+use proptest::strategy::Union;
 use proptest::{collection, sample};
 
 use crate::explore::ledger::keep_within;
@@ -111,18 +112,16 @@ pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
         VERBS.into_iter().filter(|verb| alphabet.verbs.contains(*verb)).collect();
     let verbs: Vec<&'static str> = verbs.into_iter().filter(|verb| fits(plan, verb)).collect();
     assert!(!verbs.is_empty(), "no verb of the alphabet fits this topology");
-    let plan = plan.clone();
-    let anchors = anchor(&plan);
-    (sample::select(verbs), anchors)
-        .prop_flat_map(move |(verb, anchor)| {
-            let made = (verb_of(verb, &plan), target(verb, &plan), length(&plan));
-            made.prop_map(move |(verb, target, length)| Fault {
-                id: 0,
-                length: (!verb.is_momentary()).then_some(length),
-                verb,
-                target,
-                anchor: anchor.clone(),
-            })
+    Union::new(verbs.into_iter().map(|verb| fault_of(verb, plan))).boxed()
+}
+
+/// A fault with this verb. Not drawn in two steps: what is drawn anew does not shrink.
+fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
+    let parts = (verb_of(verb, plan), target(verb, plan), length(plan), anchor(plan));
+    parts
+        .prop_map(|(verb, target, length, anchor)| {
+            let length = (!verb.is_momentary()).then_some(length);
+            Fault { id: 0, verb, target, anchor, length }
         })
         .boxed()
 }
