@@ -83,6 +83,12 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     let folder = folder.with("w.toml", WHOLE);
     let seeds = ["run", "w.toml", "--seeds", "0..18446744073709551615"];
     check(&folder, &seeds, 3, &["these are more than 100000 plans"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--faults", "failover"];
+    check(&folder, &hunt, 3, &["'failover' needs a replica", "--topology replicated"]);
+    let hunt = ["hunt", "--lock", "redlock", "--topology", "independent", "--quorum", "0"];
+    check(&folder, &hunt, 3, &["invalid value '0'"]);
+    let hunt = ["hunt", "--lock", "setnx", "--topology", "single", "--ttl", "3s"];
+    check(&folder, &hunt, 3, &["a key of setnx has no time to live"]);
     check(&folder, &["list", "clocks"], 3, &["'locks'"]);
 }
 
@@ -135,11 +141,41 @@ fn the_first_and_the_last_line_name_seed_and_plan() {
 #[test]
 fn lists_name_every_word() {
     let folder = Folder::new("lists").with("scenarios/w.toml", WHOLE);
-    check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX, then EXPIRE"]);
+    check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX k 1, then EXPIRE"]);
     check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
     check(&folder, &["list", "workloads"], 0, &["counter", "stock", "ledger"]);
     check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);
     check(&folder, &["list", "models"], 0, &["mutex", "lease"]);
     check(&folder, &["list", "verdicts"], 0, &["stale-holder", "not-linearizable"]);
     check(&folder, &["list", "scenarios"], 0, &["whole", "Is every word of a scenario read?"]);
+}
+
+#[test]
+fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
+    let folder = Folder::new("hunts");
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
+    check(&folder, &hunt, 1, &["found after", "double-grant", "again: lockstorm replay", "seed "]);
+    let plan = "reports/hunt-none.plan.json";
+    check(&folder, &["replay", plan], 1, &["the same as that of a second run", "double-grant"]);
+    let wrong = ["replay", plan, "--trace", "00000000000000000000000000000000"];
+    let output = folder.run(&wrong);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("differs from the one"));
+    for ending in [".md", ".svg", ".json"] {
+        assert!(folder.0.join(format!("reports/hunt-none{ending}")).exists());
+    }
+}
+
+#[test]
+fn a_run_ends_with_what_it_found() {
+    let folder = Folder::new("endings");
+    let scenario = |name: &str| format!("{}/scenarios/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(scenario("gc-pause-outlives-lease.toml")).unwrap();
+    let folder = folder
+        .with("met.toml", &text)
+        .with("not.toml", text.replace("\"stale-holder\", ", ""))
+        .with("unknown.toml", text.replace("nth = 1", "nth = 999"));
+    check(&folder, &["run", "met.toml"], 0, &["1 as expected, 0 not, 0 unknown"]);
+    check(&folder, &["run", "not.toml"], 1, &["NOT as expected"]);
+    check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
 }

@@ -9,9 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::cli::{REPORTS, SCENARIOS};
 use lockstorm_sim::time::Nanos;
 
+use crate::explore::strategy::VERBS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
-use crate::scenario::fault::VERBS;
 use crate::scenario::seed_range;
 use crate::scenario::tables::TOPOLOGIES;
 
@@ -105,7 +105,7 @@ pub struct HuntArguments {
         long,
         value_name = "A,B",
         value_delimiter = ',',
-        value_parser = words(&VERBS.map(|(word, _, _)| word))
+        value_parser = words(&VERBS)
     )]
     pub faults: Vec<String>,
     /// Draw only plans that break no assumption of the lock

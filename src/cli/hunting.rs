@@ -7,6 +7,7 @@ use crate::cli::{Ending, input, progress, say};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::hunt::Tally;
+use crate::explore::strategy::fits;
 use crate::refusal::Refusal;
 use crate::scenario::tables::TOPOLOGIES;
 
@@ -32,6 +33,10 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     base.lock.quorum = arguments.quorum;
     base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
     base.validate().map_err(|found| Refusal::of_usage(found.what, found.mend))?;
+    if let Some(verb) = arguments.faults.iter().find(|verb| !fits(&base, verb)) {
+        let what = format!("'{verb}' needs a replica, and {} has none", arguments.topology);
+        return Err(Refusal::of_usage(what, "take it out, or take --topology replicated"));
+    }
     Ok(Quarry {
         base,
         faults: arguments.faults.clone(),

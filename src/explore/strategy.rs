@@ -45,7 +45,7 @@ pub const USUAL_VERBS: [&str; 13] = [
 ];
 
 /// Every verb that a search can draw.
-pub const VERBS: [&str; 20] = [
+pub const VERBS: [&str; 21] = [
     "partition",
     "delay",
     "jitter",
@@ -66,6 +66,7 @@ pub const VERBS: [&str; 20] = [
     "failover",
     "evict",
     "flush",
+    "lying-disk",
 ];
 
 /// Plans like `base` with other faults, and with as many clients or fewer.
@@ -126,7 +127,8 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
         .boxed()
 }
 
-fn fits(plan: &Plan, verb: &str) -> bool {
+/// Whether a verb can be drawn for the topology of `plan`.
+pub fn fits(plan: &Plan, verb: &str) -> bool {
     let replicated = plan.topology.kind == TopologyKind::Replicated && plan.topology.nodes > 1;
     replicated || !matches!(verb, "failover" | "replica-lag")
 }
@@ -163,6 +165,7 @@ fn verb_of(word: &'static str, plan: &Plan) -> BoxedStrategy<Verb> {
         "failover" => Just(Verb::Failover).boxed(),
         "evict" => Just(Verb::Evict { key }).boxed(),
         "flush" => Just(Verb::Flush).boxed(),
+        "lying-disk" => Just(Verb::LyingDisk).boxed(),
         other => unreachable!("'{other}' is in no list of verbs"),
     }
 }
@@ -173,7 +176,7 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
     let host = |names: Vec<String>| sample::select(names).prop_map(Target::Host).boxed();
     match word {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
-        "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
+        "slow-node" | "slow-script" | "evict" | "flush" | "lying-disk" => host(nodes),
         "replica-lag" | "failover" => host(nodes[1..].to_vec()),
         // Drawn evenly over hosts, many nodes would leave the few clients in peace.
         _ => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
