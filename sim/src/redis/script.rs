@@ -21,7 +21,7 @@ use crate::redis::node::{Node, ScriptRun, Session};
 const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script is ended: real Redis would answer BUSY for ever.
 const MOST_INSTRUCTIONS: u64 = 50_000_000;
-/// Bytes that the machine may take.
+/// Bytes that the machine may take while a script runs.
 const MOST_MEMORY: usize = 256 * 1024 * 1024;
 /// How deep a table may be nested that is turned into a reply.
 const DEEPEST: usize = 100;
@@ -143,7 +143,6 @@ impl Machine {
     fn new() -> mlua::Result<Machine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_memory_limit(MOST_MEMORY)?;
         let door = Rc::new(RefCell::new(Running::default()));
         let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
         let (env, run): (Table, Function) = prelude.call((
@@ -215,8 +214,11 @@ impl Machine {
         args: &[Bytes],
     ) -> mlua::Result<(bool, Value)> {
         self.meter.instructions.set(0);
+        // Under a limit every string and table costs a protected call: it stands for scripts only.
+        self.lua.set_memory_limit(0)?;
         let keys = self.words(keys)?;
         let args = self.words(args)?;
+        self.lua.set_memory_limit(MOST_MEMORY)?;
         self.run.call((function, keys, args))
     }
 
