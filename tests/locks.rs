@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm::history::{Access, Op, OpKind, Outcome};
+use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome};
 use lockstorm::lock::LockConfig;
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
@@ -166,17 +166,14 @@ impl Run {
         world.heal(false);
         world.start("probe");
         world.run_until(HEAL + 60 * SECOND);
-        let remains = world.finish();
-        drop(remains);
+        world.finish();
         recorder.take()
     }
 }
 
 fn last_written(accesses: &[Access]) -> i64 {
-    let written = accesses
-        .iter()
-        .filter(|a| a.accepted && matches!(a.kind, lockstorm::history::AccessKind::Write));
-    written.last().map_or(0, |access| access.value)
+    let written = |access: &&Access| access.accepted && access.kind == AccessKind::Write;
+    accesses.iter().rfind(written).map_or(0, |access| access.value)
 }
 
 fn count(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> usize {

@@ -159,8 +159,13 @@ pub enum Event {
     Loaded {
         /// The keys that it holds now.
         keys: Vec<Vec<u8>>,
-        /// Whether a resynchronisation filled it; otherwise it started.
-        resync: bool,
+        /// The connection over which a resynchronisation filled it; `None`: it started.
+        resync: Option<Connection>,
+    },
+    /// A master took a snapshot of its keys for the replica on this connection.
+    Snapshot {
+        /// The replica's connection.
+        connection: Connection,
     },
     /// A node became master (`None`) or replica of an address.
     Role {
@@ -354,10 +359,18 @@ impl Trace {
                 self.write_origin(*origin);
             }
             Event::Loaded { keys, resync } => {
-                self.write(at, 21, host, u32::from(*resync), &(keys.len() as u64).to_le_bytes());
+                let count = (keys.len() as u64).to_le_bytes();
+                self.write(at, 21, host, u32::from(resync.is_some()), &count);
+                if let Some(connection) = resync {
+                    self.write_connection(*connection);
+                }
                 for key in keys {
                     self.write(at, 21, host, 2, key);
                 }
+            }
+            Event::Snapshot { connection } => {
+                self.write(at, 26, host, 0, &[]);
+                self.write_connection(*connection);
             }
             Event::Role { master } => {
                 self.write(at, 22, host, u32::from(master.is_some()), &[]);
@@ -379,15 +392,24 @@ impl Trace {
     }
 
     fn write_request(&mut self, request: Request) {
-        self.write_address(request.connection.client);
-        self.write_address(request.connection.server);
+        self.write_connection(request.connection);
         self.buffer.extend_from_slice(&request.nth.to_le_bytes());
+    }
+
+    fn write_connection(&mut self, connection: Connection) {
+        self.write_address(connection.client);
+        self.write_address(connection.server);
     }
 
     fn write_address(&mut self, address: SocketAddrV4) {
         self.buffer.extend_from_slice(&address.ip().octets());
         self.buffer.extend_from_slice(&address.port().to_le_bytes());
     }
+}
+
+/// The hash of some bytes, for names of plans.
+pub fn hash_of(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
 impl fmt::Display for Checkpoint {

@@ -3,6 +3,12 @@
 //!
 //! A case is two lines of a file in `redis/`: `> request` and what redis-server answered.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a real server lives in real time"
+)]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -152,4 +158,106 @@ fn the_installed_redis_answers_alike() {
         }
     }
     assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Commands with places for a key (K), a field (F), a value (V), an integer (N), an end (E), a length
+/// that is none (P).
+const SHAPES: [&str; 58] = [
+    "SET K V",
+    "SET K V NX",
+    "SET K V XX",
+    "SET K V GET",
+    "SET K V PXAT E",
+    "SET K V EXAT E",
+    "SET K V KEEPTTL",
+    "SET K V XX GET KEEPTTL",
+    "SET K V NX GET",
+    "SET K V PX P",
+    "SETNX K V",
+    "GET K",
+    "GETSET K V",
+    "GETDEL K",
+    "GETEX K",
+    "GETEX K PERSIST",
+    "GETEX K PXAT E",
+    "APPEND K V",
+    "STRLEN K",
+    "MGET K K",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "INCR K",
+    "DECR K",
+    "INCRBY K N",
+    "DECRBY K N",
+    "DEL K K",
+    "UNLINK K",
+    "EXISTS K K",
+    "TYPE K",
+    "PEXPIREAT K E",
+    "PEXPIREAT K E NX",
+    "PEXPIREAT K E XX",
+    "PEXPIREAT K E GT",
+    "PEXPIREAT K E LT",
+    "PEXPIREAT K E XX LT",
+    "EXPIREAT K 1",
+    "PERSIST K",
+    "PEXPIRETIME K",
+    "EXPIRETIME K",
+    "HSET K F V",
+    "HSET K F V F V",
+    "HSETNX K F V",
+    "HGET K F",
+    "HMGET K F F",
+    "HDEL K F",
+    "HDEL K F F",
+    "HINCRBY K F N",
+    "HEXISTS K F",
+    "HLEN K",
+    "HGETALL K",
+    "HKEYS K",
+    "HVALS K",
+    "MULTI",
+    "EXEC",
+    "EXEC",
+    "DISCARD",
+    "DBSIZE",
+];
+
+fn drawn<'a>(pool: &[&'a str], state: &mut u64) -> &'a str {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let at = usize::try_from(*state >> 33).expect("31 bits") % pool.len();
+    pool[at]
+}
+
+fn fill(word: &'static str, state: &mut u64) -> &'static str {
+    let pool: &[&'static str] = match word {
+        "K" => &["a", "b", "c"],
+        "F" => &["f", "g", "h"],
+        "V" => &["1", "-7", "9223372036854775807", "x", "\"\""],
+        "N" => {
+            &["1", "-1", "0", "9223372036854775807", "-9223372036854775808", "07", "x", "100000"]
+        }
+        "P" => &["0", "-1", "x", "07", "9223372036854775807"],
+        "E" => &["33177117420000", "33177117430000", "1", "-5", "9223372036854775807"],
+        other => return other,
+    };
+    drawn(pool, state)
+}
+
+#[test]
+fn random_requests_are_answered_alike() {
+    let Some(mut real) = Real::start() else {
+        eprintln!("SKIPPED: redis-server is not installed");
+        return;
+    };
+    let (mut ours, mut state) = (Ours::new(), 1);
+    for nth in 0..20_000 {
+        let shape = drawn(&SHAPES, &mut state);
+        let words: Vec<&str> = shape.split(' ').map(|word| fill(word, &mut state)).collect();
+        let request = words.join(" ");
+        let mut expected = BytesMut::new();
+        real.answer(&request).encode(&mut expected);
+        let answer = ours.answer(&request);
+        assert_eq!(escape(&answer), escape(&expected), "request {nth}: {request}");
+    }
 }

@@ -254,7 +254,7 @@ fn a_demoted_master_loses_what_its_new_master_never_had() {
     assert!(log.contains("2 MGET old lost new: [1 nil 1]"), "{log}");
     assert!(log.ends_with("2 WAIT 1 1000: 1\n"), "{log}");
     let resyncs = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Loaded { keys, resync: true } => Some(keys.len()),
+        Event::Loaded { keys, resync: Some(_) } => Some(keys.len()),
         _ => None,
     });
     assert_eq!(resyncs.collect::<Vec<_>>(), [0, 2]);
@@ -302,5 +302,30 @@ fn the_operators_eviction_and_flush_are_told_as_such() {
             (&b"a"[..], KeyChange::Evicted),
             (&b"b"[..], KeyChange::Deleted),
         ]
+    );
+}
+
+#[test]
+fn a_replica_hides_what_has_expired_by_its_own_clock_and_deletes_nothing() {
+    let mut ahead = fault(Verb::ClockStep { by: 10_000_000_000 }, "n2", 2500 * MS, None);
+    ahead.id = 3;
+    check(
+        &[NodeConfig::default(), replica()],
+        &["@2000\n1 SET k v PX 8000\n@3000\n2 GET k\n2 EXISTS k\n2 PTTL k\n2 DBSIZE\n1 GET k"],
+        vec![ahead],
+        "2004 1 SET k v PX 8000: OK\n3004 2 GET k: nil\n3006 2 EXISTS k: 0\n3008 2 PTTL k: -2\n\
+         3010 2 DBSIZE: 1\n3012 1 GET k: v",
+    );
+}
+
+#[test]
+fn a_clock_step_on_the_node_ends_a_lease_early() {
+    let script = "1 SET k v NX PX 10000\n@2000\n1 SET k w NX PX 10000\n@3000\n1 GET k";
+    let step = fault(Verb::ClockStep { by: 11_000_000_000 }, "n1", SECOND, None);
+    check(
+        &[NodeConfig::default()],
+        &[script],
+        vec![step],
+        "4 1 SET k v NX PX 10000: OK\n2002 1 SET k w NX PX 10000: OK\n3002 1 GET k: w",
     );
 }

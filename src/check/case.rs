@@ -92,11 +92,12 @@ pub fn is_death(condition: &Condition) -> bool {
 
 fn number_callers(history: &History) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
-    let mut number = |op: &'_ Op| {
+    let callers = history.ops.iter().map(|op| op.caller.as_str());
+    let number = |caller| {
         let next = numbers.len();
-        *numbers.entry(op.caller.clone()).or_insert(next)
+        *numbers.entry(caller).or_insert(next)
     };
-    history.ops.iter().map(&mut number).collect()
+    callers.map(number).collect()
 }
 
 fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 
 use crate::explain::explain;
 use crate::explain::finding::Finding;
+use crate::explore::examine;
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{Alphabet, USUAL_VERBS};
-use crate::explore::{examine, ground};
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
 use crate::run::promise;
 use crate::scenario::Scenario;
@@ -38,13 +38,9 @@ pub struct Page {
 /// What a hunt is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarry {
-    /// The lock's name.
-    pub lock: String,
-    /// How the nodes belong together.
-    pub topology: TopologyKind,
-    /// Nodes that have to grant, where the lock's own quorum is not meant.
-    pub quorum: Option<u32>,
-    /// The words of the faults to draw from; empty: all.
+    /// What every plan has in common.
+    pub base: Plan,
+    /// The words of the faults to draw from; empty: the usual ones.
     pub faults: Vec<String>,
     /// Whether to draw only plans within the lock's assumptions.
     pub within_assumptions: bool,
@@ -97,8 +93,7 @@ pub fn examine_plan(plan: &Plan) -> Finding {
 
 /// Hunts. `tick` is told how many plans are done.
 pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
-    let mut base = ground::ground(&quarry.lock, quarry.topology);
-    base.lock.quorum = quarry.quorum;
+    let base = quarry.base.clone();
     let mut verbs: BTreeSet<String> = quarry.faults.iter().cloned().collect();
     if verbs.is_empty() {
         verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();

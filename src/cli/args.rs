@@ -7,7 +7,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::{REPORTS, SCENARIOS};
-use crate::plan::algorithm::ALGORITHMS;
+use lockstorm_sim::time::Nanos;
+
+use crate::length;
+use crate::lock::catalogue::ALGORITHMS;
 use crate::scenario::fault::VERBS;
 use crate::scenario::seed_range;
 use crate::scenario::tables::TOPOLOGIES;
@@ -85,6 +88,15 @@ pub struct HuntArguments {
     /// How the nodes belong together
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
+    /// How long the lock's key lives: `3s`
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub ttl: Option<Nanos>,
+    /// Time-out of one request of the lock
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub timeout: Option<Nanos>,
+    /// What a grant must have left for the work: with less it is given back
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub needs: Option<Nanos>,
     /// How many nodes have to grant, in the place of the lock's own majority
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
     pub quorum: Option<u32>,
@@ -127,6 +139,10 @@ pub enum Listed {
     Models,
     /// The questions in scenarios/
     Scenarios,
+}
+
+fn length(text: &str) -> Result<Nanos, String> {
+    length::read(text).map_err(|wrong| format!("{}: {}", wrong.what, wrong.mend))
 }
 
 fn words(words: &[&'static str]) -> PossibleValuesParser {

@@ -5,13 +5,14 @@ use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
 use crate::cli::{Ending, input, progress, say};
 use crate::explain::finding::Finding;
+use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::hunt::Tally;
 use crate::refusal::Refusal;
 use crate::scenario::tables::TOPOLOGIES;
 
 /// Hunts as asked.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
-    let quarry = quarry(arguments);
+    let quarry = quarry(arguments)?;
     let (first, last) = (quarry.seeds.start(), quarry.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = format!("seeds {first}..{last}");
@@ -22,17 +23,22 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     tell(arguments, &catch, &seeds)
 }
 
-fn quarry(arguments: &HuntArguments) -> Quarry {
+fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
-    Quarry {
-        lock: arguments.lock.clone(),
-        topology: topology.expect("the parser knows the words").1,
-        quorum: arguments.quorum,
+    let mut base = ground(&arguments.lock, topology.expect("the parser knows the words").1);
+    base.lock.ttl = arguments.ttl.or(base.lock.ttl);
+    base.lock.timeout = arguments.timeout;
+    base.lock.needs = arguments.needs;
+    base.lock.quorum = arguments.quorum;
+    base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
+    base.validate().map_err(|found| Refusal::of_usage(found.what, found.mend))?;
+    Ok(Quarry {
+        base,
         faults: arguments.faults.clone(),
         within_assumptions: arguments.within_assumptions,
         seeds: arguments.seeds.clone(),
         jobs: arguments.jobs,
-    }
+    })
 }
 
 fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending, Refusal> {

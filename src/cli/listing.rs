@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use crate::check::Kind;
 use crate::cli::args::Listed;
 use crate::cli::{Ending, SCENARIOS, input, say};
-use crate::plan::algorithm::ALGORITHMS;
+use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
 use crate::scenario::fault::VERBS;
 

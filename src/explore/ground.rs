@@ -15,6 +15,11 @@ use crate::plan::{
 /// Time to live of the lock's key: short, so that leases end often in a short run.
 const TTL: u64 = 3 * SECOND;
 
+/// When the faults of a hunt are healed.
+const HEAL_AT: u64 = 15 * SECOND;
+/// How long a run goes on after the heal, beside the longest time to live.
+pub const PROBE_TIME: u64 = 10 * SECOND;
+
 /// A plan without faults: three clients who want one lock often, for a counter.
 pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
     let algorithm = catalogue::find(lock);
@@ -49,8 +54,8 @@ pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
         clocks: BTreeMap::new(),
         faults: Vec::new(),
         draws: BTreeMap::new(),
-        heal_at: 15 * SECOND,
-        until: 15 * SECOND + TTL + 10 * SECOND,
+        heal_at: HEAL_AT,
+        until: HEAL_AT + ttl.unwrap_or(0) + PROBE_TIME,
     }
 }
 

@@ -208,7 +208,12 @@ fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
 /// When a fault strikes: at a time, after a grant or a release, or when a message has come a leg
 /// further.
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
-    let (clients, nodes) = (plan.clients(), plan.nodes());
+    let clients = plan.clients();
+    let nodes = match plan.topology.kind {
+        TopologyKind::Independent => plan.nodes(),
+        // Clients ask the master alone.
+        TopologyKind::Single | TopologyKind::Replicated => plan.nodes()[..1].to_vec(),
+    };
     let last_ms = plan.heal_at / MILLISECOND;
     let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
     let legs = vec![Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];

@@ -27,6 +27,10 @@ pub struct Algorithm {
     pub needs_ttl: bool,
     /// Whether it asks all nodes; otherwise it asks the first.
     pub asks_all: bool,
+    /// Whether it prolongs a grant by itself.
+    pub renews: bool,
+    /// Whether its grants carry an increasing number.
+    pub fences: bool,
     /// Makes the lock of one caller.
     pub build: fn(Setting) -> Box<dyn Lock>,
     /// What it promises to a caller with this work.
@@ -36,12 +40,14 @@ pub struct Algorithm {
 }
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: &[Algorithm] = &[
+pub const ALGORITHMS: [Algorithm; 11] = [
     Algorithm {
         name: "none",
         about: "no lock: everybody is let in",
         needs_ttl: false,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(NoLock::new(setting)),
         promise: none::promise,
         defaults: MUTEX,
@@ -51,6 +57,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "GET k, then SET k 1 if it was free: two steps",
         needs_ttl: false,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(CheckThenSet::new(setting)),
         promise: check_then_set::promise,
         defaults: MUTEX,
@@ -60,6 +68,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "SETNX k 1, and DEL k: no time to live, no owner",
         needs_ttl: false,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(Setnx::new(setting)),
         promise: setnx::promise,
         defaults: MUTEX,
@@ -69,6 +79,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "SETNX k 1, then EXPIRE k s: two steps, no owner",
         needs_ttl: true,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(SetnxExpire::new(setting)),
         promise: setnx_expire::promise,
         defaults: setnx_expire::DEFAULTS,
@@ -78,6 +90,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "SET k 1 NX PX ttl with one value for everybody, and DEL k",
         needs_ttl: true,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(PxConstant::new(setting)),
         promise: px_constant::promise,
         defaults: LEASE,
@@ -87,6 +101,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "SET k token NX EX s; GET, compare in the client, DEL",
         needs_ttl: true,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(TokenGetDel::new(setting)),
         promise: token_get_del::promise,
         defaults: token_get_del::DEFAULTS,
@@ -96,6 +112,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
         needs_ttl: true,
         asks_all: false,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(TokenLua::new(setting)),
         promise: token_lua::promise,
         defaults: LEASE,
@@ -105,6 +123,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "token-lua with a task that prolongs the lease and tells of its loss",
         needs_ttl: true,
         asks_all: false,
+        renews: true,
+        fences: false,
         build: |setting| Box::new(TokenLuaRenewed::new(setting)),
         promise: token_lua_renewed::promise,
         defaults: LEASE,
@@ -114,6 +134,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "token-lua on a majority of independent nodes, within the lease",
         needs_ttl: true,
         asks_all: true,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(Redlock::new(setting)),
         promise: redlock::promise,
         defaults: redlock::DEFAULTS,
@@ -123,6 +145,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "redlock that does not look at the time the asking took",
         needs_ttl: true,
         asks_all: true,
+        renews: false,
+        fences: false,
         build: |setting| Box::new(Redlock::without_validity(setting)),
         promise: redlock::promise_without_validity,
         defaults: redlock::DEFAULTS,
@@ -132,6 +156,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
         about: "token-lua with a growing number for the resource to check",
         needs_ttl: true,
         asks_all: false,
+        renews: false,
+        fences: true,
         build: |setting| Box::new(Fenced::new(setting)),
         promise: fenced::promise,
         defaults: LEASE,

@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Runs a Lua script with EVAL on one key. Not EVALSHA: the script cache saves bytes only, and its
+    /// Runs a Lua script with EVAL. Not EVALSHA: the script cache saves bytes only, and its
     /// NOSCRIPT fallback would shift the count of messages that anchors refer to.
     ///
     /// # Errors

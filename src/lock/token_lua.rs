@@ -1,7 +1,9 @@
-//! SET k token NX PX ttl; a Lua compare-and-delete gives it back, a compare-and-PEXPIRE prolongs it.
+//! SET k token NX PX ttl; given back by a Lua compare-and-delete, prolonged by a
+//! compare-and-PEXPIRE.
 //!
 //! What the Redis documents call the correct lock on a single node. The deadline counts from
-//! before the send, so a slow reply shortens the grant and never lengthens it.
+//! before the send, so a slow reply shortens the grant and never lengthens it. A grant that is
+//! over before its caller has it is given back.
 
 use async_trait::async_trait;
 use lockstorm_sim::redis::frame::Reply;

@@ -9,7 +9,7 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
-use crate::plan::algorithm::{ALGORITHMS, Algorithm, Ttl, named};
+use crate::lock::catalogue::{ALGORITHMS, Algorithm, find};
 use crate::plan::fault_contradiction::faults;
 use crate::plan::{FenceMode, Plan, TopologyKind};
 use crate::refusal::nearest;
@@ -132,7 +132,7 @@ fn topology(plan: &Plan) -> Checked {
 
 fn lock(plan: &Plan) -> Checked {
     let config = &plan.lock;
-    let Some(algorithm) = named(&config.algorithm) else {
+    let Some(algorithm) = find(&config.algorithm) else {
         let names = ALGORITHMS.map(|algorithm| algorithm.name);
         let mend = match nearest(&config.algorithm, &names) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -163,14 +163,14 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (place, name) = ("lock.ttl", algorithm.name);
     let needs = plan.lock.needs.unwrap_or(0);
     let Some(ttl) = plan.lock.ttl else {
-        let missing = algorithm.ttl != Ttl::Never;
+        let missing = algorithm.needs_ttl;
         let what = format!("{name} needs a ttl");
         refuse_if(missing, "lock.algorithm", what, "add ttl = \"10s\"")?;
         let what = format!("{name} has no lease that work could need a part of");
         return refuse_if(needs > 0, "lock.needs", what, "take it out");
     };
     let what = format!("a key of {name} has no time to live");
-    refuse_if(algorithm.ttl == Ttl::Never, place, what, "take ttl out, or take another lock")?;
+    refuse_if(!algorithm.needs_ttl, place, what, "take ttl out, or take another lock")?;
     whole_ttl(place, ttl, algorithm)?;
     let what = "no grant would ever have that much left";
     refuse_if(needs >= ttl, "lock.needs", what, "less than ttl")
@@ -180,10 +180,8 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
 fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
     in_reach(place, ttl)?;
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
-    let (unit, word) = match algorithm.ttl {
-        Ttl::Seconds => (SECOND, "seconds"),
-        _ => (MILLISECOND, "milliseconds"),
-    };
+    let unit = algorithm.defaults.unit;
+    let word = if unit == SECOND { "seconds" } else { "milliseconds" };
     let what = format!("{} sends its time to live in whole {word}", algorithm.name);
     refuse_if(
         !ttl.is_multiple_of(unit),
@@ -196,13 +194,13 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (name, nodes) = (algorithm.name, plan.topology.nodes);
     let many = plan.topology.kind == TopologyKind::Independent;
-    let alone = many && nodes > 1 && !algorithm.asks_many;
+    let alone = many && nodes > 1 && !algorithm.asks_all;
     let what = format!("{name} asks one node, and {nodes} independent ones are there");
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
     let what = format!("{name} asks one node and has no quorum");
-    refuse_if(!algorithm.asks_many, place, what, "take it out")?;
+    refuse_if(!algorithm.asks_all, place, what, "take it out")?;
     let asked = if many { nodes } else { 1 };
     let mend = format!("from 1 to {asked}");
     refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &mend)?;
@@ -255,7 +253,7 @@ fn workload(plan: &Plan) -> Checked {
 fn fence(plan: &Plan) -> Checked {
     let compares =
         matches!(plan.workload.fence, FenceMode::RejectSmaller | FenceMode::RejectSmallerOrEqual);
-    let fences = named(&plan.lock.algorithm).is_some_and(|algorithm| algorithm.fences);
+    let fences = find(&plan.lock.algorithm).is_some_and(|algorithm| algorithm.fences);
     let what = format!("{} gives no number that the resource could check", plan.lock.algorithm);
     let mend = "take the lock 'fenced', or fence = \"compare-and-set\"";
     refuse_if(compares && !fences, "workload.fence", what, mend)

@@ -5,18 +5,13 @@ use std::collections::BTreeSet;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::trace::Edge;
 
+use crate::history::WORDS;
 use crate::length;
 use crate::plan::contradiction::{
     Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
 };
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 use crate::refusal::nearest;
-
-/// What operations of a client are told and tell: the words that an anchor may wait for.
-pub const OUTCOMES: [&str; 15] = [
-    "acquire", "acquired", "refused", "unknown", "release", "released", "not-mine", "extend",
-    "kept", "lost", "read", "write", "append", "value", "accepted",
-];
 
 /// Checks every fault, and that each anchor can come.
 pub fn faults(plan: &Plan) -> Checked {
@@ -190,12 +185,12 @@ fn pattern(plan: &Plan, fault: &Fault, event: &Pattern, at: &str) -> Checked {
 
 fn outcome(plan: &Plan, who: &str, what: &str, at: &str) -> Checked {
     client(plan, &format!("{at}.by"), who)?;
-    if OUTCOMES.contains(&what) {
+    if WORDS.contains(&what) {
         return Ok(());
     }
-    let mend = match nearest(what, &OUTCOMES) {
+    let mend = match nearest(what, &WORDS) {
         Some(near) => format!("did you mean '{near}'?"),
-        None => format!("one of: {}", OUTCOMES.join(", ")),
+        None => format!("one of: {}", WORDS.join(", ")),
     };
     refuse_if(true, &format!("{at}.event"), format!("there is no event '{what}'"), &mend)
 }

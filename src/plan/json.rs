@@ -1,7 +1,7 @@
 //! A plan as text and back. The text is stable: the same plan is the same bytes.
 
+use lockstorm_sim::trace::hash_of;
 use serde::Deserialize;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Refusal, Wrong};
@@ -21,7 +21,7 @@ impl Plan {
 
     /// Sixteen hexadecimal digits that stand for the whole plan.
     pub fn digest(&self) -> String {
-        format!("{:016x}", xxh3_64(self.to_json().as_bytes()))
+        format!("{:016x}", hash_of(self.to_json().as_bytes()))
     }
 
     /// Reads a plan and refuses what is not one, what another version wrote, and what makes no
@@ -47,7 +47,7 @@ impl Plan {
 /// Sixteen hexadecimal digits that stand for several plans in their order.
 pub fn digest_of<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
     let digests: String = plans.map(Plan::digest).collect();
-    format!("{:016x}", xxh3_64(digests.as_bytes()))
+    format!("{:016x}", hash_of(digests.as_bytes()))
 }
 
 fn another_version(text: &str, format: u64) -> Wrong {

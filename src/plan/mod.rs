@@ -1,6 +1,5 @@
 //! A plan: a scenario with every choice made. A value; saved, it is the reproduction.
 
-pub mod algorithm;
 pub mod contradiction;
 pub mod fault_contradiction;
 pub mod json;

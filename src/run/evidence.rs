@@ -54,6 +54,8 @@ struct Join<'a> {
     masters: BTreeMap<HostId, SocketAddrV4>,
     /// Keys that live on a node.
     living: BTreeMap<HostId, BTreeMap<Vec<u8>, Living>>,
+    /// What masters have sent to replicas for a resynchronisation, by the replica's connection.
+    snapshots: BTreeMap<Connection, BTreeMap<Vec<u8>, Living>>,
     keys: Vec<Key>,
 }
 
@@ -75,6 +77,7 @@ impl<'a> Join<'a> {
             stream: BTreeMap::new(),
             masters: BTreeMap::new(),
             living: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             keys: Vec::new(),
         }
     }
@@ -102,6 +105,10 @@ impl<'a> Join<'a> {
                 self.stream.insert((host, *offset), by);
             }
             Event::Loaded { keys, resync } => self.load(host, &entry.stamp, keys, *resync),
+            Event::Snapshot { connection } => {
+                let living = self.living.get(&host).cloned().unwrap_or_default();
+                self.snapshots.insert(*connection, living);
+            }
             Event::Role { master } => {
                 match master {
                     Some(master) => self.masters.insert(host, *master),
@@ -178,10 +185,15 @@ impl<'a> Join<'a> {
 
     /// A node holds `keys` after a start or a resynchronisation: what it held before and holds
     /// no longer, or holds from another creator, is lost, unless its time had passed anyway.
-    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[Vec<u8>], resync: bool) {
-        let lost = if resync { KeyChange::LostAtFailover } else { KeyChange::LostAtRestart };
+    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[Vec<u8>], resync: Option<Connection>) {
         let before = self.living.get(&host).cloned().unwrap_or_default();
-        let source = if resync { self.of_master(host) } else { before.clone() };
+        let (lost, source) = match resync {
+            Some(connection) => {
+                let sent = self.snapshots.remove(&connection).unwrap_or_default();
+                (KeyChange::LostAtFailover, sent)
+            }
+            None => (KeyChange::LostAtRestart, before.clone()),
+        };
         let (at, wall_ms) = (stamp.instant(), stamp.wall / MILLISECOND);
         for (key, was) in &before {
             let stays = keys.contains(key) && source.get(key).is_none_or(|now| now == was);
@@ -199,13 +211,6 @@ impl<'a> Join<'a> {
                 self.change(host, at, key, KeyChange::Set, until_ms, by);
             }
         }
-    }
-
-    /// What lives on the master that a replica follows.
-    fn of_master(&self, replica: HostId) -> BTreeMap<Vec<u8>, Living> {
-        let address = self.masters.get(&replica);
-        let master = address.and_then(|address| self.names.at(*address.ip()));
-        master.and_then(|master| self.living.get(&master)).cloned().unwrap_or_default()
     }
 }
 

@@ -4,7 +4,7 @@ use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::trace::{Edge, Leg};
 use toml::de::DeValue;
 
-use crate::plan::fault_contradiction::OUTCOMES;
+use crate::history::WORDS;
 use crate::refusal::Wrong;
 use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;
@@ -140,7 +140,7 @@ fn anchor(section: &Section) -> Result<Anchor, Wrong> {
 }
 
 fn pattern(after: &Section) -> Result<Pattern, Wrong> {
-    let mut words: Vec<(&str, &str)> = OUTCOMES.map(|word| (word, word)).to_vec();
+    let mut words: Vec<(&str, &str)> = WORDS.map(|word| (word, word)).to_vec();
     words.extend([("step", "step"), ("fault", "fault")]);
     words.extend(LEGS.map(|(word, _)| (word, word)));
     let word = after.word("event", &words)?;

@@ -7,8 +7,8 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
+use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
-use crate::plan::algorithm::ALGORITHMS;
 use crate::plan::{
     FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
 };

@@ -79,7 +79,7 @@ impl Book {
         let nth = self.called.entry(process.clone()).or_default();
         *nth += 1;
         let nth = *nth;
-        let call = host.record(Event::Outcome { op: id, what: asked(&kind) });
+        let call = host.record(Event::Outcome { op: id, what: kind.asked() });
         let (caller, object) = (caller.to_owned(), object.to_owned());
         let outcome = Outcome::Pending;
         self.ops.push(Op { id, process, caller, object, call, ret: None, kind, outcome });
@@ -89,43 +89,12 @@ impl Book {
     fn close(&mut self, host: &Host, op: OpId, outcome: Outcome) {
         let op = self.at(op);
         assert!(op.ret.is_none(), "an operation returns once");
-        let what = told(&op.kind, &outcome);
+        let what = outcome.told(&op.kind);
         op.ret = Some(host.record(Event::Outcome { op: op.id, what }));
         op.outcome = outcome;
     }
 
     fn at(&mut self, op: OpId) -> &mut Op {
         &mut self.ops[usize::try_from(op).expect("an index fits")]
-    }
-}
-
-/// The word for an invocation, which anchors name.
-fn asked(kind: &OpKind) -> &'static str {
-    match kind {
-        OpKind::Acquire => "acquire",
-        OpKind::Extend { .. } => "extend",
-        OpKind::Release { .. } => "release",
-        OpKind::Lost { .. } => "told",
-        OpKind::Read { .. } => "reading",
-        OpKind::Write { .. } => "writing",
-        OpKind::Append { .. } => "appending",
-    }
-}
-
-/// The word for a return, which anchors name.
-fn told(kind: &OpKind, outcome: &Outcome) -> &'static str {
-    match (outcome, kind) {
-        (Outcome::Pending, _) => unreachable!("what returned is not pending"),
-        (Outcome::Unknown, _) => "unknown",
-        (Outcome::Granted { .. }, _) => "acquired",
-        (Outcome::Refused { .. }, OpKind::Acquire) => "refused",
-        (Outcome::Refused { .. }, _) => "refused-access",
-        (Outcome::Kept { .. }, _) => "kept",
-        (Outcome::Lost, _) => "lost",
-        (Outcome::Released, _) => "released",
-        (Outcome::NotMine, _) => "not-mine",
-        (Outcome::Value { .. }, _) => "read",
-        (Outcome::Accepted, OpKind::Append { .. }) => "appended",
-        (Outcome::Accepted, _) => "wrote",
     }
 }

@@ -17,6 +17,7 @@ use lockstorm::check::{
     corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
     nearest_miss, overlap,
 };
+use lockstorm::history::OpKind;
 
 use crate::random::Taste;
 use crate::table::Table;
@@ -146,6 +147,30 @@ fn orders_of_the_lock() {
         let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
         let legal = table.terms.holders > 1 || order::lock_is_legal(table);
         ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// The core has no legal order, and every block of it is needed for that.
+#[test]
+fn cores_of_the_lock() {
+    compare(Taste::Holds, 8, |case, table| {
+        let violations = linear::judge(case).violations.into_iter();
+        let mut cores = violations.filter(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let Some(core) = cores.next() else { return (Vec::new(), Vec::new()) };
+        let blocks = core.ops.iter().filter(|id| table.op(**id).kind == OpKind::Acquire);
+        let blocks = blocks.copied().collect::<Vec<_>>();
+        let legal = |blocks: &[u32]| {
+            let history = order::only(table, blocks);
+            order::lock_is_legal(&Table::new(&history, table.terms))
+        };
+        let spared = (0..blocks.len()).map(|index| {
+            let mut fewer = blocks.clone();
+            fewer.remove(index);
+            legal(&fewer)
+        });
+        let found = [legal(&blocks)].into_iter().chain(spared).collect::<Vec<_>>();
+        let expected = [false].into_iter().chain(blocks.iter().map(|_| true)).collect();
+        (found, expected)
     });
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::Terms;
-use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::lock::Model;
 
 use crate::table::{Point, Table, stamp};
@@ -40,6 +40,24 @@ pub fn lock_is_legal(table: &Table) -> bool {
     let ops = table.history.ops.iter().filter(|op| op.object == table.terms.lock_key);
     let happenings = ops.filter_map(|op| lock_happening(table, op)).collect::<Vec<_>>();
     is_legal(table, &happenings, 0)
+}
+
+/// The history in which only those acquires, with what belongs to them, say anything.
+pub fn only(table: &Table, acquires: &[u32]) -> History {
+    let mut history = table.history.clone();
+    for op in &mut history.ops {
+        let block = match op.kind {
+            OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+            _ => op.id,
+        };
+        if !acquires.contains(&block) {
+            op.outcome = match op.kind {
+                OpKind::Acquire => Outcome::Refused { why: String::new() },
+                _ => Outcome::NotMine,
+            };
+        }
+    }
+    history
 }
 
 pub fn register_is_legal(table: &Table, initial: i64) -> bool {

@@ -43,10 +43,11 @@ async fn expire_in_time(server: Rc<Server>) {
 
 async fn expire_now(server: &Server) {
     let turn = server.turn.clone().lock().await;
-    let mut node = server.node.borrow_mut();
-    node.set_time(server.host.now(Clock::Wall));
-    node.expire_all();
-    drop(node);
+    {
+        let mut node = server.node.borrow_mut();
+        node.set_time(server.host.now(Clock::Wall));
+        node.expire_all();
+    }
     if server.publish(Origin::Node) {
         server.write_log().await;
     }
@@ -73,15 +74,13 @@ pub async fn wait(server: &Server, session: &Session, replicas: usize, timeout_m
     });
     loop {
         let seen = server.acknowledged.count();
-        let node = server.node.borrow();
-        if node.master.is_some() {
+        if server.node.borrow().master.is_some() {
             return Reply::error(
                 "UNBLOCKED force unblock from blocking operation, instance state changed \
                  (master -> replica?)",
             );
         }
-        let acked = node.acknowledged(session.last_write);
-        drop(node);
+        let acked = server.node.borrow().acknowledged(session.last_write);
         let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
         if acked >= replicas || late {
             return Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX));

@@ -429,6 +429,9 @@ fn reply_length(buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
     let mut missing: Vec<i64> = Vec::new();
     loop {
         let Some(kind) = buffer.get(at) else { return Ok(None) };
+        if !b"+-:$*".contains(kind) {
+            return Err(wrong());
+        }
         let Some(line) = buffer[at..].windows(2).position(|pair| pair == b"\r\n") else {
             return Ok(None);
         };
@@ -446,8 +449,10 @@ fn reply_length(buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
                     return Ok(None);
                 }
             }
-            b'*' => missing.push(integer(text).filter(|n| *n >= -1).ok_or_else(wrong)? + 1),
-            _ => return Err(wrong()),
+            _ => {
+                let items = integer(text).filter(|n| (-1..=MOST_ARGUMENTS).contains(n));
+                missing.push(items.ok_or_else(wrong)? + 1);
+            }
         }
         if missing.len() > DEEPEST {
             return Err(ProtocolError::new("reply nested too deep"));

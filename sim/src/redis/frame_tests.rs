@@ -1,7 +1,7 @@
 //! Tests of `frame`: requests whole and in pieces, Redis's refusals, replies there and back.
 
 use bytes::{Bytes, BytesMut};
-use proptest::prelude::{any, prop_assert_eq, proptest};
+use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
 
 use super::{ProtocolError, Reply, RequestReader, decode_reply, encode_request, integer};
 
@@ -113,10 +113,23 @@ fn a_deep_reply_is_refused_before_anything_recurses() {
 }
 
 #[test]
+fn what_is_no_reply_is_refused() {
+    for bytes in ["\r\n", "x", ":1x\r\n", "$-2\r\n", "*-2\r\n", "*2147483648\r\n", "*1\r\nx"] {
+        assert!(decode_reply(&mut BytesMut::from(bytes)).is_err(), "{}", bytes.escape_debug());
+    }
+}
+
+#[test]
 fn an_error_stays_on_its_line() {
     let mut bytes = BytesMut::new();
     Reply::Error(Bytes::from_static(b"ERR a\r\nb\xff")).encode(&mut bytes);
     assert_eq!(&bytes[..], b"-ERR a  b\xff\r\n");
+}
+
+/// Bytes that mean something, and now and then any byte.
+fn garbage() -> impl Strategy<Value = u8> {
+    let known = || proptest::sample::select(&b"*$+-:\r\n0123\"'\\ a"[..]);
+    proptest::prop_oneof![known(), known(), known(), any::<u8>()]
 }
 
 proptest! {
@@ -137,10 +150,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics_and_pieces_do_not_matter(
-        bytes in proptest::collection::vec(
-            proptest::prop_oneof![proptest::sample::select(&b"*$\r\n0123-\"'\\ a"[..]), any::<u8>()],
-            0..200,
-        ),
+        bytes in proptest::collection::vec(garbage(), 0..200),
         mut cuts: Vec<u8>,
     ) {
         cuts.sort_unstable();

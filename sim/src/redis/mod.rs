@@ -1,17 +1,18 @@
 //! The fake Redis node: what it understands, keeps, writes to disk and tells its replicas.
 //!
-//! A node reaches its machine through [`crate::platform`] alone and knows no engine. Lowest
-//! first; what stands before [`server`] is functions of values.
+//! A node reaches its machine through `platform` alone and knows no engine. Lowest first; what
+//! stands before `server` is functions of values.
 //!
-//! - [`frame`]: bytes to requests, replies to bytes
-//! - [`keyspace`]: keys, values, ends
-//! - [`node`]: the state of a node, and what a command did to it
-//! - [`command`]: the executor
-//! - [`script`]: Lua
-//! - [`persistence`]: the append-only file, snapshots
-//! - [`server`]: connections, the order of execution, the trace
-//! - [`cycle`]: what a node does by itself
-//! - [`replication`]: master and replica
+//! - `frame`: bytes to requests, replies to bytes
+//! - `keyspace`: keys, values, ends
+//! - `node`: the state of a node, and what a command did to it
+//! - `command`: the executor
+//! - `script`: Lua
+//! - `persistence`: the append-only file, snapshots
+//! - `signal`: how tasks of one node wait for each other
+//! - `server`: connections, the order of execution, the trace
+//! - `cycle`: what a node does by itself
+//! - `replication`: master and replica
 
 pub mod command;
 pub mod cycle;

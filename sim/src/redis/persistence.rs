@@ -171,8 +171,20 @@ mod tests {
     #[test]
     fn times_are_told_as_absolute_ones_and_nothing_is_told_of_nothing() {
         check(
-            &["SET k v NX PX 100", "SET k w NX PX 100", "PEXPIRE k 50", "EXPIRE k 7 XX"],
-            &["SELECT 0", "SET k v PXAT 1000100", "PEXPIREAT k 1000050", "PEXPIREAT k 1007000 XX"],
+            &[
+                "SET p v NX PXAT 9000000",
+                "SET k v NX PX 100",
+                "SET k w NX PX 100",
+                "PEXPIRE k 50",
+                "EXPIRE k 7 XX",
+            ],
+            &[
+                "SELECT 0",
+                "SET p v PXAT 9000000",
+                "SET k v PXAT 1000100",
+                "PEXPIREAT k 1000050",
+                "PEXPIREAT k 1007000 XX",
+            ],
         );
         check(
             &["SETEX k 1 v", "GETEX k PX 5", "PEXPIRE k -1", "SETNX n 1", "GETDEL n", "DEL n"],

@@ -21,7 +21,7 @@ use crate::redis::persistence::{Script, load, snapshot};
 use crate::redis::server::Server;
 use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, SECOND};
-use crate::trace::{Event, Origin};
+use crate::trace::{Connection, Event, Origin};
 
 /// `repl-timeout`: a link on which so long nothing comes is given up.
 const TIMEOUT_S: u64 = 60;
@@ -33,6 +33,8 @@ const PING_EVERY_S: u64 = 10;
 pub struct Feeds {
     script: Script,
     outboxes: Vec<Rc<Outbox>>,
+    /// Whether [`tend`] runs.
+    tended: bool,
 }
 
 /// What is on its way to one replica.
@@ -137,7 +139,8 @@ async fn follow_once(server: &Server, master: SocketAddrV4) -> io::Result<()> {
     let granted = link.ask(&["PSYNC", "?", "-1"]).await?;
     let (id, offset) = full_resync(&granted).ok_or(io::ErrorKind::InvalidData)?;
     let bytes = link.payload().await?;
-    load_snapshot(server, id, offset, &bytes).await;
+    let connection = link.stream.connection();
+    load_snapshot(server, connection, (id, offset), &bytes).await;
     link.received = offset;
     link.follow_stream().await
 }
@@ -150,17 +153,23 @@ fn full_resync(granted: &[u8]) -> Option<(String, u64)> {
 }
 
 /// Puts the master's keys in the place of the node's own: what only it had is gone.
-async fn load_snapshot(server: &Server, id: String, offset: u64, bytes: &[u8]) {
-    let mut node = server.node.borrow_mut();
-    node.set_time(server.host.now(Clock::Wall));
-    node.keyspace = Keyspace::default();
-    load(&mut node, bytes);
-    node.replication_id = id;
-    node.offset = offset;
-    node.master_link_up = true;
-    let keys = node.keyspace.keys();
-    drop(node);
-    server.host.record(Event::Loaded { keys, resync: true });
+async fn load_snapshot(
+    server: &Server,
+    connection: Connection,
+    (id, offset): (String, u64),
+    bytes: &[u8],
+) {
+    let keys = {
+        let mut node = server.node.borrow_mut();
+        node.set_time(server.host.now(Clock::Wall));
+        node.keyspace = Keyspace::default();
+        load(&mut node, bytes);
+        node.replication_id = id;
+        node.offset = offset;
+        node.master_link_up = true;
+        node.keyspace.keys()
+    };
+    server.host.record(Event::Loaded { keys, resync: Some(connection) });
     server.rewrite_log(bytes).await;
 }
 
@@ -295,6 +304,7 @@ impl Link<'_> {
 /// Feeds the replica at the other end of a connection until it ends.
 pub async fn feed(server: Rc<Server>, session: Session, stream: Stream) {
     let address = stream.connection().client;
+    server.host.record(Event::Snapshot { connection: stream.connection() });
     let outbox = open(&server, &session);
     let (reading, writing) = tokio::io::split(stream);
     let take = take_acknowledgements(&server, session, address, reading);
@@ -323,7 +333,7 @@ fn open(server: &Rc<Server>, session: &Session) -> Rc<Outbox> {
     let mut feeds = server.feeds.borrow_mut();
     feeds.script.forget_database();
     feeds.outboxes.push(Rc::clone(&outbox));
-    if feeds.outboxes.len() == 1 {
+    if !std::mem::replace(&mut feeds.tended, true) {
         server.host.spawn(tend(Rc::clone(server)));
     }
     outbox
@@ -373,6 +383,7 @@ async fn tend(server: Rc<Server>) {
         server.host.sleep(SECOND).await;
         let mut feeds = server.feeds.borrow_mut();
         if feeds.outboxes.is_empty() {
+            feeds.tended = false;
             return;
         }
         let mut node = server.node.borrow_mut();

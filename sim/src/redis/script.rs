@@ -4,6 +4,8 @@
 //! executor; it is moved back when the script ends, however it ends. Compiled functions are
 //! shared by SHA1; which scripts a node knows is the node's own affair.
 
+mod value;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,15 +18,14 @@ use crate::redis::command::scripting::sha1_hex;
 use crate::redis::command::{Kind, check_arity, check_write, execute, find};
 use crate::redis::frame::Reply;
 use crate::redis::node::{Node, ScriptRun, Session};
+use crate::redis::script::value::{in_17_digits, to_lua, to_reply};
 
 /// Instructions between two looks at the meter.
 const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script is ended: real Redis would answer BUSY for ever.
-const MOST_INSTRUCTIONS: u64 = 50_000_000;
+const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Bytes that the machine may take while a script runs.
 const MOST_MEMORY: usize = 256 * 1024 * 1024;
-/// How deep a table may be nested that is turned into a reply.
-const DEEPEST: usize = 100;
 
 thread_local! {
     static MACHINE: Machine = Machine::new().expect("the prelude loads");
@@ -144,7 +145,8 @@ impl Machine {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let door = Rc::new(RefCell::new(Running::default()));
-        let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
+        let prelude =
+            lua.load(include_str!("script/prelude.lua")).set_name("@prelude").into_function()?;
         let (env, run): (Table, Function) = prelude.call((
             caller(&lua, &door, true)?,
             caller(&lua, &door, false)?,
@@ -233,7 +235,7 @@ impl Machine {
     fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
         if self.meter.ended.replace(false) {
             self.watch(LOOK_EVERY).expect("a hook can be set");
-            let text = "ERR Script ended after 50000000 instructions script: ";
+            let text = "ERR Script ended after 20000000 instructions script: ";
             let sha = String::from_utf8_lossy(sha);
             return Reply::Error(format!("{text}{sha}, on @user_script:0.").into());
         }
@@ -379,112 +381,88 @@ fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
     })
 }
 
-/// A reply as a script sees it.
-fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
-    Ok(match reply {
-        Reply::Integer(value) => Value::Number(*value as f64),
-        Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
-        Reply::Nil | Reply::NilArray => Value::Boolean(false),
-        Reply::Simple(text) => single_field(lua, "ok", text)?,
-        Reply::Error(text) => single_field(lua, "err", text)?,
-        Reply::Array(items) => {
-            let table = lua.create_table_with_capacity(items.len(), 0)?;
-            for item in items {
-                table.raw_push(to_lua(lua, item)?)?;
-            }
-            Value::Table(table)
-        }
-    })
-}
-
-fn single_field(lua: &Lua, field: &str, text: &[u8]) -> mlua::Result<Value> {
-    let table = lua.create_table_with_capacity(0, 1)?;
-    table.raw_set(field, lua.create_string(text)?)?;
-    Ok(Value::Table(table))
-}
-
-/// What a script returned as a reply: `luaReplyToRedisReply` in RESP2.
-fn to_reply(value: &Value, depth: usize) -> Reply {
-    match value {
-        Value::String(text) => Reply::bulk(&text.as_bytes()),
-        Value::Integer(number) => Reply::Integer(*number),
-        Value::Number(number) => Reply::Integer(whole(*number)),
-        Value::Boolean(true) => Reply::Integer(1),
-        Value::Table(_) if depth >= DEEPEST => Reply::error("ERR reached lua stack limit"),
-        Value::Table(table) => table_to_reply(table, depth),
-        _ => Reply::Nil,
-    }
-}
-
-fn table_to_reply(table: &Table, depth: usize) -> Reply {
-    let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
-    if let Value::String(text) = field("err") {
-        return Reply::Error(Bytes::copy_from_slice(&text.as_bytes()));
-    }
-    if let Value::String(text) = field("ok") {
-        let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
-        return Reply::Simple(text.as_bytes().iter().map(blank).collect());
-    }
-    match field("double") {
-        Value::Number(number) => return Reply::Bulk(Bytes::from(in_17_digits(number))),
-        Value::Integer(number) => return Reply::Bulk(Bytes::from(in_17_digits(number as f64))),
-        _ => {}
-    }
-    let mut items = Vec::new();
-    for index in 1.. {
-        match table.raw_get::<Value>(index) {
-            Ok(Value::Nil) | Err(_) => break,
-            Ok(item) => items.push(to_reply(&item, depth + 1)),
-        }
-    }
-    Reply::Array(items)
-}
-
-/// A number cut to an integer; what does not fit is what the processor gives.
-fn whole(number: f64) -> i64 {
-    let fits = number > -9.3e18 && number < 9.223_372_036_854_775e18;
-    if fits { number as i64 } else { i64::MIN }
-}
-
-/// `%.17g`.
-fn in_17_digits(number: f64) -> String {
-    if !number.is_finite() {
-        let sign = if number.is_sign_negative() { "-" } else { "" };
-        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
-    }
-    if number.fract() == 0.0 && number.abs() < 1e17 {
-        return format!("{number:.0}");
-    }
-    let scientific = format!("{number:.16e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    if (-4..17).contains(&exponent) {
-        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
-        return trim(&format!("{number:.decimals$}"));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::in_17_digits;
+    use crate::redis::command::apply;
+    use crate::redis::frame::Reply;
+    use crate::redis::node::{Node, NodeConfig, Session};
+    use bytes::Bytes;
+
+    fn node() -> Node {
+        Node::new(NodeConfig::default(), 1_000_000, [1, 2, 3])
+    }
+
+    fn eval(node: &mut Node, body: &'static str) -> Reply {
+        let words = ["EVAL", body, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[track_caller]
+    fn check(node: &mut Node, body: &'static str, expected: &str) {
+        let text = match eval(node, body) {
+            Reply::Error(text) | Reply::Bulk(text) | Reply::Simple(text) => text,
+            Reply::Integer(number) => number.to_string().into(),
+            other => format!("{other:?}").into(),
+        };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.starts_with(expected), "{body}: {text}");
+    }
 
     #[test]
-    fn numbers_are_written_as_c_writes_them() {
-        for (number, text) in [
-            (1.5, "1.5"),
-            (3.1, "3.1000000000000001"),
-            (-0.0, "-0"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (1e-5, "1.0000000000000001e-05"),
-            (0.0001, "0.0001"),
-            (1e300, "1.0000000000000001e+300"),
-            (f64::NEG_INFINITY, "-inf"),
+    fn nothing_that_a_script_does_to_lua_stays() {
+        for body in [
+            "string.upper = nil",
+            "getmetatable('').__index = nil return 'kept'",
+            "getmetatable('').__index.upper = nil",
+            "getmetatable(_G).__index = {}",
+            "rawset(math, 'floor', nil)",
+            "setmetatable(redis, {})",
+            "KEYS.x = 1 ARGV = nil",
+            "math.randomseed(1)",
+            "table.insert(redis, 1)",
+            "local p = getmetatable(redis) p.__index = nil p.x = 1",
+            "loadstring('leak = 1')()",
+            "return coroutine.wrap(function() leak = 1 end)()",
         ] {
-            assert_eq!(in_17_digits(number), text);
+            eval(&mut node(), body);
         }
+        let mut node = node();
+        check(&mut node, "return ('x'):upper() .. math.floor(2.5)", "X2");
+        check(&mut node, "return type(redis.call) .. tostring(KEYS.x) .. #ARGV", "functionnil0");
+        check(&mut node, "return leak", "ERR user_script:1: Script attempted to access");
+        check(&mut node, "return tostring(math.random())", "0.396464773");
+        check(&mut node, "return tostring({})..tostring(redis.call)", "table: 0x000000000000f");
+    }
+
+    #[test]
+    fn an_endless_script_ends_even_if_it_catches_errors() {
+        let mut node = node();
+        let ended = "ERR Script ended after";
+        check(&mut node, "while true do end", ended);
+        check(&mut node, "while true do pcall(function() while true do end end) end", ended);
+        check(&mut node, "coroutine.wrap(function() while true do end end)()", ended);
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    #[test]
+    fn a_replica_lets_a_script_read_and_refuses_its_first_write() {
+        let mut node = node();
+        eval(&mut node, "return redis.call('set', 'k', 'v')");
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        check(&mut node, "return redis.call('get', 'k')", "v");
+        let readonly = "READONLY You can't write against a read only replica. script: ";
+        check(&mut node, "return redis.call('get', 'k'), redis.call('del', 'k')", readonly);
+        check(&mut node, "redis.call('del', 'k')", readonly);
+        check(&mut node, "return redis.pcall('del', 'k').err", "READONLY");
+    }
+
+    #[test]
+    fn which_scripts_a_node_knows_is_its_own_affair() {
+        let (mut first, mut second) = (node(), node());
+        check(&mut first, "return 1", "1");
+        let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+        let words = ["EVALSHA", sha, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        assert_eq!(apply(&mut first, &mut Session::default(), &words), Reply::Integer(1));
+        assert!(apply(&mut second, &mut Session::default(), &words).is_error());
     }
 }

@@ -50,8 +50,9 @@ struct Log {
     script: Script,
     /// Executed and not yet written.
     pending: BytesMut,
-    /// Whether something was written that is not synced.
-    unsynced: bool,
+    /// Bytes written since the start, and how many of them are known to be synced.
+    written: u64,
+    synced: u64,
 }
 
 /// Runs a node until its process ends.
@@ -87,7 +88,7 @@ impl Server {
             node.propagates = true;
         }
         host.record(Event::Role { master: node.master });
-        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: false });
+        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -170,23 +171,29 @@ impl Server {
     /// Writes what was executed to the file, and syncs it if every write is: to be done before
     /// any reply goes out.
     pub async fn write_log(&self) {
-        let append = self.node.borrow().config.append;
-        let mut log = self.log.borrow_mut();
-        if !log.pending.is_empty() {
-            self.host.disk().append(FILE, &log.pending);
-            log.pending.clear();
-            log.unsynced = true;
-        }
-        drop(log);
-        if append == Append::Always {
+        self.append_pending();
+        if self.node.borrow().config.append == Append::Always {
             self.sync_log().await;
         }
     }
 
-    /// Syncs the file, if anything was written since.
+    fn append_pending(&self) {
+        let mut log = self.log.borrow_mut();
+        if !log.pending.is_empty() {
+            self.host.disk().append(FILE, &log.pending);
+            log.written += log.pending.len() as u64;
+            log.pending.clear();
+        }
+    }
+
+    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
+    /// another sync is under way waits for one of his own.
     pub async fn sync_log(&self) {
-        if std::mem::take(&mut self.log.borrow_mut().unsynced) {
+        let written = self.log.borrow().written;
+        if self.log.borrow().synced < written {
             self.host.disk().sync(FILE).await;
+            let mut log = self.log.borrow_mut();
+            log.synced = log.synced.max(written);
         }
     }
 
@@ -196,8 +203,7 @@ impl Server {
             return;
         }
         self.host.disk().replace(FILE, bytes);
-        let log = Log { unsynced: true, ..Log::default() };
-        *self.log.borrow_mut() = log;
+        *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
     }
 }

@@ -135,10 +135,13 @@ impl Conditions {
     /// No end counts as later than any end.
     fn hold(self, until: i64, current: Option<u64>) -> bool {
         let current = current.map(|end| i64::try_from(end).unwrap_or(i64::MAX));
-        !(self.none && current.is_some())
-            && !(self.some && current.is_none())
-            && !(self.later && current.is_none_or(|end| until <= end))
-            && !(self.sooner && current.is_some_and(|end| until >= end))
+        let refused = [
+            self.none && current.is_some(),
+            self.some && current.is_none(),
+            self.later && current.is_none_or(|end| until <= end),
+            self.sooner && current.is_some_and(|end| until >= end),
+        ];
+        !refused.contains(&true)
     }
 }
 

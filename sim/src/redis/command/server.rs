@@ -146,20 +146,24 @@ fn change_setting(node: &mut Node, name: &[u8], value: &[u8]) -> Result<(), Repl
     Ok(())
 }
 
+/// Writes one section of INFO.
+type Section = fn(&mut String, &Node);
+
+const SECTIONS: [(&str, Section); 5] = [
+    ("Server", server_section),
+    ("Persistence", persistence_section),
+    ("Stats", stats_section),
+    ("Replication", replication_section),
+    ("Keyspace", keyspace_section),
+];
+
 /// INFO [section ...]
 pub fn info(call: &mut Call) -> Outcome {
     let asked: Vec<Vec<u8>> = call.from(1).iter().map(|s| s.to_ascii_lowercase()).collect();
     let all = asked.is_empty()
         || asked.iter().any(|s| matches!(&s[..], b"all" | b"default" | b"everything"));
     let mut text = String::new();
-    let sections: [(&str, fn(&mut String, &Node)); 5] = [
-        ("Server", server_section),
-        ("Persistence", persistence_section),
-        ("Stats", stats_section),
-        ("Replication", replication_section),
-        ("Keyspace", keyspace_section),
-    ];
-    for (name, write) in sections {
+    for (name, write) in SECTIONS {
         if all || asked.iter().any(|s| s.eq_ignore_ascii_case(name.as_bytes())) {
             let gap = if text.is_empty() { "" } else { "\r\n" };
             let _ = write!(text, "{gap}# {name}\r\n");

@@ -31,9 +31,7 @@ pub fn set(call: &mut Call) -> Outcome {
     let kept = if options.keep_end { there.flatten() } else { None };
     call.set(key, value, until.or(kept));
     match options.end {
-        Some((unit, deadline, _)) if (unit, deadline) != (Unit::Ms, Deadline::At) => {
-            tell_set(call, value, until.unwrap_or_default());
-        }
+        Some(_) => tell_set(call, value, until.unwrap_or_default()),
         None if options.get => tell_without_get(call),
         _ => call.tell_verbatim(),
     }

@@ -18,7 +18,7 @@ local function readonly()
 end
 
 local function protect(real)
-  local proxy = setmetatable({}, { __index = real, __newindex = readonly, __metatable = {} })
+  local proxy = setmetatable({}, { __index = real, __newindex = readonly, __metatable = false })
   protected[proxy] = real
   return proxy
 end
@@ -188,7 +188,7 @@ string.dump = nil
 
 local strings = getmetatable('')
 strings.__index = globals.string
-strings.__metatable = { __index = globals.string }
+strings.__metatable = protect({ __index = globals.string })
 
 local function handler(problem)
   local line = where()

@@ -1,0 +1,157 @@
+//! Every scenario is a test by being there: it must be found what it expects, with the same trace
+//! in debug and release, alone and beside others, and the committed reports must be what a run
+//! writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lockstorm::cli::act;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explore::examine::{self, met};
+use lockstorm::explore::trial::divergence;
+use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::scenario::Scenario;
+use lockstorm::scenario::expectation::{Expectation, Met};
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
+/// Where the trace hashes, verdicts and signatures of all scenarios are written down.
+const GOLDEN: &str = "tests/golden/scenarios.txt";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let folder = fs::read_dir(root().join("scenarios")).expect("the scenarios are there");
+    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(file).unwrap();
+        Scenario::parse(&name, &text).unwrap_or_else(|no| panic!("{}", no.render(false)))
+    };
+    files.iter().map(read).collect()
+}
+
+fn all() -> Vec<(Scenario, u64)> {
+    let each = |scenario: Scenario| {
+        let seeds = scenario.seeds();
+        seeds.into_iter().map(move |seed| (scenario.clone(), seed))
+    };
+    scenarios().into_iter().flat_map(each).collect()
+}
+
+/// What is held of a finding: one line.
+fn line(finding: &Finding) -> String {
+    let name = format!("{}@{}", finding.scenario, finding.seed);
+    let words = lockstorm::explain::sentence::verdict_words(&finding.judgement.verdict);
+    let class = examine::word(finding).map_or("-", |class| class.word());
+    format!("{name} {} {} {class} {words}", finding.trace_hash, finding.records)
+}
+
+#[test]
+fn scenarios_are_found_as_they_expect_with_the_traces_that_are_written_down() {
+    let all = all();
+    let findings: Vec<(Met, Finding)> = all
+        .par_iter()
+        .map(|(scenario, seed)| {
+            let finding = examine::scenario(scenario, *seed);
+            (met(scenario, &finding), finding)
+        })
+        .collect();
+    let unexpected = findings.iter().filter(|(met, _)| *met != Met::Yes);
+    let unexpected: Vec<String> = unexpected.map(|(_, finding)| line(finding)).collect();
+    assert!(unexpected.is_empty(), "not as expected:\n{}", unexpected.join("\n"));
+    let lines: String = findings.iter().map(|(_, finding)| line(finding) + "\n").collect();
+    if std::env::var_os("LOCKSTORM_GOLDEN").is_some_and(|word| word == "write") {
+        fs::write(root().join(GOLDEN), &lines).unwrap();
+    }
+    let golden = fs::read_to_string(root().join(GOLDEN)).expect("the golden hashes are there");
+    let known: BTreeSet<&str> = golden.lines().collect();
+    let new: Vec<&str> = lines.lines().filter(|line| !known.contains(line)).collect();
+    assert!(new.is_empty(), "other than in {GOLDEN}:\n{}", new.join("\n"));
+    assert_eq!(golden.lines().count(), lines.lines().count(), "{GOLDEN} has lines too many");
+}
+
+#[test]
+fn a_run_leaves_no_mark_on_the_next_one() {
+    let scenarios = scenarios();
+    let hash = |scenario: &Scenario| examine::scenario(scenario, 1).trace_hash;
+    let forwards: BTreeMap<&str, String> =
+        scenarios.iter().map(|scenario| (scenario.name.as_str(), hash(scenario))).collect();
+    for scenario in scenarios.iter().rev() {
+        assert_eq!(forwards[scenario.name.as_str()], hash(scenario), "{}", scenario.name);
+        assert_eq!(divergence(&scenario.plan(2)), None, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn the_committed_reports_are_what_a_run_writes() {
+    let scenarios = scenarios();
+    let findings: Vec<Finding> =
+        scenarios.par_iter().map(|s| examine::scenario(s, s.seeds()[0])).collect();
+    let mut pages = vec![act::contents(&findings.iter().collect::<Vec<_>>())];
+    let shown = |finding: &&Finding| act::SHOWCASES.contains(&finding.scenario.as_str());
+    pages.extend(findings.iter().filter(shown).flat_map(act::report));
+    let mut size = 0;
+    for page in pages.iter().filter(|page| !page.name.ends_with(".json")) {
+        let committed = fs::read_to_string(root().join("reports").join(&page.name));
+        assert!(
+            committed.is_ok_and(|text| text == page.text),
+            "reports/{} is not what a run writes: cargo run --release writes it again",
+            page.name
+        );
+        size += page.text.len();
+    }
+    assert!(size < 1_000_000, "the committed reports have {size} bytes");
+    assert!(act::SHOWCASES.iter().all(|name| scenarios.iter().any(|s| s.name == *name)));
+}
+
+#[test]
+fn a_plan_that_is_saved_and_read_again_is_the_same_run() {
+    for (scenario, seed) in all() {
+        let plan = scenario.plan(seed);
+        let read = lockstorm::plan::Plan::from_json("plan.json", &plan.to_json()).unwrap();
+        assert_eq!(read, plan, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn taking_a_fault_out_moves_no_unrelated_draw() {
+    for scenario in scenarios().iter().filter(|scenario| !scenario.plan(1).faults.is_empty()) {
+        let with = scenario.plan(1);
+        let mut without = with.clone();
+        without.faults.clear();
+        let (with, without) =
+            (lockstorm::run::run_whole(&with), lockstorm::run::run_whole(&without));
+        let differs = with.lines.iter().zip(&without.lines).position(|(a, b)| a != b);
+        let first = with.history.conditions.first().map(|condition| condition.from.seq);
+        if let (Some(differs), Some(first)) = (differs, first) {
+            assert!(differs as u64 >= first, "{}: differs before the fault", scenario.name);
+        }
+    }
+}
+
+#[test]
+fn every_file_is_one_question_in_plain_words() {
+    let mut questions = BTreeSet::new();
+    for scenario in scenarios() {
+        let name = &scenario.name;
+        assert_eq!(scenario.file, format!("{name}.toml"));
+        assert!(scenario.text.starts_with("# "), "{name}: the first line says it in plain words");
+        assert!(scenario.ask.ends_with('?'), "{name}: {}", scenario.ask);
+        assert_ne!(scenario.expect, Expectation::Unstated, "{name}");
+        assert!(questions.insert(scenario.ask.clone()), "{name} asks what another file asks");
+    }
+    assert!(questions.len() >= 24);
+}
+
+#[test]
+fn every_lock_has_a_file() {
+    let tried: BTreeSet<String> =
+        scenarios().iter().map(|scenario| scenario.plan(1).lock.algorithm).collect();
+    for algorithm in ALGORITHMS {
+        assert!(tried.contains(algorithm.name), "no scenario tries {}", algorithm.name);
+    }
+}
