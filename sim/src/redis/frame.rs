@@ -398,15 +398,15 @@ pub fn decode_reply(buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolErro
     let wrong = |_| ProtocolError::new("invalid reply");
     let decoded = decode_range(&buffer[..length]).map_err(wrong)?;
     let Some((frame, _)) = decoded else { return Err(ProtocolError::new("invalid reply")) };
-    let nil_array = buffer[0] == b'*';
-    let whole = buffer.split_to(length);
-    Ok(Some(match frame {
+    let plain = match frame {
         RangeFrame::Integer(value) => Reply::Integer(value),
-        RangeFrame::Null if nil_array => Reply::NilArray,
+        RangeFrame::Null if buffer[0] == b'*' => Reply::NilArray,
         RangeFrame::Null => Reply::Nil,
-        RangeFrame::SimpleString(_) if &whole[..] == b"+OK\r\n" => Reply::OK,
-        other => from_ranges(other, &whole.freeze()),
-    }))
+        RangeFrame::SimpleString(_) if buffer.starts_with(b"+OK\r\n") => Reply::OK,
+        other => return Ok(Some(from_ranges(other, &buffer.split_to(length).freeze()))),
+    };
+    buffer.advance(length);
+    Ok(Some(plain))
 }
 
 fn from_ranges(frame: RangeFrame, whole: &Bytes) -> Reply {
