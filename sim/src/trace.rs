@@ -417,3 +417,6 @@ impl fmt::Display for Checkpoint {
         write!(f, "{:032x}", self.digest)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -167,6 +167,15 @@ fn a_dead_process_refuses_and_a_machine_without_power_is_silent() {
 }
 
 #[test]
+fn a_machine_that_is_felled_twice_is_up_when_both_faults_are_over() {
+    let crash = fault(Verb::Crash, "s", 495 * MS, Some(400 * MS));
+    let again = Fault { id: 2, ..fault(Verb::Crash, "s", 700 * MS, Some(100 * MS)) };
+    let (once, _) = run(vec![crash.clone()], 2 * SECOND);
+    let (twice, _) = run(vec![crash, again], 2 * SECOND);
+    assert_eq!(shorten(&once), shorten(&twice));
+}
+
+#[test]
 fn a_paused_server_answers_late_and_its_kernel_still_accepts() {
     check(
         vec![fault(Verb::Pause, "s", 495 * MS, Some(300 * MS))],

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 
 use crate::explain::explain;
 use crate::explain::finding::Finding;
-use crate::explore::examine;
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
 use crate::run::promise;
@@ -89,6 +89,14 @@ pub fn examine(scenario: &Scenario, seed: u64) -> Finding {
 /// Runs a plan.
 pub fn examine_plan(plan: &Plan) -> Finding {
     examine::plan(plan)
+}
+
+/// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
+/// words: a bug of ours.
+pub fn divergence(plan: &Plan) -> Option<String> {
+    let (one, other) = trial::divergence(plan)?;
+    let name = &plan.name;
+    Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
 }
 
 /// Hunts. `tick` is told how many plans are done.

@@ -37,6 +37,8 @@ pub enum Ending {
     Unknown = 2,
     /// Bad input or usage.
     Refused = 3,
+    /// Two runs of one plan differ: a bug of ours, and no verdict is worth anything.
+    Diverged = 70,
 }
 
 impl From<Met> for Ending {

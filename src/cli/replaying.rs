@@ -7,8 +7,8 @@ use crate::cli::running::found;
 use crate::cli::{Ending, complain, input, say};
 use crate::refusal::Refusal;
 
-/// Runs a plan again. Another trace than the one asked for, or than that of a second run, is a
-/// violation of what we promise, and told as such.
+/// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs
+/// from that of a second run is a bug of ours.
 pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let plan = input::plan(&arguments.plan)?;
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
@@ -16,15 +16,17 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let finding = act::examine_plan(&plan);
     say(&format!("{}: {}", plan.name, found(&finding)));
     let trace = finding.trace_hash;
-    let (wanted, whose) = match &arguments.trace {
-        Some(wanted) => (wanted.to_lowercase(), "that was asked for"),
-        None => (act::examine_plan(&plan).trace_hash, "of a second run"),
-    };
-    let same = trace == wanted;
-    if same {
-        say(&format!("trace {trace}, the same as the one {whose}"));
-    } else {
-        complain(&format!("trace {trace} differs from the one {whose}, {wanted}\n"));
+    if let Some(difference) = act::divergence(&plan) {
+        complain(&difference);
+        return Ok(Ending::Diverged);
+    }
+    let same = arguments.trace.as_ref().is_none_or(|wanted| wanted.to_lowercase() == trace);
+    match &arguments.trace {
+        None => say(&format!("trace {trace}, the same as that of a second run")),
+        Some(_) if same => say(&format!("trace {trace}, the same as the one that was asked for")),
+        Some(wanted) => {
+            complain(&format!("trace {trace} differs from the one that was asked for, {wanted}\n"));
+        }
     }
     say(&what);
     Ok(match finding.judgement.verdict {

@@ -8,7 +8,7 @@ use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::{Kind, Verdict};
 use crate::cli::act;
 use crate::cli::args::RunArguments;
-use crate::cli::{Ending, input, progress, say};
+use crate::cli::{Ending, complain, input, progress, say};
 use crate::explain::finding::Finding;
 use crate::explore::examine::{met, word};
 use crate::length;
@@ -27,11 +27,14 @@ struct Ran<'a> {
     plan: &'a Plan,
     found: String,
     met: Met,
+    /// How two runs of the plan differ, where they do; looked for on the first seed.
+    diverged: Option<String>,
     /// The whole finding, of the first seed of each scenario alone: it is what is written about.
     finding: Option<Finding>,
 }
 
-/// Runs what was asked for.
+/// Runs what was asked for. The first seed of each scenario is run again: a trace that differs is
+/// a bug of ours.
 pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
@@ -49,10 +52,16 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     bar.finish_and_clear();
     say(&table(&ran).trim_fmt());
     write(arguments, &ran)?;
+    for difference in ran.iter().filter_map(|ran| ran.diverged.as_ref()) {
+        complain(difference);
+    }
     let mets = || ran.iter().map(|ran| ran.met);
     let count = |wanted| mets().filter(|met| *met == wanted).count();
     let (yes, no, unknown) = (count(Met::Yes), count(Met::No), count(Met::Unknown));
     say(&format!("{yes} as expected, {no} not, {unknown} unknown; {what}"));
+    if ran.iter().any(|ran| ran.diverged.is_some()) {
+        return Ok(Ending::Diverged);
+    }
     Ok(mets().max().map_or(Ending::Held, Ending::from))
 }
 
@@ -67,7 +76,8 @@ fn run_one<'a>(planned: &'a Planned) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
     let finding = act::examine(scenario, plan.seed);
     let (found, met) = (found(&finding), met(scenario, &finding));
-    Ran { scenario, plan, found, met, finding: first.then_some(finding) }
+    let diverged = first.then(|| act::divergence(plan)).flatten();
+    Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
 }
 
 /// Every scenario on every seed.

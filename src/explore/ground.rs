@@ -63,8 +63,8 @@ fn workload() -> Workload {
     Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
-        rounds: 8,
-        hold: 300 * MILLISECOND,
+        rounds: 6,
+        hold: 600 * MILLISECOND,
         rest: 300 * MILLISECOND,
         retry: 200 * MILLISECOND,
         fence: FenceMode::None,

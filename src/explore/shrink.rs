@@ -8,7 +8,7 @@ use crate::explore::trial::{Trial, attempt, classify};
 use crate::plan::Plan;
 
 /// Plans that are tried at the most.
-const MOST_RUNS: u32 = 600;
+const MOST_RUNS: u32 = 300;
 
 /// The smallest plan that was found.
 pub struct Small {

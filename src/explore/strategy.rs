@@ -9,6 +9,7 @@ use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::trace::Leg;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
+use proptest::strategy::Union;
 use proptest::{collection, sample};
 
 use crate::explore::ledger::keep_within;
@@ -111,18 +112,16 @@ pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
         VERBS.into_iter().filter(|verb| alphabet.verbs.contains(*verb)).collect();
     let verbs: Vec<&'static str> = verbs.into_iter().filter(|verb| fits(plan, verb)).collect();
     assert!(!verbs.is_empty(), "no verb of the alphabet fits this topology");
-    let plan = plan.clone();
-    let anchors = anchor(&plan);
-    (sample::select(verbs), anchors)
-        .prop_flat_map(move |(verb, anchor)| {
-            let made = (verb_of(verb, &plan), target(verb, &plan), length(&plan));
-            made.prop_map(move |(verb, target, length)| Fault {
-                id: 0,
-                length: (!verb.is_momentary()).then_some(length),
-                verb,
-                target,
-                anchor: anchor.clone(),
-            })
+    Union::new(verbs.into_iter().map(|verb| fault_of(verb, plan))).boxed()
+}
+
+/// A fault with this verb. Not drawn in two steps: what is drawn anew does not shrink.
+fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
+    let parts = (verb_of(verb, plan), target(verb, plan), length(plan), anchor(plan));
+    parts
+        .prop_map(|(verb, target, length, anchor)| {
+            let length = (!verb.is_momentary()).then_some(length);
+            Fault { id: 0, verb, target, anchor, length }
         })
         .boxed()
 }
@@ -176,7 +175,8 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
         "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
         "replica-lag" | "failover" => host(nodes[1..].to_vec()),
-        _ => host(nodes.into_iter().chain(clients).collect()),
+        // Drawn evenly over hosts, many nodes would leave the few clients in peace.
+        _ => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
 }
 
@@ -195,14 +195,11 @@ fn links(plan: &Plan) -> BoxedStrategy<Target> {
         .boxed()
 }
 
-/// How long a fault lasts: mostly short, sometimes longer than any lease.
+/// How long a fault lasts: short, about as long as a lease, or longer than one.
 fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
-    let longest_ms = (plan.longest_ttl() / MILLISECOND * 2).clamp(2_000, 60_000);
-    proptest::prop_oneof![
-        (1..=500_u64).prop_map(|ms| ms * MILLISECOND),
-        (1..=longest_ms).prop_map(|ms| ms * MILLISECOND),
-    ]
-    .boxed()
+    let lease_ms = (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000);
+    let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
+    proptest::prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
 }
 
 /// When a fault strikes: at a time, after a grant or a release, or when a message has come a leg

@@ -29,6 +29,7 @@ fn compare<T: PartialEq + std::fmt::Debug + Default>(
     one_in: u64,
     both: fn(&Case, &Table) -> (T, T),
 ) {
+    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
     let cases = std::env::var("LOCKSTORM_CASES").ok().and_then(|text| text.parse().ok());
     let cases = cases.unwrap_or(2_000_u64);
     let mut hits = 0;

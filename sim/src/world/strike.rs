@@ -37,7 +37,9 @@ impl World {
             return;
         }
         let fault = self.fault_of(place).clone();
-        self.apply(&fault, false);
+        if !self.goes_on(&fault) {
+            self.apply(&fault, false);
+        }
         let event = Event::Fault { id: fault.id, edge: Edge::End };
         self.struck[place].strike.to = Some(self.engine.record(event).instant());
     }
@@ -45,6 +47,23 @@ impl World {
     /// The fault that struck as the `struck`th.
     pub(super) fn fault_of(&self, struck: usize) -> &Fault {
         &self.faults[self.struck[struck].index]
+    }
+
+    /// Whether another fault still does the same to the host: a machine that was felled twice
+    /// is up when both are over. What adds up is undone one by one.
+    fn goes_on(&self, fault: &Fault) -> bool {
+        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
+        let alike = |other: &Verb| match &fault.verb {
+            Verb::Crash | Verb::PowerLoss => down(other),
+            Verb::ClockRate { .. } => matches!(other, Verb::ClockRate { .. }),
+            Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
+            Verb::LyingDisk => matches!(other, Verb::LyingDisk),
+            _ => false,
+        };
+        let open = self.struck.iter().filter(|struck| struck.open);
+        let others = open.map(|struck| &self.faults[struck.index]);
+        let mut others = others.filter(|other| other.target == fault.target);
+        others.any(|other| alike(&other.verb))
     }
 
     /// Does what the verb says, or undoes it.
@@ -95,6 +114,8 @@ impl World {
             }
             Verb::Crash if begin => self.fell(host, false),
             Verb::PowerLoss if begin => self.fell(host, true),
+            // A restart may have come before the end.
+            Verb::Crash | Verb::PowerLoss if self.alive[usize::from(host.0)] => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
                 self.disturb_clock(verb, host, begin);

@@ -1,0 +1,127 @@
+//! The trace hash: whatever happens differently must move it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::{Connection, Edge, Event, Happening, HostId, KeyChange, Leg, Origin, Request, Trace};
+use crate::time::Readings;
+
+fn digest(at: u64, host: u16, event: Event) -> u128 {
+    let mut trace = Trace::new(false);
+    trace.record(at, Readings::default(), HostId(host), event);
+    trace.digest().digest
+}
+
+fn address(last: u8) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), 6379)
+}
+
+fn request(client: u8, server: u8, nth: u32) -> Request {
+    Request { connection: Connection { client: address(client), server: address(server) }, nth }
+}
+
+fn message(request: Request, leg: Leg, command: &'static str, op: Option<u32>) -> Event {
+    Event::Message { request, leg, command, op }
+}
+
+fn key(key: &[u8], change: KeyChange, origin: Origin, until_ms: Option<u64>) -> Event {
+    Event::Key { key: key.to_vec(), change, origin, until_ms }
+}
+
+/// Events that differ from their neighbours in one field each.
+fn flips() -> Vec<Event> {
+    let asked = Origin::Request(request(1, 2, 3));
+    let (keys, more) = (vec![b"k".to_vec()], vec![b"k".to_vec(), b"l".to_vec()]);
+    let connection = request(1, 2, 0).connection;
+    vec![
+        Event::Step { label: "asking" },
+        Event::Step { label: "granted" },
+        Event::Outcome { op: 1, what: "acquire" },
+        Event::Outcome { op: 2, what: "acquire" },
+        Event::Outcome { op: 2, what: "acquired" },
+        message(request(1, 2, 3), Leg::Sent, "SET", Some(1)),
+        message(request(4, 2, 3), Leg::Sent, "SET", Some(1)),
+        message(request(1, 4, 3), Leg::Sent, "SET", Some(1)),
+        message(request(1, 2, 4), Leg::Sent, "SET", Some(1)),
+        message(request(1, 2, 3), Leg::Applied, "SET", Some(1)),
+        message(request(1, 2, 3), Leg::Sent, "GET", Some(1)),
+        message(request(1, 2, 3), Leg::Sent, "SET", Some(2)),
+        message(request(1, 2, 3), Leg::Sent, "SET", None),
+        key(b"k", KeyChange::Set, asked, None),
+        key(b"l", KeyChange::Set, asked, None),
+        key(b"k", KeyChange::Deleted, asked, None),
+        key(b"k", KeyChange::Set, Origin::Node, None),
+        key(b"k", KeyChange::Set, Origin::Replication { offset: 7 }, None),
+        key(b"k", KeyChange::Set, Origin::Replication { offset: 8 }, None),
+        key(b"k", KeyChange::Set, asked, Some(9)),
+        key(b"k", KeyChange::Set, asked, Some(10)),
+        Event::Unreached { to: address(1), command: "SET", op: 1 },
+        Event::Unreached { to: address(2), command: "SET", op: 1 },
+        Event::Propagated { offset: 1, origin: asked },
+        Event::Propagated { offset: 2, origin: asked },
+        Event::Propagated { offset: 2, origin: Origin::Node },
+        Event::Loaded { keys: keys.clone(), resync: None },
+        Event::Loaded { keys, resync: Some(connection) },
+        Event::Loaded { keys: more, resync: None },
+        Event::Snapshot { connection },
+        Event::Role { master: None },
+        Event::Role { master: Some(address(1)) },
+        Event::Role { master: Some(address(2)) },
+        Event::Fault { id: 1, edge: Edge::Start },
+        Event::Fault { id: 1, edge: Edge::End },
+        Event::Fault { id: 2, edge: Edge::Start },
+        Event::Note { text: "one".to_owned() },
+        Event::Note { text: "two".to_owned() },
+    ]
+}
+
+#[test]
+fn every_field_of_every_event_moves_the_hash() {
+    let mut seen = std::collections::BTreeMap::new();
+    for event in flips() {
+        for (at, host) in [(1, 1), (2, 1), (1, 2)] {
+            let here = (at, host, event.clone());
+            if let Some(twin) = seen.insert(digest(at, host, event.clone()), here.clone()) {
+                panic!("{twin:?} and {here:?} have the same hash");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_field_of_every_happening_moves_the_hash() {
+    let digest = |at, kind, a, b, payload: &[u8]| {
+        let mut trace = Trace::new(false);
+        trace.happen(at, kind, a, b, payload);
+        trace.digest().digest
+    };
+    let same = digest(1, Happening::Delivery, 2, 3, b"bytes");
+    assert_eq!(same, digest(1, Happening::Delivery, 2, 3, b"bytes"));
+    let kinds = [
+        Happening::Timer,
+        Happening::Draw,
+        Happening::Run,
+        Happening::Connection,
+        Happening::Process,
+    ];
+    let mut others: Vec<u128> = kinds.iter().map(|kind| digest(1, *kind, 2, 3, b"bytes")).collect();
+    others.extend([
+        digest(9, Happening::Delivery, 2, 3, b"bytes"),
+        digest(1, Happening::Delivery, 9, 3, b"bytes"),
+        digest(1, Happening::Delivery, 2, 9, b"bytes"),
+        digest(1, Happening::Delivery, 2, 3, b"bytez"),
+        digest(1, Happening::Delivery, 2, 3, b"byte"),
+    ]);
+    assert!(others.iter().all(|other| *other != same));
+}
+
+#[test]
+fn the_hash_does_not_depend_on_how_records_fall_into_the_buffer() {
+    let mut trace = Trace::new(false);
+    for n in 0..20_000_u64 {
+        let length = usize::try_from(n % 97).expect("small");
+        trace.happen(n, Happening::Delivery, 1, 2, &[7; 97][..length]);
+    }
+    assert_eq!(trace.checkpoints().len(), 4);
+    assert!(trace.checkpoints().windows(2).all(|pair| pair[0].digest != pair[1].digest));
+    assert_eq!(trace.digest().records, 20_000);
+}
