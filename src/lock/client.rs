@@ -31,6 +31,8 @@ pub struct Client {
 struct Line {
     stream: Stream,
     inbox: BytesMut,
+    /// The request that was written last; kept for its room.
+    outbox: BytesMut,
     requests: u32,
 }
 
@@ -151,7 +153,7 @@ impl Client {
         };
         let line = match open {
             Some(line) => line,
-            None => Line { stream: self.connect().await?, inbox: BytesMut::new(), requests: 0 },
+            None => Line::new(self.connect().await?),
         };
         Ok(self.line.insert(line))
     }
@@ -164,6 +166,10 @@ impl Client {
 }
 
 impl Line {
+    fn new(stream: Stream) -> Line {
+        Line { stream, inbox: BytesMut::new(), outbox: BytesMut::new(), requests: 0 }
+    }
+
     /// The connection if it is open and nothing waits to be read: the other end may have closed
     /// it since the last request, and a request written to it then would be lost.
     async fn if_quiet(mut self) -> Option<Line> {
@@ -179,9 +185,9 @@ impl Line {
     async fn write(&mut self, command: &'static str, args: &[&[u8]]) -> io::Result<()> {
         let words: Vec<&[u8]> =
             std::iter::once(command.as_bytes()).chain(args.iter().copied()).collect();
-        let mut bytes = BytesMut::new();
-        frame::encode_request(&mut bytes, &words);
-        self.stream.write_all(&bytes).await
+        self.outbox.clear();
+        frame::encode_request(&mut self.outbox, &words);
+        self.stream.write_all(&self.outbox).await
     }
 
     async fn reply(&mut self) -> io::Result<Reply> {

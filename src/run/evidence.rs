@@ -15,6 +15,9 @@ use lockstorm_sim::world::Remains;
 
 use crate::history::{ClockPiece, Condition, Key, OpId, Request};
 
+/// As many legs as most requests come to: sent, applied, replied, delivered.
+const LEGS: usize = 4;
+
 /// What the world of a run left behind, apart from the operations.
 #[derive(Debug, Default)]
 pub struct Evidence {
@@ -126,12 +129,14 @@ impl<'a> Join<'a> {
         places.resize(places.len().max(nth + 1), None);
         let Some(op) = op else { return };
         places[nth] = Some(self.requests.len());
+        let mut legs = Vec::with_capacity(LEGS);
+        legs.push((Leg::Sent, at));
         self.requests.push(Request {
             op,
             from: self.names.name_at(*id.connection.client.ip()).to_owned(),
             to: self.names.name_at(*id.connection.server.ip()).to_owned(),
             command: command.to_owned(),
-            legs: vec![(Leg::Sent, at)],
+            legs,
         });
     }
 

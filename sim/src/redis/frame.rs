@@ -284,9 +284,12 @@ pub fn integer(text: &[u8]) -> Option<i64> {
 
 /// Appends a request as clients send it: an array of bulk strings.
 pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
-    array_head(out, arguments.len());
+    head(out, b"*", arguments.len());
     for argument in arguments {
-        scalar(out, &BorrowedFrame::BulkString(argument.as_ref()));
+        let argument = argument.as_ref();
+        head(out, b"$", argument.len());
+        out.extend_from_slice(argument);
+        out.extend_from_slice(b"\r\n");
     }
 }
 
@@ -338,7 +341,7 @@ impl Reply {
             Reply::Nil => scalar(out, &BorrowedFrame::Null),
             Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
             Reply::Array(items) => {
-                array_head(out, items.len());
+                head(out, b"*", items.len());
                 items.iter().for_each(|item| item.encode(out));
             }
         }
@@ -368,10 +371,11 @@ fn encode_error(out: &mut BytesMut, text: &[u8]) {
     }
 }
 
-fn array_head(out: &mut BytesMut, length: usize) {
+/// Appends the line that announces how many items or bytes follow.
+fn head(out: &mut BytesMut, kind: &[u8], count: usize) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
-    let mut left = length;
+    let mut left = count;
     loop {
         at -= 1;
         digits[at] = b'0' + (left % 10).to_le_bytes()[0];
@@ -380,7 +384,7 @@ fn array_head(out: &mut BytesMut, length: usize) {
             break;
         }
     }
-    out.extend_from_slice(b"*");
+    out.extend_from_slice(kind);
     out.extend_from_slice(&digits[at..]);
     out.extend_from_slice(b"\r\n");
 }
@@ -394,15 +398,15 @@ pub fn decode_reply(buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolErro
     let wrong = |_| ProtocolError::new("invalid reply");
     let decoded = decode_range(&buffer[..length]).map_err(wrong)?;
     let Some((frame, _)) = decoded else { return Err(ProtocolError::new("invalid reply")) };
-    let nil_array = buffer[0] == b'*';
-    let whole = buffer.split_to(length);
-    Ok(Some(match frame {
+    let plain = match frame {
         RangeFrame::Integer(value) => Reply::Integer(value),
-        RangeFrame::Null if nil_array => Reply::NilArray,
+        RangeFrame::Null if buffer[0] == b'*' => Reply::NilArray,
         RangeFrame::Null => Reply::Nil,
-        RangeFrame::SimpleString(_) if &whole[..] == b"+OK\r\n" => Reply::OK,
-        other => from_ranges(other, &whole.freeze()),
-    }))
+        RangeFrame::SimpleString(_) if buffer.starts_with(b"+OK\r\n") => Reply::OK,
+        other => return Ok(Some(from_ranges(other, &buffer.split_to(length).freeze()))),
+    };
+    buffer.advance(length);
+    Ok(Some(plain))
 }
 
 fn from_ranges(frame: RangeFrame, whole: &Bytes) -> Reply {

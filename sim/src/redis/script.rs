@@ -24,7 +24,7 @@ use crate::redis::script::value::{in_17_digits, to_lua, to_reply};
 const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script is ended: real Redis would answer BUSY for ever.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
-/// Bytes that the machine may take.
+/// Bytes that the machine may take while a script's own code runs.
 const MOST_MEMORY: usize = 256 * 1024 * 1024;
 
 thread_local! {
@@ -144,7 +144,6 @@ impl Machine {
     fn new() -> mlua::Result<Machine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_memory_limit(MOST_MEMORY)?;
         let door = Rc::new(RefCell::new(Running::default()));
         let prelude =
             lua.load(include_str!("script/prelude.lua")).set_name("@prelude").into_function()?;
@@ -217,8 +216,7 @@ impl Machine {
         args: &[Bytes],
     ) -> mlua::Result<(bool, Value)> {
         self.meter.instructions.set(0);
-        let keys = self.words(keys)?;
-        let args = self.words(args)?;
+        let (keys, args) = unlimited(&self.lua, || Ok((self.words(keys)?, self.words(args)?)))?;
         self.run.call((function, keys, args))
     }
 
@@ -244,6 +242,15 @@ impl Machine {
             Err(error) => running_failed(sha, &error.to_string()),
         }
     }
+}
+
+/// Makes values for a script without a limit of memory: under one every single value costs a
+/// protected call. The limit stands for what scripts do themselves.
+fn unlimited<T>(lua: &Lua, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
+    lua.set_memory_limit(0)?;
+    let made = make();
+    lua.set_memory_limit(MOST_MEMORY)?;
+    made
 }
 
 fn running_failed(sha: &[u8], why: &str) -> Reply {
@@ -289,7 +296,7 @@ fn caller(lua: &Lua, door: &Rc<RefCell<Running>>, raises: bool) -> mlua::Result<
         };
         match reply {
             Reply::Error(text) if raises => Err(mlua::Error::external(Raised(text))),
-            reply => to_lua(lua, &reply),
+            reply => unlimited(lua, || to_lua(lua, &reply)),
         }
     })
 }

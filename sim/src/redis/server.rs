@@ -295,9 +295,11 @@ impl Conversation {
         self.server.write_log().await;
         self.stream.write_all(&self.output).await?;
         self.output.clear();
-        for (request, command) in std::mem::take(&mut self.unanswered) {
+        let mut answered = std::mem::take(&mut self.unanswered);
+        for (request, command) in answered.drain(..) {
             self.mark(request, Leg::Replied, command).await;
         }
+        self.unanswered = answered;
         Ok(())
     }
 

@@ -14,8 +14,6 @@ pub mod server;
 pub mod string;
 pub mod transaction;
 
-use std::cmp::Ordering;
-
 use bytes::Bytes;
 
 use crate::redis::frame::{Arguments, Reply, integer};
@@ -31,6 +29,9 @@ pub const SYNTAX: &str = "ERR syntax error";
 pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// No command has a longer name.
+const LONGEST_NAME: usize = 16;
 
 /// What a command comes to; an error is a reply too.
 pub type Outcome = Result<Reply, Reply>;
@@ -138,17 +139,16 @@ pub const TABLE: &[Command] = &[
 
 /// Finds a command by its name in any case.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
-    let by_name = |command: &Command| in_upper_case(command.name.as_bytes(), name);
-    TABLE.binary_search_by(by_name).ok().map(|at| &TABLE[at])
+    let mut upper = [0; LONGEST_NAME];
+    let upper = upper.get_mut(..name.len())?;
+    upper.copy_from_slice(name);
+    upper.make_ascii_uppercase();
+    TABLE.binary_search_by(|command| command.name.as_bytes().cmp(upper)).ok().map(|at| &TABLE[at])
 }
 
 /// The command's name in upper case, if there is such a command.
 pub fn name(name: &[u8]) -> Option<&'static str> {
     find(name).map(|command| command.name)
-}
-
-fn in_upper_case(upper: &[u8], any: &[u8]) -> Ordering {
-    upper.iter().copied().cmp(any.iter().map(u8::to_ascii_uppercase))
 }
 
 /// A command while it runs.
@@ -372,11 +372,12 @@ pub fn digits(value: impl ToString) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLE, name};
+    use super::{LONGEST_NAME, TABLE, name};
 
     #[test]
     fn the_table_is_in_order_and_found_in_any_case() {
         assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(TABLE.iter().all(|c| c.name.len() <= LONGEST_NAME));
         assert!(TABLE.iter().all(|c| name(c.name.to_lowercase().as_bytes()) == Some(c.name)));
         assert_eq!((name(b"nosuch"), name(b"")), (None, None));
     }
