@@ -21,6 +21,8 @@ pub mod witness;
 
 #[cfg(test)]
 pub mod fixture;
+#[cfg(test)]
+mod tests;
 
 /// What a run means, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,27 +45,5 @@ pub fn explain(finding: &Finding) -> Explanation {
         assumptions: sentence::assumptions(finding),
         ledger: sentence::ledger(finding),
         story: story::tell(&witness),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::explain::explain;
-    use crate::explain::fixture;
-
-    #[test]
-    fn stories() {
-        let mut told = String::new();
-        for finding in fixture::all() {
-            let explanation = explain(&finding);
-            told.push_str(&format!("# {}\n{}\n", finding.scenario, explanation.verdict));
-            for line in &explanation.assumptions {
-                told.push_str(&format!("assumption: {line}\n"));
-            }
-            for line in &explanation.story.lines {
-                told.push_str(&format!("{:>8} ms  {}\n", line.at.at / 1_000_000, line.text));
-            }
-        }
-        println!("{told}");
     }
 }

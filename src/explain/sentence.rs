@@ -20,9 +20,9 @@ pub fn verdict(witness: &Witness<'_>) -> String {
         (_, None) => {
             let counts = &judgement.counts;
             format!(
-                "The lock held: {}, {} contended, {} struck.",
+                "The lock held: {}, {}, {} struck.",
                 count(counts.grants.into(), "grant"),
-                counts.contended,
+                count(counts.contended.into(), "contended acquire"),
                 count(counts.struck.into(), "fault"),
             )
         }
@@ -34,7 +34,7 @@ pub fn verdict(witness: &Witness<'_>) -> String {
 pub fn assumptions(finding: &Finding) -> Vec<String> {
     match &finding.class {
         None => Vec::new(),
-        Some(Class::InModel) => vec!["none: this is a bug in the lock.".to_owned()],
+        Some(Class::InModel) => vec!["none broke: this is a bug in the lock.".to_owned()],
         Some(Class::OutOfModel(broken)) => {
             broken.iter().map(|assumption| broken_sentence(finding, assumption)).collect()
         }
@@ -159,7 +159,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::AmnesiacRestart
         | Bounded::AccessDelay => length(amount),
         Bounded::Drift => format!("{amount} ppm"),
-        Bounded::ClientCrash => count(amount, "crash").replace("crashs", "crashes"),
+        Bounded::ClientCrash => count(amount, "death"),
         Bounded::Failover => count(amount, "failover"),
         Bounded::KeyRemoval => count(amount, "removal"),
     }

@@ -82,7 +82,7 @@ pub fn tell(witness: &Witness<'_>) -> Story {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
-    beats.sort_by(|a, b| (a.weight, a.line.at).cmp(&(b.weight, b.line.at)));
+    beats.sort_by_key(|beat| (beat.weight, beat.line.at));
     beats.truncate(LONGEST);
     let mut lines: Vec<StoryLine> = beats.into_iter().map(|beat| beat.line).collect();
     lines.sort_by_key(|line| line.at);

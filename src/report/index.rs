@@ -93,7 +93,7 @@ fn row(entry: &Entry, shown: &BTreeSet<String>) -> Vec<String> {
         match entry.met {
             None => "-".to_owned(),
             Some(true) => "yes".to_owned(),
-            Some(false) => "**no**".to_owned(),
+            Some(false) => "NO".to_owned(),
         },
     ]
 }

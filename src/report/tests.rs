@@ -29,12 +29,18 @@ fn an_amnesiac_restart() {
 }
 
 #[test]
+fn a_foreign_delete() {
+    check(&fixture::foreign::finding());
+}
+
+#[test]
 fn a_key_that_nobody_removes() {
     check(&fixture::orphan::stuck());
 }
 
 #[test]
-fn a_run_that_holds() {
+fn runs_that_hold() {
+    check(&fixture::crowd::finding());
     check(&fixture::orphan::held());
 }
 

@@ -63,8 +63,8 @@ fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
 
 /// What the resource held before an access, and the last access that shows it.
 fn value_before(witness: &Witness<'_>, index: usize) -> (i64, Option<usize>) {
-    let earlier = witness.history().accesses.iter().enumerate().take(index);
-    let written = earlier.filter(|(_, a)| a.kind != AccessKind::Append && a.accepted).last();
+    let mut earlier = witness.history().accesses.iter().enumerate().take(index);
+    let written = earlier.rfind(|(_, a)| a.kind != AccessKind::Append && a.accepted);
     match written {
         Some((before, access)) => (access.value, Some(before)),
         None if witness.finding.plan.workload.kind == WorkloadKind::Stock => {

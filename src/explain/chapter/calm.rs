@@ -32,14 +32,11 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
     callers.sort_unstable();
     let counts = &witness.finding.judgement.counts;
     let text = format!(
-        "{} to {} begin; {} contended.",
-        count(holds.len() as u64, "grant"),
+        "{} can begin: {} will follow, from here to {}, and {}.",
         list(&callers),
-        match counts.contended {
-            0 => "none is".to_owned(),
-            1 => "one is".to_owned(),
-            many => format!("{many} are"),
-        },
+        count(holds.len() as u64, "grant"),
+        moment(holds.last()?.until.at),
+        count(counts.contended.into(), "contended acquire"),
     );
     let evidence = holds.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
     Some(Beat::new(Weight::Crux, first.from, text, evidence))

@@ -36,8 +36,8 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
             None => "with no time to live: nothing will ever remove it".to_owned(),
             Some(_) => "with time to live left".to_owned(),
         };
-        let text = format!("{}'s acquire leaves its key on {}, {term}.", owner.caller, life.node);
-        vec![Beat::new(Weight::Crux, life.from, text, evidence)]
+        let text = format!("{}'s key is still on {}, {term}.", owner.caller, life.node);
+        vec![Beat::new(Weight::Crux, healed, text, evidence)]
     })
     .collect()
 }

@@ -1,9 +1,10 @@
 //! What was done to hosts and links while the witness's grants were under way.
 
+use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::Instant;
 
 use crate::explain::hold::touches;
-use crate::explain::quantity::{length, moment, signed};
+use crate::explain::quantity::{length, list, moment, signed};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::Condition;
@@ -58,7 +59,8 @@ pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (Stri
 
 /// A condition as a sentence in the present tense.
 pub fn strikes(condition: &Condition) -> String {
-    let Condition { who, size, .. } = condition;
+    let size = &condition.size;
+    let who = parties(&condition.who);
     let extra = length(size.unsigned_abs());
     let until = match condition.to {
         Some(to) if to.at > condition.from.at => {
@@ -69,11 +71,11 @@ pub fn strikes(condition: &Condition) -> String {
     };
     match condition.what.as_str() {
         "partition" => format!("No message passes {who}{until}."),
-        "delay" => format!("Messages on {who} take {extra} longer{until}."),
-        "jitter" => format!("Messages on {who} take up to {extra} longer{until}."),
-        "loss" => format!("{size} of a million messages on {who} are lost{until}."),
-        "cut-reply" => format!("The connection {who} breaks before the reply."),
-        "reset" => format!("The connection {who} is reset."),
+        "delay" => format!("Messages {who} take {extra} longer{until}."),
+        "jitter" => format!("Messages {who} take up to {extra} longer{until}."),
+        "loss" => format!("{size} of a million messages {who} are lost{until}."),
+        "cut-reply" => format!("Connections {who} break before the reply."),
+        "reset" => format!("Connections {who} are reset."),
         "pause" => format!("{who} is paused{until}."),
         "suspend" => format!("{who}'s machine sleeps{until}."),
         "crash" => format!("{who}'s process dies, and is down{until}."),
@@ -90,5 +92,18 @@ pub fn strikes(condition: &Condition) -> String {
         "flush" => format!("{who} is flushed."),
         "lying-disk" => format!("{who}'s disk lies about fsync{until}."),
         other => format!("{other} strikes {who}{until}."),
+    }
+}
+
+/// A target in words: `c1`, `between c1 and n4, n5`, `from c1 to n1`.
+fn parties(who: &str) -> String {
+    match Target::try_from(who.to_owned()) {
+        Ok(Target::Links { from, to, both: true }) => {
+            format!("between {} and {}", list(&from), list(&to))
+        }
+        Ok(Target::Links { from, to, both: false }) => {
+            format!("from {} to {}", list(&from), list(&to))
+        }
+        Ok(Target::Host(_)) | Err(_) => who.to_owned(),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_sim::time::{Instant, Nanos};
 use lockstorm_sim::trace::Leg;
 
-use crate::explain::hold::grant_of;
+use crate::explain::hold::{grant_of, op};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Request};
 use crate::report::svg::canvas::{Canvas, Tenths};
@@ -22,8 +22,7 @@ const DRIFT: Tenths = 40;
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[Lane]) {
     let all: Vec<&Request> =
         witness.history().requests.iter().filter(|request| in_view(scale, request)).collect();
-    let matter = |request: &&&Request| all.len() <= MANY || matters(witness, request.op);
-    for request in all.iter().filter(matter) {
+    for request in chosen(witness, all) {
         let lane = |name: &str| lanes.iter().find(|lane| lane.name == name);
         if let (Some(from), Some(to)) = (lane(&request.from), lane(&request.to)) {
             exchange(canvas, witness, scale, request, (from, to));
@@ -31,19 +30,31 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
     }
 }
 
+/// All if they are few; else those of grants; else those of the witness's grants.
+fn chosen<'a>(witness: &Witness<'_>, all: Vec<&'a Request>) -> Vec<&'a Request> {
+    if all.len() <= MANY {
+        return all;
+    }
+    let granted: BTreeSet<OpId> = witness.holds.iter().map(|hold| hold.grant.id).collect();
+    let actors: BTreeSet<OpId> = witness.actors.iter().map(|grant| grant.id).collect();
+    let of = |grants: &BTreeSet<OpId>| -> Vec<&'a Request> {
+        all.iter().copied().filter(|request| serves(witness, request.op, grants)).collect()
+    };
+    let some = of(&granted);
+    if some.len() <= 2 * MANY { some } else { of(&actors) }
+}
+
 fn in_view(scale: &Scale, request: &Request) -> bool {
-    let at = |leg: Option<&(Leg, lockstorm_sim::time::Instant)>| leg.map(|(_, at)| at.at);
+    let at = |leg: Option<&(Leg, Instant)>| leg.map(|(_, at)| at.at);
     let (first, last) = (at(request.legs.first()), at(request.legs.last()));
     first.is_some_and(|first| first <= scale.to) && last.is_some_and(|last| last >= scale.from)
 }
 
-/// Whether an operation belongs to a grant: the witness's, or any that succeeded.
-fn matters(witness: &Witness<'_>, op: OpId) -> bool {
-    let granted: BTreeSet<OpId> = witness.holds.iter().map(|hold| hold.grant.id).collect();
-    let named = crate::explain::hold::op(witness.history(), op);
-    named.is_some_and(|op| {
+/// Whether an operation asks for, prolongs or gives back one of these grants.
+fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
+    op(witness.history(), id).is_some_and(|op| {
         let is_access = matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. });
-        !is_access && grant_of(op).is_some_and(|grant| granted.contains(&grant))
+        !is_access && grant_of(op).is_some_and(|grant| grants.contains(&grant))
     })
 }
 

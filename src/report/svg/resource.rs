@@ -65,8 +65,7 @@ fn dot(canvas: &mut Canvas, scale: &Scale, y: i64, access: &Access, corrupt: boo
     }
     let fill = if access.accepted { hue.fill } else { "#ffffff" };
     let style = format!("fill=\"{fill}\" stroke=\"{}\" stroke-width=\"1.6\"", hue.fill);
-    let verb = if access.accepted { "" } else { "is refused: " };
-    let name = format!("{} {verb}{} at {}", access.caller, short(access), moment(access.at.at));
+    let name = format!("{} {} at {}", access.caller, short(access), moment(access.at.at));
     canvas.circle((x, y), 45, &style, &name);
 }
 
@@ -109,8 +108,7 @@ fn short(access: &Access) -> String {
         AccessKind::Write => format!("W {}", access.value),
         AccessKind::Append => "A".to_owned(),
     };
-    match access.fence {
-        Some(fence) => format!("{word} #{fence}"),
-        None => word,
-    }
+    let fence = access.fence.map_or_else(String::new, |fence| format!(" #{fence}"));
+    let refused = if access.accepted { "" } else { " refused" };
+    format!("{word}{fence}{refused}")
 }

@@ -3,6 +3,7 @@
 use lockstorm_sim::time::{Nanos, SECOND};
 
 use crate::check::Verdict;
+use crate::explain::hold::End;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::Tenths;
@@ -36,7 +37,10 @@ impl Scale {
             shown.extend([violation.from.at, violation.to.at]);
         }
         let grants = witness.actors.iter().filter_map(|grant| witness.hold(grant.id));
-        shown.extend(grants.flat_map(|hold| [hold.grant.call.at, hold.until.at]));
+        for hold in grants {
+            shown.push(hold.grant.call.at);
+            shown.extend((hold.end != End::Open).then_some(hold.until.at));
+        }
         if matches!(witness.finding.judgement.verdict, Verdict::Holds | Verdict::Unknown(_)) {
             shown.push(0);
         }

@@ -44,7 +44,7 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
 /// Where a band's text goes: on it if there is room, else to its right, else to its left.
 fn placed(band: (Tenths, Tenths), width: Tenths) -> ((Tenths, Tenths), Tenths, Side) {
     match () {
-        () if band.1 - band.0 > width + 60 => (band, band.0 + 40, Side::Start),
+        () if band.1 - band.0 > width + 90 => (band, band.0 + 70, Side::Start),
         () if band.1 + width + 60 < PLOT.1 => {
             ((band.0 - 40, band.1 + width + 60), band.1 + 60, Side::Start)
         }
@@ -102,7 +102,6 @@ pub fn shades(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, span: (
     let (top, bottom) = span;
     for violation in overlaps(witness) {
         let Some(band) = scale.span(violation.from.at, violation.to.at) else { continue };
-        let band = (band.0, band.1.max(band.0 + 15));
         let style = format!("fill=\"{ALARM}\" fill-opacity=\".13\"");
         canvas.rect(band, top, bottom - top, &style);
         for x in [band.0, band.1] {
@@ -120,14 +119,16 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
         let lasts = length(violation.to.at.saturating_sub(violation.from.at));
         let text = match violation.kind {
             Kind::Stuck => format!("nobody gets in, {lasts}"),
-            _ => format!("two holders, {lasts}"),
+            Kind::DoubleGrant | Kind::StaleHolder => format!("two holders, {lasts}"),
+            other => other.word().replace('-', " "),
         };
         let x = (band.0 + band.1) / 2;
         row.place(canvas, y, &Label { x, side: Side::Middle, fill: ALARM_TEXT, text });
     }
 }
 
+/// Corruption is marked at the resource, and an order that is not legal has no place.
 fn overlaps<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
-    let shaded = [Kind::DoubleGrant, Kind::StaleHolder, Kind::Stuck];
-    witness.violations().iter().filter(move |violation| shaded.contains(&violation.kind))
+    let unshaded = [Kind::Corruption, Kind::NotLinearizable];
+    witness.violations().iter().filter(move |violation| !unshaded.contains(&violation.kind))
 }
