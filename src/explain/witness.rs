@@ -59,6 +59,22 @@ impl<'a> Witness<'a> {
         self.violations().iter().filter(move |violation| violation.kind == kind)
     }
 
+    /// Whether the first violation is about this grant.
+    pub fn is_actor(&self, grant: OpId) -> bool {
+        self.actors.iter().any(|actor| actor.id == grant)
+    }
+
+    /// The actors, and before them the grants under which somebody ended an actor's key.
+    pub fn cast(&self) -> Vec<&'a Op> {
+        let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
+        let by = ended.filter_map(|life| self.history().keys.get(life.end?)?.by);
+        let mut cast: Vec<OpId> = by.filter_map(|by| grant_of(op(self.history(), by)?)).collect();
+        cast.extend(self.actors.iter().map(|actor| actor.id));
+        cast.sort_unstable();
+        cast.dedup();
+        cast.into_iter().filter_map(|grant| op(self.history(), grant)).collect()
+    }
+
     /// The hold that an acquire began.
     pub fn hold(&self, grant: OpId) -> Option<&Hold<'a>> {
         self.holds.iter().find(|hold| hold.grant.id == grant)

@@ -82,6 +82,9 @@ fn assumptions(out: &mut String, finding: &Finding, explanation: &Explanation) {
 }
 
 fn story(out: &mut String, explanation: &Explanation) {
+    if explanation.story.lines.is_empty() {
+        return;
+    }
     section(out, "The story");
     for (index, told) in explanation.story.lines.iter().enumerate() {
         line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));

@@ -28,7 +28,9 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
             wrapped(&mut out, "  - ", sentence);
         }
     }
-    section(&mut out, "The story", pen);
+    if !explanation.story.lines.is_empty() {
+        section(&mut out, "The story", pen);
+    }
     for told in &explanation.story.lines {
         wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
     }

@@ -25,7 +25,8 @@ fn is_named(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.contains(&index))
 }
 
-fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
+/// Whether an access was made under one of the witness's grants.
+pub fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
     witness.actors.iter().any(|grant| access.grant == Some(grant.id))
 }
 

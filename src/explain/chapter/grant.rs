@@ -13,7 +13,7 @@ use crate::history::{Op, OpId, Outcome};
 /// The grants of the witness, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> =
-        witness.actors.iter().filter_map(|grant| granted(witness, grant)).collect();
+        witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();
     beats.extend(overlap(witness));
     beats.extend(fences(witness));
     beats
@@ -36,7 +36,8 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
         _ => String::new(),
     };
     let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(hold));
-    Some(Beat::new(Weight::Crux, hold.from, text, evidence))
+    let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
+    Some(Beat::new(weight, hold.from, text, evidence))
 }
 
 /// The nodes on which an acquire set the key before it returned.
@@ -77,11 +78,13 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
     let ends = if first.until < second.until { first } else { second };
     evidence.extend(match ends.end {
+        _ if to < ends.until => None,
         End::Released(id) | End::Told(id) => Some(Evidence::Op(id)),
         End::Died(index) => Some(Evidence::Condition(index)),
         End::Open => None,
     });
     let why = match ends.end {
+        _ if to < ends.until => " a lease is over".to_owned(),
         End::Released(_) => format!(" {} gives it back", ends.grant.caller),
         End::Told(_) => format!(" {} learns of its loss", ends.grant.caller),
         End::Died(_) => format!(" {} dies", ends.grant.caller),

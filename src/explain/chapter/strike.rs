@@ -51,7 +51,12 @@ pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (Stri
         struck && touches(condition, &hold.grant.process)
     });
     if let Some(hold) = held {
-        text.push_str(&format!(" {} holds the lock.", hold.grant.caller));
+        let who = &hold.grant.caller;
+        text.pop();
+        text.push_str(&match *who == condition.who {
+            true => ", while holding the lock.".to_owned(),
+            false => format!(", while {who} holds the lock."),
+        });
         evidence.push(Evidence::Op(hold.grant.id));
     }
     (text, evidence)

@@ -40,12 +40,12 @@ fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
     let key = witness.history().keys.get(life.end?)?;
     let caller = witness.caller(owner)?;
     let foreign = key.by.filter(|by| witness.caller(*by) != Some(caller));
-    let is_actor = witness.actors.iter().any(|grant| grant.id == owner);
+    let is_in_cast = witness.cast().iter().any(|grant| grant.id == owner);
     match (key.change, foreign) {
         (KeyChange::Set, Some(by)) => Some((owner, Ending::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, Ending::DeletedBy(by))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
-        (change, _) => is_actor.then_some((owner, Ending::Change(change))),
+        (change, _) => is_in_cast.then_some((owner, Ending::Change(change))),
     }
 }
 

@@ -48,8 +48,7 @@ fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &Hold<'_>) {
         canvas.rect(span, y, height, &format!("fill=\"{}\"", hue.fill));
         inscribe(canvas, span, y + 14, hue.ink, &held_text(hold));
     }
-    if let Some(bare) = hold.bare_from() {
-        let span = scale.span(bare, hold.until.at).unwrap_or(whole);
+    if let Some(span) = hold.bare_from().and_then(|bare| scale.span(bare, hold.until.at)) {
         plate(canvas, span, y, height, hue.text, "lease over");
     }
 }

@@ -13,6 +13,9 @@ use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of_owner};
 use crate::report::svg::scale::{PLOT, Scale};
 
+/// With more ends of keys than this in view, ordinary ones are not named.
+const MANY: usize = 8;
+
 /// Paints one node's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let mut row = Row::default();
@@ -24,7 +27,9 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
         bar(canvas, witness, scale, lane, life);
     }
     down(canvas, witness, scale, lane, &mut row);
-    for pass in [true, false] {
+    // Releases by their owners are the rule; many of them need no words.
+    let few = lives.iter().filter(|life| scale.shows(life.until.at)).count() <= MANY;
+    for pass in [true, false].into_iter().take(if few { 2 } else { 1 }) {
         for life in &lives {
             ending(canvas, witness, scale, lane, &mut row, (life, pass));
         }
