@@ -4,7 +4,7 @@ use lockstorm_sim::time::Instant;
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::{Class, Finding};
-use crate::explain::hold::{Hold, grant_of, holds, op};
+use crate::explain::hold::{End, Hold, grant_of, holds, op};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId};
 
@@ -83,6 +83,33 @@ impl<'a> Witness<'a> {
     /// Who made an operation, by its number.
     pub fn caller(&self, id: OpId) -> Option<&'a str> {
         op(self.history(), id).map(|op| op.caller.as_str())
+    }
+
+    /// The end of what is told: of the first violation, of what its grants did, and of the first
+    /// harm that came after it began.
+    pub fn horizon(&self) -> Instant {
+        let Some(primary) = self.primary else { return self.history().end };
+        let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
+        let ends = holds.filter(|hold| hold.end != End::Open).map(|hold| hold.until);
+        let accesses = self.history().accesses.iter();
+        let theirs = accesses.filter(|a| a.grant.is_some_and(|grant| self.is_actor(grant)));
+        let harm = self.harm().map(|violation| violation.to);
+        let all = ends.chain(theirs.map(|access| access.at)).chain(harm);
+        all.fold(primary.to, Instant::max)
+    }
+
+    /// The first corruption that was seen after the first violation began; else the first.
+    pub fn harm(&self) -> Option<&'a Violation> {
+        let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
+        let mut after = self.of_kind(Kind::Corruption).filter(|harm| harm.from >= begun);
+        after.next().or_else(|| self.of_kind(Kind::Corruption).next())
+    }
+
+    /// The lives of the key that outlast the heal though nobody holds the lock, by their owner.
+    pub fn left(&self) -> impl Iterator<Item = (&Incarnation, &'a Op)> {
+        let healed = self.history().healed.unwrap_or(self.history().end);
+        let lives = self.lives.iter().filter(move |l| l.from < healed && healed < l.until);
+        lives.filter_map(|life| Some((life, op(self.history(), life.owner?)?)))
     }
 
     /// The stretch in which more hold the lock than may, if that is what is told.

@@ -54,10 +54,11 @@ fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
         text.push_str(damage(witness.finding.plan.workload.kind));
     }
     text.push('.');
-    let weight = match (corrupt, access.kind) {
-        (true, _) => Weight::Crux,
-        (false, AccessKind::Read) => Weight::Detail,
-        (false, _) => Weight::Effect,
+    let is_harm = witness.harm().is_some_and(|harm| harm.accesses.last() == Some(&index));
+    let weight = match access.kind {
+        _ if is_harm || !access.accepted => Weight::Crux,
+        AccessKind::Read => Weight::Detail,
+        AccessKind::Write | AccessKind::Append => Weight::Effect,
     };
     Beat::new(weight, access.at, text, evidence)
 }

@@ -6,3 +6,4 @@ pub mod grant;
 pub mod liveness;
 pub mod strike;
 pub mod theft;
+pub mod torn;
