@@ -77,7 +77,10 @@ mod tests {
             assert_eq!(length(ns), text);
         }
         assert_eq!((moment(1_003_999_999), signed(-5)), ("1.003 s".into(), "-5 ns".into()));
-        assert_eq!((rate(200), rate(10_000), rate(12_500)), ("200 ppm".into(), "1 %".into(), "1.25 %".into()));
+        assert_eq!(
+            (rate(200), rate(10_000), rate(12_500)),
+            ("200 ppm".into(), "1 %".into(), "1.25 %".into())
+        );
     }
 
     #[test]

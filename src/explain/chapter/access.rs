@@ -57,6 +57,7 @@ fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     let is_harm = witness.harm().is_some_and(|harm| harm.accesses.last() == Some(&index));
     let weight = match access.kind {
         _ if is_harm || !access.accepted => Weight::Crux,
+        _ if corrupt => Weight::Cause,
         AccessKind::Read => Weight::Detail,
         AccessKind::Write | AccessKind::Append => Weight::Effect,
     };

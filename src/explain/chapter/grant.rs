@@ -93,7 +93,11 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let who = witness.actors.iter().map(|grant| grant.caller.clone()).collect::<Vec<_>>();
     let text = format!(
         "From here on {} believe they hold the lock, for {}, until{why} at {}.",
-        if who.len() > 2 { format!("more than one of {}", list(&who)) } else { list(&who) + " both" },
+        if who.len() > 2 {
+            format!("more than one of {}", list(&who))
+        } else {
+            list(&who) + " both"
+        },
         length(to.at.saturating_sub(from.at)),
         moment(to.at),
     );

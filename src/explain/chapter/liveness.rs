@@ -31,10 +31,7 @@ fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat
     }
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
     let end = if owner.ret.is_none() { "never returns" } else { "does not grant the lock" };
-    let text = format!(
-        "{}'s acquire sets the key on {}{term}; it {end}.",
-        owner.caller, life.node
-    );
+    let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Beat::new(Weight::Crux, life.from, text, evidence))
 }

@@ -35,7 +35,11 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
         let (index, by) = set_between(witness, &first.to, grant_of(op)?, (*before, *after))?;
         let text = format!(
             "{}'s {} comes to {} before {}'s key is set there, its {} only afterwards.",
-            op.caller, first.command, first.to, witness.caller(by)?, second.command
+            op.caller,
+            first.command,
+            first.to,
+            witness.caller(by)?,
+            second.command
         );
         let evidence = vec![
             Evidence::Op(id),
@@ -58,7 +62,9 @@ fn set_between(
     let lock = &witness.finding.plan.lock.key;
     let keys = witness.history().keys.iter().enumerate();
     let mut set = keys.filter(|(_, key)| {
-        key.node == node && key.key == *lock && key.change == KeyChange::Set
+        key.node == node
+            && key.key == *lock
+            && key.change == KeyChange::Set
             && (before..after).contains(&key.at)
     });
     set.find_map(|(index, key)| Some((index, key.by.filter(|by| *by != own)?)))

@@ -1,5 +1,6 @@
 //! Lanes of nodes: whose key was there, when, and how it ended.
 
+use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
 use crate::explain::hold::{kills, touches};
@@ -37,7 +38,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
 }
 
 fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &Incarnation) {
-    let Some(span) = scale.span(life.from.at, life.until.at) else { return };
+    let Some(span) = scale.span(life.from.at, seen_until(witness, life)) else { return };
     let hue = hue_of_owner(witness, life.owner);
     let owner = life.owner.and_then(|owner| witness.caller(owner)).unwrap_or("nobody");
     let (y, height) = (lane.bar(), lane.bar_height());
@@ -49,6 +50,15 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
     let text =
         if forever { format!("{owner}'s key, no time to live") } else { format!("{owner}'s key") };
     inscribe(canvas, span, y + 12, hue.ink, &text);
+}
+
+/// When the key ended, or its node went down for the rest of the key's life.
+fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
+    let until = life.until.at;
+    let kills = witness.history().conditions.iter().filter(|c| kills(c) && c.who == life.node);
+    let last = kills.filter(|c| life.from < c.from && c.from.at < until).last();
+    let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
+    down.map_or(until, |condition| condition.from.at)
 }
 
 /// Marks and names the end of a key; `pass` true: only ends that were not the owner's doing.
@@ -72,6 +82,7 @@ fn ending(
         (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
         (KeyChange::Set, Some(by)) => (format!("overwritten by {by}"), ALARM_TEXT),
         (KeyChange::Set, None) => return,
+        (KeyChange::Expired, _) if seen_until(witness, life) < key.at.at => return,
         (KeyChange::Expired, _) => ("expired".to_owned(), INK),
         (KeyChange::Evicted, _) => ("removed".to_owned(), ALARM_TEXT),
         (KeyChange::LostAtRestart, _) => ("forgotten at restart".to_owned(), ALARM_TEXT),

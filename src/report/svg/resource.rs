@@ -12,7 +12,7 @@ use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
 
-/// With more accesses than this in view, ordinary reads are not named.
+/// With more accesses than this in view, ordinary ones are not named.
 const MANY: usize = 24;
 /// Base lines of the rows of labels, beneath the lane's line.
 const ROWS: [i64; 3] = [20, 33, 46];
@@ -36,7 +36,7 @@ pub fn paint(
     for (index, access) in shown {
         let corrupt = is_corrupt(witness, index);
         way(canvas, witness, scale, (lanes, y), access);
-        if corrupt || few || access.kind != AccessKind::Read || is_of_actor(witness, access) {
+        if corrupt || few || !access.accepted || is_of_actor(witness, access) {
             name(canvas, witness, scale, (y, &mut rows), (corrupt, access));
         }
         dot(canvas, scale, y, access, corrupt);
