@@ -4,7 +4,7 @@ use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::{BrokenAssumption, Class, Finding};
-use crate::explain::hold::{Hold, op};
+use crate::explain::hold::op;
 use crate::explain::quantity::{count, length, list, rate, signed};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
@@ -19,8 +19,11 @@ pub fn verdict(witness: &Witness<'_>) -> String {
         (_, Some(violation)) => format!("{}{}.", charge(witness, violation), harm(witness)),
         (_, None) => {
             let counts = &judgement.counts;
+            let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
+                format!("; the nearest miss was {}", length(miss.unsigned_abs()))
+            });
             format!(
-                "The lock held: {}, {}, {} struck.",
+                "The lock held: {}, {}, {} struck{miss}.",
                 count(counts.grants.into(), "grant"),
                 count(counts.contended.into(), "contended acquire"),
                 count(counts.struck.into(), "fault"),
@@ -80,7 +83,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     match violation.kind {
         Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
         Kind::StaleHolder => {
-            let (stale, other) = stale(witness, violation).unwrap_or((first, second));
+            let (stale, other) = stale(witness).unwrap_or((first, second));
             format!("{stale} held on past its lease while {other} held the lock, for {span}")
         }
         Kind::Corruption => format!("{} spoilt the resource", list(&who)),
@@ -105,13 +108,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
 }
 
 /// Who was past its lease in an overlap, and who was not.
-fn stale<'a>(witness: &'a Witness<'_>, violation: &Violation) -> Option<(&'a str, &'a str)> {
-    let holds: Vec<&Hold<'_>> =
-        witness.actors.iter().filter_map(|grant| witness.hold(grant.id)).collect();
-    let is_bare = |hold: &&&Hold<'_>| hold.bare_from().is_some_and(|bare| bare < violation.to.at);
-    let bare = holds.iter().find(is_bare)?;
-    let other = holds.iter().find(|hold| hold.grant.id != bare.grant.id)?;
-    Some((&bare.grant.caller, &other.grant.caller))
+fn stale<'a>(witness: &'a Witness<'_>) -> Option<(&'a str, &'a str)> {
+    let bare = witness.stale()?;
+    let other = witness.actors.iter().find(|grant| grant.id != bare.grant.id)?;
+    Some((&bare.grant.caller, &other.caller))
 }
 
 /// Who changed the key of another's, by the last change that the violation names.
@@ -148,9 +148,12 @@ fn harm(witness: &Witness<'_>) -> String {
     format!(", and {}", damage(witness.finding.plan.workload.kind))
 }
 
-/// What the resource did to keep itself whole, as the tail of a sentence.
+/// What kept the resource whole, as the tail of a sentence.
 fn spared(witness: &Witness<'_>) -> Option<String> {
     witness.overlap()?;
+    if let Some(hold) = witness.idle() {
+        return Some(format!("; {} made no access in that time", hold.grant.caller));
+    }
     let mut accesses = witness.finding.history.accesses.iter();
     let refused = accesses.find(|access| {
         !access.accepted && access.grant.is_some_and(|grant| witness.is_actor(grant))

@@ -85,6 +85,22 @@ impl<'a> Witness<'a> {
         op(self.history(), id).map(|op| op.caller.as_str())
     }
 
+    /// The hold of the first violation that was past its lease while another's was not.
+    pub fn stale(&self) -> Option<&Hold<'a>> {
+        let (_, to) = self.overlap()?;
+        let mut holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
+        holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
+    }
+
+    /// The stale hold, if nothing was accessed under it since the violation began.
+    pub fn idle(&self) -> Option<&Hold<'a>> {
+        let (from, _) = self.overlap()?;
+        let hold = self.stale()?;
+        let mut accesses = self.history().accesses.iter();
+        let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > from);
+        (!used).then_some(hold)
+    }
+
     /// The end of what is told: of the first violation, of what its grants did, and of the first
     /// harm that came after it began.
     pub fn horizon(&self) -> Instant {

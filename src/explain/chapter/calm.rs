@@ -16,6 +16,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(faults(witness));
     beats.extend(returns(witness));
     beats.extend(overrun(witness));
+    beats.extend(renewals(witness));
     beats.extend(longest_wait(witness));
     beats.extend(closest(witness));
     beats.extend(margin::beat(witness));
@@ -27,16 +28,18 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
     let holds: Vec<&Hold<'_>> =
         witness.holds.iter().filter(|hold| hold.grant.process != "probe").collect();
     let (first, last) = (holds.first()?, holds.last()?);
-    let mut callers: Vec<String> = holds.iter().map(|hold| hold.grant.caller.clone()).collect();
+    let mut callers: Vec<String> =
+        holds[1..].iter().map(|hold| hold.grant.caller.clone()).collect();
     callers.sort_unstable();
     callers.dedup();
     let who = &first.grant.caller;
     let text = match holds.len() - 1 {
         0 => format!("{who} is granted the lock; nobody else is while the clients run."),
         more => format!(
-            "{who} is granted the lock; {} to {} follow, one after the other, until {}.",
+            "{who} is granted the lock; {} to {} follow{}, until {}.",
             count(more as u64, "grant"),
             list(&callers),
+            if more == 1 { "s" } else { ", one after the other" },
             moment(last.until.at),
         ),
     };
@@ -103,6 +106,27 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
         moment(hold.until.at),
     );
     Some(Beat::new(Weight::Cause, hold.until, text, vec![Evidence::Op(hold.grant.id)]))
+}
+
+/// The hold that was prolonged most often.
+fn renewals(witness: &Witness<'_>) -> Option<Beat> {
+    let kept = |hold: &Hold<'_>| -> Vec<&Op> {
+        let ops = witness.history().ops.iter();
+        let own = ops.filter(|op| op.kind == OpKind::Extend { grant: hold.grant.id });
+        own.filter(|op| matches!(op.outcome, Outcome::Kept { .. })).collect()
+    };
+    let hold = witness.holds.iter().rev().max_by_key(|hold| kept(hold).len())?;
+    let kept = kept(hold);
+    let text = format!(
+        "{}'s lease is prolonged for the first of {} before its hold ends at {}.",
+        hold.grant.caller,
+        count(kept.len() as u64, "time"),
+        moment(hold.until.at),
+    );
+    let at = kept.first()?.ret?.instant();
+    let mut evidence = vec![Evidence::Op(hold.grant.id)];
+    evidence.extend(kept.iter().map(|op| Evidence::Op(op.id)));
+    Some(Beat::new(Weight::Cause, at, text, evidence))
 }
 
 /// The caller that asked in vain for longest.

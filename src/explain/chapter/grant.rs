@@ -16,6 +16,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();
     beats.extend(overlap(witness));
     beats.extend(fences(witness));
+    beats.extend(gives_up(witness));
     beats
 }
 
@@ -104,6 +105,19 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     // Told after the grant that begins it, which stands at the same instant.
     let at = Instant { seq: from.seq.saturating_add(1), at: from.at };
     Some(Beat::new(Weight::Crux, at, text, evidence))
+}
+
+/// The end of a hold past its lease under which nothing was accessed any more.
+fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
+    let hold = witness.idle()?;
+    let (who, what) = (&hold.grant.caller, "without an access since another was let in");
+    let (text, id) = match hold.end {
+        End::Released(id) => (format!("{who} gives the lock back, {what}."), id),
+        End::Told(id) => (format!("{who} is told that the lock is lost, {what}."), id),
+        End::Died(_) | End::Open => return None,
+    };
+    let evidence = vec![Evidence::Op(hold.grant.id), Evidence::Op(id)];
+    Some(Beat::new(Weight::Cause, hold.until, text, evidence))
 }
 
 fn fences(witness: &Witness<'_>) -> Option<Beat> {

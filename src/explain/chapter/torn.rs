@@ -33,14 +33,14 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
             return None;
         }
         let (index, by) = set_between(witness, &first.to, grant_of(op)?, (*before, *after))?;
-        let text = format!(
-            "{}'s {} comes to {} before {}'s key is set there, its {} only afterwards.",
-            op.caller,
-            first.command,
-            first.to,
-            witness.caller(by)?,
-            second.command
-        );
+        let next = match witness.caller(by)? {
+            same if same == op.caller => "its own next key".to_owned(),
+            other => format!("{other}'s key"),
+        };
+        let (ask, act, node) = (&first.command, &second.command, &first.to);
+        let who = &op.caller;
+        let text =
+            format!("{who}'s {ask} comes to {node} before {next} is set there, its {act} after.");
         let evidence = vec![
             Evidence::Op(id),
             Evidence::Op(by),

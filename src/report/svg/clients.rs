@@ -14,6 +14,8 @@ use crate::report::svg::scale::{PLOT, Scale};
 
 /// With more holds than this in view, ordinary ones are not captioned.
 const MANY: usize = 6;
+/// Waiting that takes less room than this is not drawn.
+const SHORT: Tenths = 30;
 /// Distance of diamonds at the least.
 const DIAMOND: Tenths = 120;
 
@@ -94,7 +96,7 @@ fn asks(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) 
         let hue = hue_of(&op.caller);
         let end = op.ret.map_or(witness.history().end.at, |ret| ret.at);
         let Some(span) = scale.span(op.call.at, end) else { continue };
-        if span.1 > line_end {
+        if span.1 > line_end && span.1 - span.0 >= SHORT {
             line_end = span.1 + 10;
             let dashes = if op.ret.is_none() { " stroke-dasharray=\"4 3\"" } else { "" };
             let style = format!("stroke=\"{}\" stroke-width=\"3\"{dashes}", hue.fill);

@@ -3,7 +3,7 @@
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::explain::hold::{kills, touches};
+use crate::explain::hold::{grant_of, kills, op, touches};
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::moment;
 use crate::explain::witness::Witness;
@@ -76,9 +76,13 @@ fn ending(
     }
     let owner = life.owner.and_then(|owner| witness.caller(owner));
     let by = key.by.and_then(|by| witness.caller(by));
-    let foreign = by.filter(|by| Some(*by) != owner);
+    let grant = key.by.and_then(|by| grant_of(op(witness.history(), by)?));
+    let foreign = by.filter(|_| grant != life.owner);
     let (text, fill) = match (key.change, foreign) {
         (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
+        (KeyChange::Deleted, Some(by)) if Some(by) == owner => {
+            (format!("deleted by {by}'s old release"), ALARM_TEXT)
+        }
         (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
         (KeyChange::Set, Some(by)) => (format!("overwritten by {by}"), ALARM_TEXT),
         (KeyChange::Set, None) => return,
