@@ -22,6 +22,11 @@ pub fn length(ns: Nanos) -> String {
     }
 }
 
+/// How long something lasted: a length, or `an instant`.
+pub fn span(ns: Nanos) -> String {
+    if ns == 0 { "an instant".to_owned() } else { length(ns) }
+}
+
 /// A rate: `10000 ppm` is `1 %`.
 pub fn rate(ppm: u64) -> String {
     if ppm >= 10_000 { format!("{} %", decimal(ppm / 10, 1_000)) } else { format!("{ppm} ppm") }

@@ -5,7 +5,7 @@ use lockstorm_sim::time::Nanos;
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::{BrokenAssumption, Class, Finding};
 use crate::explain::hold::op;
-use crate::explain::quantity::{count, length, list, rate, signed};
+use crate::explain::quantity::{count, length, list, rate, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::lock::Bounded;
@@ -77,7 +77,7 @@ pub fn cause(cause: Cause) -> &'static str {
 
 fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let who = callers(witness, violation);
-    let span = length(violation.to.at.saturating_sub(violation.from.at));
+    let span = span(violation.to.at.saturating_sub(violation.from.at));
     let first = who.first().map_or("a caller", String::as_str);
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {

@@ -5,7 +5,7 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::Kind;
 use crate::explain::hold::{End, Hold};
-use crate::explain::quantity::{length, list, moment};
+use crate::explain::quantity::{list, moment, span};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, Outcome};
@@ -65,7 +65,9 @@ fn term(hold: &Hold<'_>) -> String {
     let fence = fence.map_or_else(String::new, |fence| format!(" with fence {fence}"));
     match (deadline, hold.lease) {
         (None, _) => format!("{fence}, without a lease"),
-        _ if hold.covered.is_empty() => format!("{fence}; the grant is dead on arrival"),
+        (_, Some(lease)) if lease <= hold.from.at => {
+            format!("{fence}; the grant is dead on arrival")
+        }
         (_, Some(lease)) => format!("{fence}; its lease runs until {}", moment(lease)),
         (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
     }
@@ -99,7 +101,7 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
         } else {
             list(&who) + " both"
         },
-        length(to.at.saturating_sub(from.at)),
+        span(to.at.saturating_sub(from.at)),
         moment(to.at),
     );
     // Told after the grant that begins it, which stands at the same instant.

@@ -2,7 +2,7 @@
 
 use crate::check::{Kind, Violation};
 use crate::explain::hold::{halts, kills, touches};
-use crate::explain::quantity::{length, rate, signed};
+use crate::explain::quantity::{length, rate, signed, span};
 use crate::explain::witness::Witness;
 use crate::history::Condition;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
@@ -116,7 +116,7 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
     let mut row = Row::default();
     for violation in overlaps(witness) {
         let Some(band) = scale.span(violation.from.at, violation.to.at) else { continue };
-        let lasts = length(violation.to.at.saturating_sub(violation.from.at));
+        let lasts = span(violation.to.at.saturating_sub(violation.from.at));
         let text = match violation.kind {
             Kind::Stuck => format!("nobody gets in, {lasts}"),
             Kind::DoubleGrant | Kind::StaleHolder => format!("two holders, {lasts}"),
