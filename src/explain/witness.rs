@@ -67,7 +67,11 @@ impl<'a> Witness<'a> {
     /// The actors, and before them the grants under which somebody ended an actor's key.
     pub fn cast(&self) -> Vec<&'a Op> {
         let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
-        let by = ended.filter_map(|life| self.history().keys.get(life.end?)?.by);
+        let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
+        let by = ended
+            .filter_map(|life| self.history().keys.get(life.end?))
+            .filter(|key| key.at <= begun)
+            .filter_map(|key| key.by);
         let mut cast: Vec<OpId> = by.filter_map(|by| grant_of(op(self.history(), by)?)).collect();
         cast.extend(self.actors.iter().map(|actor| actor.id));
         cast.sort_unstable();

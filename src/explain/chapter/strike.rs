@@ -89,29 +89,19 @@ fn promoted(
     evidence: &mut Vec<Evidence>,
 ) {
     let at = condition.from;
-    let holds = witness.holds.iter().filter(|hold| hold.from < at && at < hold.until);
-    for hold in holds {
-        let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
-        let here = lives().find(|life| life.node == condition.who && life.from < at);
-        let who = &hold.grant.caller;
-        text.pop();
-        match (here, lives().next()) {
-            (Some(here), _) if here.until > at => {
-                text.push_str(&format!(": it has {who}'s key, and clients go to it from now on."));
-                evidence.push(Evidence::Key(here.born));
-            }
-            (None, Some(there)) => {
-                text.push_str(&format!(
-                    ": {who}'s key on {} never came to it, and clients go to it from now on.",
-                    there.node
-                ));
-                evidence.push(Evidence::Key(there.born));
-            }
-            _ => text.push('.'),
-        }
-        evidence.push(Evidence::Op(hold.grant.id));
-        return;
-    }
+    let held = witness.holds.iter().find(|hold| hold.from < at && at < hold.until);
+    let Some(hold) = held else { return };
+    let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
+    let here = lives().find(|life| life.node == condition.who && life.from < at);
+    let who = &hold.grant.caller;
+    let (news, life) = match (here, lives().next()) {
+        (Some(here), _) if here.until > at => (format!("it has {who}'s key"), here),
+        (None, Some(there)) => (format!("{who}'s key on {} never came to it", there.node), there),
+        _ => return,
+    };
+    text.pop();
+    text.push_str(&format!(": {news}, and clients go to it from now on."));
+    evidence.extend([Evidence::Key(life.born), Evidence::Op(hold.grant.id)]);
 }
 
 /// A condition as a sentence in the present tense.

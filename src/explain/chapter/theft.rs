@@ -115,7 +115,7 @@ fn hand(witness: &Witness<'_>, id: OpId, lives: &[&Incarnation]) -> (String, Opt
             };
             let took = applied.at.saturating_sub(sent.at);
             let is_late = applied.at == key.at.at && took >= LATE;
-            is_late.then(|| (index, &request.command, took))
+            is_late.then_some((index, &request.command, took))
         })
     });
     match late {

@@ -56,7 +56,7 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
 fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
     let until = life.until.at;
     let kills = witness.history().conditions.iter().filter(|c| kills(c) && c.who == life.node);
-    let last = kills.filter(|c| life.from < c.from && c.from.at < until).last();
+    let last = kills.filter(|c| life.from < c.from && c.from.at < until).next_back();
     let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
     down.map_or(until, |condition| condition.from.at)
 }
