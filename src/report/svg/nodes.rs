@@ -55,8 +55,9 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
 /// When the key ended, or its node went down for the rest of the key's life.
 fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
     let until = life.until.at;
-    let kills = witness.history().conditions.iter().filter(|c| kills(c) && c.who == life.node);
-    let last = kills.filter(|c| life.from < c.from && c.from.at < until).next_back();
+    let conditions = witness.history().conditions.iter();
+    let mut kills = conditions.filter(|c| kills(c) && c.who == life.node);
+    let last = kills.rfind(|c| life.from < c.from && c.from.at < until);
     let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
     down.map_or(until, |condition| condition.from.at)
 }
@@ -84,6 +85,7 @@ fn ending(
             (format!("deleted by {by}'s old release"), ALARM_TEXT)
         }
         (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
+        (KeyChange::Set, Some(_)) if life.owner.is_none() => return,
         (KeyChange::Set, Some(by)) => (format!("overwritten by {by}"), ALARM_TEXT),
         (KeyChange::Set, None) => return,
         (KeyChange::Expired, _) if seen_until(witness, life) < key.at.at => return,
