@@ -3,7 +3,8 @@
 use lockstorm_sim::time::Instant;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::history::{History, Key, OpId};
+use crate::explain::hold::op;
+use crate::history::{History, Key, OpId, OpKind};
 
 /// One life of a key on one node, from the command that created it to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub struct Incarnation {
     pub node: String,
     /// Index of its creation in the history's `keys`.
     pub born: usize,
-    /// The operation that created it, if an operation did.
+    /// The operation that created it, if one did to own it: a release may set a key to say that
+    /// the lock is free.
     pub owner: Option<OpId>,
     /// When it was created.
     pub from: Instant,
@@ -50,11 +52,15 @@ fn close(lives: &mut [Incarnation], open: Option<usize>, index: usize, change: &
     }
 }
 
+fn is_release(history: &History, id: OpId) -> bool {
+    op(history, id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }))
+}
+
 fn born(history: &History, index: usize, change: &Key) -> Incarnation {
     Incarnation {
         node: change.node.clone(),
         born: index,
-        owner: change.by,
+        owner: change.by.filter(|by| !is_release(history, *by)),
         from: change.at,
         until: history.end,
         end: None,

@@ -10,6 +10,7 @@ use crate::explain::finding::Finding;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 
+pub mod argument;
 pub mod chapter;
 pub mod finding;
 pub mod hold;
@@ -33,6 +34,8 @@ pub struct Explanation {
     pub assumptions: Vec<String>,
     /// What the lock counts on, a sentence each.
     pub ledger: Vec<String>,
+    /// Why no order of the operations is legal, where that is a violation.
+    pub arguments: Vec<String>,
     /// What happened.
     pub story: Story,
 }
@@ -44,6 +47,7 @@ pub fn explain(finding: &Finding) -> Explanation {
         verdict: sentence::verdict(&witness),
         assumptions: sentence::assumptions(finding),
         ledger: sentence::ledger(finding),
+        arguments: argument::arguments(&witness),
         story: story::tell(&witness),
     }
 }

@@ -2,6 +2,9 @@
 
 use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
+/// A day in nanoseconds.
+const DAY: Nanos = 86_400 * SECOND;
+
 /// A true time: `12.345 s`, cut to the millisecond.
 pub fn moment(at: Nanos) -> String {
     format!("{}.{:03} s", at / SECOND, at % SECOND / MILLISECOND)
@@ -11,11 +14,22 @@ pub fn moment(at: Nanos) -> String {
 pub fn length(ns: Nanos) -> String {
     match ns {
         0 => "0 s".to_owned(),
+        _ if ns >= 2 * DAY && ns.is_multiple_of(DAY) => format!("{} days", ns / DAY),
         _ if ns >= SECOND => format!("{} s", decimal(ns / MILLISECOND, 1_000)),
         _ if ns >= MILLISECOND => format!("{} ms", decimal(ns / MICROSECOND, 1_000)),
         _ if ns >= MICROSECOND => format!("{} us", decimal(ns, 1_000)),
         _ => format!("{ns} ns"),
     }
+}
+
+/// How long something lasted: a length, or `an instant`.
+pub fn span(ns: Nanos) -> String {
+    if ns == 0 { "an instant".to_owned() } else { length(ns) }
+}
+
+/// A rate: `10000 ppm` is `1 %`.
+pub fn rate(ppm: u64) -> String {
+    if ppm >= 10_000 { format!("{} %", decimal(ppm / 10, 1_000)) } else { format!("{ppm} ppm") }
 }
 
 /// A length with its sign: `+5 s`, `-250 ms`.
@@ -50,7 +64,7 @@ fn decimal(thousandths: u64, one: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, length, list, moment, signed};
+    use super::{count, length, list, moment, rate, signed};
 
     #[test]
     fn lengths_read_in_their_natural_unit() {
@@ -62,11 +76,16 @@ mod tests {
             (1_500_000, "1.5 ms"),
             (40_000, "40 us"),
             (7, "7 ns"),
+            (2_592_000_000_000_000, "30 days"),
         ];
         for (ns, text) in cases {
             assert_eq!(length(ns), text);
         }
         assert_eq!((moment(1_003_999_999), signed(-5)), ("1.003 s".into(), "-5 ns".into()));
+        assert_eq!(
+            (rate(200), rate(10_000), rate(12_500)),
+            ("200 ppm".into(), "1 %".into(), "1.25 %".into())
+        );
     }
 
     #[test]

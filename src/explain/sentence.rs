@@ -5,7 +5,7 @@ use lockstorm_sim::time::Nanos;
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::{BrokenAssumption, Class, Finding};
 use crate::explain::hold::op;
-use crate::explain::quantity::{count, length, list};
+use crate::explain::quantity::{count, length, list, rate, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::lock::Bounded;
@@ -19,8 +19,11 @@ pub fn verdict(witness: &Witness<'_>) -> String {
         (_, Some(violation)) => format!("{}{}.", charge(witness, violation), harm(witness)),
         (_, None) => {
             let counts = &judgement.counts;
+            let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
+                format!("; the nearest miss was {}", length(miss.unsigned_abs()))
+            });
             format!(
-                "The lock held: {}, {}, {} struck.",
+                "The lock held: {}, {}, {} struck{miss}.",
                 count(counts.grants.into(), "grant"),
                 count(counts.contended.into(), "contended acquire"),
                 count(counts.struck.into(), "fault"),
@@ -34,7 +37,13 @@ pub fn verdict(witness: &Witness<'_>) -> String {
 pub fn assumptions(finding: &Finding) -> Vec<String> {
     match &finding.class {
         None => Vec::new(),
-        Some(Class::InModel) => vec!["none broke: this is a bug in the lock.".to_owned()],
+        Some(Class::InModel) => {
+            let why = match finding.plan.faults.is_empty() {
+                true => "it goes wrong without any fault",
+                false => "it goes wrong even if every fault stays within what the lock assumes",
+            };
+            vec![format!("none broke: {why}. This is a bug in the lock, or in how it is used.")]
+        }
         Some(Class::OutOfModel(broken)) => {
             broken.iter().map(|assumption| broken_sentence(finding, assumption)).collect()
         }
@@ -68,19 +77,26 @@ pub fn cause(cause: Cause) -> &'static str {
 
 fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let who = callers(witness, violation);
-    let span = length(violation.to.at.saturating_sub(violation.from.at));
+    let span = span(violation.to.at.saturating_sub(violation.from.at));
     let first = who.first().map_or("a caller", String::as_str);
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {
         Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
         Kind::StaleHolder => {
-            format!("{first} still believed it held the lock for {span} after {second} got it")
+            let (stale, other) = stale(witness).unwrap_or((first, second));
+            format!("{stale} held on past its lease while {other} held the lock, for {span}")
         }
-        Kind::Corruption => "The guarded resource was corrupted".to_owned(),
-        Kind::ForeignRelease => format!("{first} removed a lock that was not its own"),
-        Kind::ForeignExtend => format!("{first} prolonged a lock that was not its own"),
+        Kind::Corruption => format!("{} spoilt the resource", list(&who)),
+        Kind::ForeignRelease => format!(
+            "{} removed a lock that was not its own",
+            thief(witness, violation).unwrap_or(first)
+        ),
+        Kind::ForeignExtend => format!(
+            "{} prolonged a lock that was not its own",
+            thief(witness, violation).unwrap_or(first)
+        ),
         Kind::Leak => "A key that nobody owned kept others out".to_owned(),
-        Kind::Stuck => "Nobody held the lock, and nobody could get it any more".to_owned(),
+        Kind::Stuck => stuck(witness),
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => {
             let late = violation.late.map_or_else(|| "too late".to_owned(), late);
@@ -91,6 +107,35 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     }
 }
 
+/// Who was past its lease in an overlap, and who was not.
+fn stale<'a>(witness: &'a Witness<'_>) -> Option<(&'a str, &'a str)> {
+    let bare = witness.stale()?;
+    let other = witness.actors.iter().find(|grant| grant.id != bare.grant.id)?;
+    Some((&bare.grant.caller, &other.caller))
+}
+
+/// Who changed the key of another's, by the last change that the violation names.
+fn thief<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a str> {
+    let keys = &witness.finding.history.keys;
+    let by = violation.keys.iter().filter_map(|index| keys.get(*index)?.by).next_back()?;
+    witness.caller(by)
+}
+
+/// Who left the key that keeps everybody out.
+fn stuck(witness: &Witness<'_>) -> String {
+    let nobody = "nobody held the lock, and nobody could get it";
+    match witness.left().next() {
+        Some((life, owner)) if life.until_ms.is_none() => format!(
+            "{} left its key on {} with no time to live: {nobody} any more",
+            owner.caller, life.node
+        ),
+        Some((life, owner)) => {
+            format!("{} left its key on {}: {nobody} in time", owner.caller, life.node)
+        }
+        None => "Nobody held the lock, and nobody could get it any more".to_owned(),
+    }
+}
+
 fn late(ns: Nanos) -> String {
     format!("{} late", length(ns))
 }
@@ -98,9 +143,23 @@ fn late(ns: Nanos) -> String {
 /// What the violation did to the resource, as the tail of a sentence.
 fn harm(witness: &Witness<'_>) -> String {
     if witness.of_kind(Kind::Corruption).next().is_none() {
-        return String::new();
+        return spared(witness).unwrap_or_default();
     }
     format!(", and {}", damage(witness.finding.plan.workload.kind))
+}
+
+/// What kept the resource whole, as the tail of a sentence.
+fn spared(witness: &Witness<'_>) -> Option<String> {
+    witness.overlap()?;
+    if let Some(hold) = witness.idle() {
+        return Some(format!("; {} made no access in that time", hold.grant.caller));
+    }
+    let mut accesses = witness.finding.history.accesses.iter();
+    let refused = accesses.find(|access| {
+        !access.accepted && access.grant.is_some_and(|grant| witness.is_actor(grant))
+    })?;
+    let by = refused.fence.map_or_else(String::new, |fence| format!(" by its fence {fence}"));
+    Some(format!("; the resource refused {}'s late access{by}", refused.caller))
 }
 
 /// Who a violation is about: the callers of its grants, else those of its operations.
@@ -122,7 +181,7 @@ fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
         .map(|condition| deed(broken, condition))
         .collect();
     let deeds = if deeds.is_empty() { amount(broken.what, broken.actual) } else { list(&deeds) };
-    let alone = if broken.alone { "; without this alone nothing is violated" } else { "" };
+    let alone = if broken.alone { "; take this away, and nothing is violated" } else { "" };
     format!("{}: {deeds}{alone}.", bound(broken.what, broken.bound))
 }
 
@@ -131,13 +190,16 @@ pub fn bound(what: Bounded, bound: u64) -> String {
     let most = amount(what, bound);
     match (what, bound) {
         (Bounded::ClientPause, 0) => "no client pauses while it holds the lock".to_owned(),
-        (Bounded::ClientPause, _) => format!("no client pauses for longer than {most}"),
+        (Bounded::ClientPause, _) => {
+            format!("no client pauses for longer than {most} while it holds the lock")
+        }
         (Bounded::ClientCrash, 0) => "no client dies while it holds the lock".to_owned(),
         (Bounded::ClientCrash, _) => format!("at most {most} of clients"),
         (Bounded::NodeClockStep, 0) => "no node's clock steps".to_owned(),
         (Bounded::NodeClockStep, _) => format!("no node's clock steps by more than {most}"),
         (Bounded::ClientClockStep, 0) => "no client's clock steps".to_owned(),
         (Bounded::ClientClockStep, _) => format!("no client's clock steps by more than {most}"),
+        (Bounded::Drift, 0) => "no two clocks run at different rates".to_owned(),
         (Bounded::Drift, _) => format!("no two clocks drift apart by more than {most}"),
         (Bounded::AmnesiacRestart, _) => {
             format!("no node that forgets keys is back before {most} have passed")
@@ -147,7 +209,9 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
-        (Bounded::AccessDelay, _) => format!("no access reaches the resource {most} late"),
+        (Bounded::AccessDelay, _) => {
+            format!("no access reaches the resource more than {most} late")
+        }
     }
 }
 
@@ -158,7 +222,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::ClientClockStep
         | Bounded::AmnesiacRestart
         | Bounded::AccessDelay => length(amount),
-        Bounded::Drift => format!("{amount} ppm"),
+        Bounded::Drift => rate(amount),
         Bounded::ClientCrash => count(amount, "death"),
         Bounded::Failover => count(amount, "failover"),
         Bounded::KeyRemoval => count(amount, "removal"),
@@ -175,7 +239,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         }
         Bounded::ClientCrash => format!("{who} died ({})", condition.what),
         Bounded::NodeClockStep | Bounded::ClientClockStep => {
-            format!("{who}'s clock stepped by {}", length(condition.size.unsigned_abs()))
+            format!("{who}'s clock stepped by {}", signed(condition.size))
         }
         Bounded::Drift => format!("{who}'s clocks ran {} ppm off", condition.size),
         Bounded::AmnesiacRestart => {

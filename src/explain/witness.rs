@@ -4,7 +4,7 @@ use lockstorm_sim::time::Instant;
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::{Class, Finding};
-use crate::explain::hold::{Hold, grant_of, holds, op};
+use crate::explain::hold::{End, Hold, grant_of, holds, op};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId};
 
@@ -59,6 +59,26 @@ impl<'a> Witness<'a> {
         self.violations().iter().filter(move |violation| violation.kind == kind)
     }
 
+    /// Whether the first violation is about this grant.
+    pub fn is_actor(&self, grant: OpId) -> bool {
+        self.actors.iter().any(|actor| actor.id == grant)
+    }
+
+    /// The actors, and before them the grants under which somebody ended an actor's key.
+    pub fn cast(&self) -> Vec<&'a Op> {
+        let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
+        let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
+        let by = ended
+            .filter_map(|life| self.history().keys.get(life.end?))
+            .filter(|key| key.at <= begun)
+            .filter_map(|key| key.by);
+        let mut cast: Vec<OpId> = by.filter_map(|by| grant_of(op(self.history(), by)?)).collect();
+        cast.extend(self.actors.iter().map(|actor| actor.id));
+        cast.sort_unstable();
+        cast.dedup();
+        cast.into_iter().filter_map(|grant| op(self.history(), grant)).collect()
+    }
+
     /// The hold that an acquire began.
     pub fn hold(&self, grant: OpId) -> Option<&Hold<'a>> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
@@ -67,6 +87,49 @@ impl<'a> Witness<'a> {
     /// Who made an operation, by its number.
     pub fn caller(&self, id: OpId) -> Option<&'a str> {
         op(self.history(), id).map(|op| op.caller.as_str())
+    }
+
+    /// The hold of the first violation that was past its lease while another's was not.
+    pub fn stale(&self) -> Option<&Hold<'a>> {
+        let (_, to) = self.overlap()?;
+        let mut holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
+        holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
+    }
+
+    /// The stale hold, if nothing was accessed under it since the violation began.
+    pub fn idle(&self) -> Option<&Hold<'a>> {
+        let (from, _) = self.overlap()?;
+        let hold = self.stale()?;
+        let mut accesses = self.history().accesses.iter();
+        let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > from);
+        (!used).then_some(hold)
+    }
+
+    /// The end of what is told: of the first violation, of what its grants did, and of the first
+    /// harm that came after it began.
+    pub fn horizon(&self) -> Instant {
+        let Some(primary) = self.primary else { return self.history().end };
+        let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
+        let ends = holds.filter(|hold| hold.end != End::Open).map(|hold| hold.until);
+        let accesses = self.history().accesses.iter();
+        let theirs = accesses.filter(|a| a.grant.is_some_and(|grant| self.is_actor(grant)));
+        let harm = self.harm().map(|violation| violation.to);
+        let all = ends.chain(theirs.map(|access| access.at)).chain(harm);
+        all.fold(primary.to, Instant::max)
+    }
+
+    /// The first corruption that was seen after the first violation began; else the first.
+    pub fn harm(&self) -> Option<&'a Violation> {
+        let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
+        let mut after = self.of_kind(Kind::Corruption).filter(|harm| harm.from >= begun);
+        after.next().or_else(|| self.of_kind(Kind::Corruption).next())
+    }
+
+    /// The lives of the key that outlast the heal though nobody holds the lock, by their owner.
+    pub fn left(&self) -> impl Iterator<Item = (&Incarnation, &'a Op)> {
+        let healed = self.history().healed.unwrap_or(self.history().end);
+        let lives = self.lives.iter().filter(move |l| l.from < healed && healed < l.until);
+        lives.filter_map(|life| Some((life, op(self.history(), life.owner?)?)))
     }
 
     /// The stretch in which more hold the lock than may, if that is what is told.

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::Verdict;
-use crate::explain::finding::Finding;
-use crate::explain::quantity::{count, length, list, moment, signed};
+use crate::explain::finding::{Class, Finding};
+use crate::explain::quantity::{count, length, list, moment, rate, signed};
 use crate::explain::sentence::{callers, cause};
-use crate::explain::witness::Witness;
+use crate::explain::witness::{Witness, kinds};
 use crate::plan::{Persistence, TopologyKind};
 
 /// A table: a head and rows of as many cells.
@@ -49,10 +49,15 @@ pub fn counts(finding: &Finding) -> Table {
     }
 }
 
-/// What was violated, by whom, when and for how long.
+/// So many violations of one kind are shown.
+const SHOWN: usize = 3;
+
+/// What was violated, by whom, when and for how long: the first few of each kind.
 pub fn violations(finding: &Finding) -> Table {
     let witness = Witness::of(finding);
-    let rows = witness.violations().iter().map(|violation| {
+    let kinds = kinds(&finding.judgement.verdict).into_iter();
+    let shown = kinds.flat_map(|kind| witness.of_kind(kind).take(SHOWN));
+    let rows = shown.map(|violation| {
         let lasts = violation.to.at.saturating_sub(violation.from.at);
         let mut remarks: Vec<String> = Vec::new();
         remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
@@ -66,6 +71,19 @@ pub fn violations(finding: &Finding) -> Table {
         ]
     });
     Table { head: vec!["violation", "who", "from", "for", "why"], rows: rows.collect() }
+}
+
+/// How many violations the table leaves out, if it does.
+pub fn more_violations(finding: &Finding) -> Option<String> {
+    let witness = Witness::of(finding);
+    let kinds = kinds(&finding.judgement.verdict).into_iter();
+    let left_out: Vec<String> = kinds
+        .filter_map(|kind| {
+            let more = witness.of_kind(kind).count().saturating_sub(SHOWN);
+            (more > 0).then(|| format!("{more} of {}", kind.word()))
+        })
+        .collect();
+    (!left_out.is_empty()).then(|| format!("And more of the same: {}.", list(&left_out)))
 }
 
 /// What was planned to go wrong, and when it did.
@@ -102,7 +120,7 @@ fn describe(verb: &Verb) -> String {
         | Verb::SlowNode { extra }
         | Verb::SlowScript { extra }
         | Verb::ReplicaLag { extra } => format!("{word} +{}", length(*extra)),
-        Verb::Loss { per_million } => format!("{word} {per_million} ppm"),
+        Verb::Loss { per_million } => format!("{word} {}", rate((*per_million).into())),
         Verb::ClockStep { by } => format!("{word} {}", signed(*by)),
         Verb::ClockRate { ppm } => format!("{word} {ppm:+} ppm"),
         Verb::Evict { key } => format!("{word} {key}"),
@@ -135,9 +153,27 @@ fn pattern(pattern: &Pattern, nth: u32) -> String {
     }
 }
 
+/// What the assumptions of a finding are called.
+pub fn assumptions_title(finding: &Finding) -> &'static str {
+    match (&finding.class, &finding.judgement.verdict) {
+        (Some(Class::OutOfModel(broken)), _) if broken.len() > 1 => "The assumptions that broke",
+        (Some(_), _) => "The assumption that broke",
+        (None, Verdict::Holds) => "It held under these assumptions",
+        (None, _) => "What the lock counts on",
+    }
+}
+
+/// Whether a plan was drawn by a hunt, so that no scenario file stands behind it.
+fn is_hunted(finding: &Finding) -> bool {
+    finding.ask.is_empty()
+}
+
 /// The commands that run it again.
 pub fn commands(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
+    if is_hunted(finding) {
+        return vec![format!("lockstorm replay {scenario}.plan.json")];
+    }
     vec![
         format!("lockstorm run scenarios/{scenario}.toml --seed {seed}"),
         format!("lockstorm replay reports/{scenario}.plan.json"),
@@ -148,6 +184,19 @@ pub fn commands(finding: &Finding) -> Vec<String> {
 pub fn test_snippet(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
     let name = scenario.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    if is_hunted(finding) {
+        return vec![
+            "#[test]".to_owned(),
+            format!("fn {name}() {{"),
+            format!(
+                "    let (name, text) = (\"{scenario}\", include_str!(\"{scenario}.plan.json\"));"
+            ),
+            "    let plan = lockstorm::plan::Plan::from_json(name, text).unwrap();".to_owned(),
+            "    let found = lockstorm::explore::examine::plan(&plan);".to_owned(),
+            "    assert_eq!(found.judgement.verdict, lockstorm::check::Verdict::Holds);".to_owned(),
+            "}".to_owned(),
+        ];
+    }
     vec![
         "#[test]".to_owned(),
         format!("fn {name}() {{"),

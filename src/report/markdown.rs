@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::explain::Explanation;
-use crate::explain::finding::{Class, Expected, Finding};
+use crate::explain::finding::{Expected, Finding};
 use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
 use crate::report::content::{self, Table};
@@ -23,6 +23,10 @@ pub fn page(finding: &Finding, explanation: &Explanation) -> String {
     if !violations.rows.is_empty() {
         section(&mut out, "Violations");
         table(&mut out, &violations);
+        for more in content::more_violations(finding).iter().chain(&explanation.arguments) {
+            line(&mut out, "");
+            line(&mut out, &escaped(more));
+        }
     }
     section(&mut out, "Faults");
     let faults = content::faults(finding);
@@ -49,9 +53,13 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {
     badges.extend(finding.expected.as_ref().map(expectation));
     line(out, &badges.join(" \u{b7} "));
     line(out, "");
-    line(out, &format!("> {}", finding.ask));
-    line(out, "");
-    line(out, &format!("Scenario `{}`: {}.", finding.scenario, content::subject(finding)));
+    if finding.ask.is_empty() {
+        line(out, &format!("Found by a hunt: {}.", content::subject(finding)));
+    } else {
+        line(out, &format!("> {}", finding.ask));
+        line(out, "");
+        line(out, &format!("Scenario `{}`: {}.", finding.scenario, content::subject(finding)));
+    }
     if !finding.note.is_empty() {
         line(out, "");
         line(out, &finding.note);
@@ -67,21 +75,21 @@ pub fn expectation(expected: &Expected) -> String {
 }
 
 fn assumptions(out: &mut String, finding: &Finding, explanation: &Explanation) {
-    let title = match finding.class {
-        Some(Class::OutOfModel(_)) => "The assumption that broke",
-        Some(Class::InModel) => "The assumption that broke",
-        None if explanation.ledger.is_empty() => return,
-        None => "What the lock counts on",
-    };
-    section(out, title);
     let lines =
         if finding.class.is_some() { &explanation.assumptions } else { &explanation.ledger };
+    if lines.is_empty() {
+        return;
+    }
+    section(out, content::assumptions_title(finding));
     for sentence in lines {
         line(out, &format!("- {}", capitalised(sentence)));
     }
 }
 
 fn story(out: &mut String, explanation: &Explanation) {
+    if explanation.story.lines.is_empty() {
+        return;
+    }
     section(out, "The story");
     for (index, told) in explanation.story.lines.iter().enumerate() {
         line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));

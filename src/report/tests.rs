@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use insta::{assert_binary_snapshot, assert_snapshot};
 
+use crate::check::Verdict;
 use crate::explain::finding::Finding;
 use crate::explain::{explain, fixture};
+use crate::history::History;
 use crate::report::index::Entry;
 use crate::report::{index, json, markdown, svg, text};
 
@@ -79,4 +81,17 @@ fn a_picture_is_well_formed_and_fetches_nothing() {
         assert!(!picture.contains("<script"));
         assert_eq!(picture.matches("<title").count(), picture.matches("</title>").count());
     }
+}
+
+#[test]
+fn a_run_without_events_is_reported_all_the_same() {
+    let mut finding = fixture::gc_pause::finding();
+    finding.history = History::default();
+    finding.judgement.verdict = Verdict::Unknown("nothing was tested".to_owned());
+    finding.class = None;
+    let explanation = explain(&finding);
+    assert!(explanation.story.lines.is_empty());
+    let page = markdown::page(&finding, &explanation);
+    assert!(page.starts_with("# Unknown: nothing was tested.\n"), "{page}");
+    assert!(svg::picture(&finding, &explanation).ends_with("</svg>\n"));
 }

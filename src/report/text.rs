@@ -18,17 +18,16 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     let mut out = String::new();
     heading(&mut out, finding, explanation, pen);
     let broken = finding.class.is_some();
-    let (title, lines) = match broken {
-        true => ("The assumption that broke", &explanation.assumptions),
-        false => ("What the lock counts on", &explanation.ledger),
-    };
+    let lines = if broken { &explanation.assumptions } else { &explanation.ledger };
     if !lines.is_empty() {
-        section(&mut out, title, pen);
+        section(&mut out, content::assumptions_title(finding), pen);
         for sentence in lines {
             wrapped(&mut out, "  - ", sentence);
         }
     }
-    section(&mut out, "The story", pen);
+    if !explanation.story.lines.is_empty() {
+        section(&mut out, "The story", pen);
+    }
     for told in &explanation.story.lines {
         wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
     }
@@ -40,6 +39,11 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
         if !table.rows.is_empty() {
             section(&mut out, title, pen);
             columns(&mut out, &table);
+        }
+        if title == "Violations" {
+            for more in content::more_violations(finding).iter().chain(&explanation.arguments) {
+                wrapped(&mut out, "  ", more);
+            }
         }
     }
     closing(&mut out, finding, pen);
@@ -76,7 +80,9 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: 
     wrapped(out, "  ", &explanation.verdict);
     line(out, &format!("  ({})", remarks.join("; ")));
     line(out, "");
-    wrapped(out, "  asked:  ", &finding.ask);
+    if !finding.ask.is_empty() {
+        wrapped(out, "  asked:  ", &finding.ask);
+    }
     wrapped(out, "  tested: ", &content::subject(finding));
     if !finding.note.is_empty() {
         wrapped(out, "  note:   ", &finding.note);

@@ -25,7 +25,8 @@ fn is_named(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.contains(&index))
 }
 
-fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
+/// Whether an access was made under one of the witness's grants.
+pub fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
     witness.actors.iter().any(|grant| access.grant == Some(grant.id))
 }
 
@@ -53,10 +54,12 @@ fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
         text.push_str(damage(witness.finding.plan.workload.kind));
     }
     text.push('.');
-    let weight = match (corrupt, access.kind) {
-        (true, _) => Weight::Crux,
-        (false, AccessKind::Read) => Weight::Detail,
-        (false, _) => Weight::Effect,
+    let is_harm = witness.harm().is_some_and(|harm| harm.accesses.last() == Some(&index));
+    let weight = match access.kind {
+        _ if is_harm || !access.accepted => Weight::Crux,
+        _ if corrupt => Weight::Cause,
+        AccessKind::Read => Weight::Detail,
+        AccessKind::Write | AccessKind::Append => Weight::Effect,
     };
     Beat::new(weight, access.at, text, evidence)
 }

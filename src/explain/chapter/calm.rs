@@ -2,19 +2,24 @@
 
 use lockstorm_sim::time::Nanos;
 
+use crate::explain::chapter::margin;
 use crate::explain::chapter::strike::told;
-use crate::explain::hold::{Hold, halts, touches};
+use crate::explain::hold::{Hold, halts, kills, touches};
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{OpKind, Outcome};
+use crate::history::{Condition, Op, OpKind, Outcome};
 
-/// Grants, faults, the closest hand-over, and the probe.
+/// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
+    beats.extend(returns(witness));
     beats.extend(overrun(witness));
+    beats.extend(renewals(witness));
+    beats.extend(longest_wait(witness));
     beats.extend(closest(witness));
+    beats.extend(margin::beat(witness));
     beats.extend(probe(witness));
     beats
 }
@@ -22,22 +27,22 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
     let holds: Vec<&Hold<'_>> =
         witness.holds.iter().filter(|hold| hold.grant.process != "probe").collect();
-    let first = holds.first()?;
-    let mut callers: Vec<String> = Vec::new();
-    for hold in &holds {
-        if !callers.contains(&hold.grant.caller) {
-            callers.push(hold.grant.caller.clone());
-        }
-    }
+    let (first, last) = (holds.first()?, holds.last()?);
+    let mut callers: Vec<String> =
+        holds[1..].iter().map(|hold| hold.grant.caller.clone()).collect();
     callers.sort_unstable();
-    let counts = &witness.finding.judgement.counts;
-    let text = format!(
-        "{} can begin: {} will follow, from here to {}, and {}.",
-        list(&callers),
-        count(holds.len() as u64, "grant"),
-        moment(holds.last()?.until.at),
-        count(counts.contended.into(), "contended acquire"),
-    );
+    callers.dedup();
+    let who = &first.grant.caller;
+    let text = match holds.len() - 1 {
+        0 => format!("{who} is granted the lock; nobody else is while the clients run."),
+        more => format!(
+            "{who} is granted the lock; {} to {} follow{}, until {}.",
+            count(more as u64, "grant"),
+            list(&callers),
+            if more == 1 { "s" } else { ", one after the other" },
+            moment(last.until.at),
+        ),
+    };
     let evidence = holds.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
     Some(Beat::new(Weight::Crux, first.from, text, evidence))
 }
@@ -51,6 +56,37 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
             Beat::new(weight, condition.from, text, evidence)
         })
         .collect()
+}
+
+/// Whether nodes that were down still have the keys that they had.
+fn returns(witness: &Witness<'_>) -> Vec<Beat> {
+    let conditions = witness.history().conditions.iter().enumerate();
+    conditions
+        .filter(|(_, condition)| kills(condition))
+        .filter_map(|(index, condition)| returned(witness, index, condition))
+        .collect()
+}
+
+fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Option<Beat> {
+    let back = condition.to?;
+    let life = witness.lives.iter().rfind(|life| {
+        life.node == condition.who && life.from < condition.from && condition.from < life.until
+    })?;
+    let hold = witness.hold(life.owner?)?;
+    let who = &hold.grant.caller;
+    let mut evidence =
+        vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
+    let text = if life.until.at > back.at {
+        format!("{} is back, and still has {who}'s key.", condition.who)
+    } else {
+        evidence.extend(life.end.map(Evidence::Key));
+        let late = hold.lease.filter(|lease| *lease <= back.at);
+        let when = late.map_or_else(String::new, |lease| {
+            format!(", {} after {who}'s lease was over", length(back.at - lease))
+        });
+        format!("{} is back without {who}'s key{when}.", condition.who)
+    };
+    Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
 /// A holder that was past its lease without harm, because nobody else was let in.
@@ -72,38 +108,88 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, hold.until, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
+/// The hold that was prolonged most often.
+fn renewals(witness: &Witness<'_>) -> Option<Beat> {
+    let kept = |hold: &Hold<'_>| -> Vec<&Op> {
+        let ops = witness.history().ops.iter();
+        let own = ops.filter(|op| op.kind == OpKind::Extend { grant: hold.grant.id });
+        own.filter(|op| matches!(op.outcome, Outcome::Kept { .. })).collect()
+    };
+    let hold = witness.holds.iter().rev().max_by_key(|hold| kept(hold).len())?;
+    let kept = kept(hold);
+    let text = format!(
+        "{}'s lease is prolonged for the first of {} before its hold ends at {}.",
+        hold.grant.caller,
+        count(kept.len() as u64, "time"),
+        moment(hold.until.at),
+    );
+    let at = kept.first()?.ret?.instant();
+    let mut evidence = vec![Evidence::Op(hold.grant.id)];
+    evidence.extend(kept.iter().map(|op| Evidence::Op(op.id)));
+    Some(Beat::new(Weight::Cause, at, text, evidence))
+}
+
+/// The caller that asked in vain for longest.
+fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
+    let mut waits: Vec<Vec<&Op>> = Vec::new();
+    for op in witness.history().ops.iter().filter(|op| op.kind == OpKind::Acquire) {
+        let refused = matches!(op.outcome, Outcome::Refused { .. });
+        let open = waits.iter_mut().rfind(|wait| wait[0].caller == op.caller);
+        match open.filter(|wait| wait.iter().all(|op| !is_granted(op))) {
+            Some(wait) => wait.push(op),
+            None if refused => waits.push(vec![op]),
+            None => {}
+        }
+    }
+    let lasts = |wait: &Vec<&Op>| -> Option<Nanos> {
+        Some(wait.last()?.ret?.at.saturating_sub(wait[0].call.at))
+    };
+    let wait = waits.iter().rev().max_by_key(|wait| lasts(wait))?;
+    let asked = count(wait.len() as u64, "time");
+    let text = match is_granted(wait.last()?) {
+        true => format!(
+            "{} waits longest: it asks {asked} from here on, until it is let in after {}.",
+            wait[0].caller,
+            length(lasts(wait)?),
+        ),
+        false => format!(
+            "{} waits longest: it asks {asked} from here on, in vain for {}.",
+            wait[0].caller,
+            length(lasts(wait)?),
+        ),
+    };
+    let evidence = wait.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Effect, wait[0].call.instant(), text, evidence))
+}
+
+fn is_granted(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Granted { .. })
+}
+
 /// The two holds of different callers with the least time between them.
 fn closest(witness: &Witness<'_>) -> Option<Beat> {
     let pairs = witness.holds.windows(2);
     let gap = |pair: &&[Hold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
     let pair = pairs
         .filter(|pair| pair[0].grant.caller != pair[1].grant.caller)
-        .filter(|pair| pair[0].until <= pair[1].from)
+        .filter(|pair| pair[1].grant.process != "probe" && pair[0].until <= pair[1].from)
         .min_by_key(gap)?;
-    let mut text = format!(
+    let text = format!(
         "The closest hand-over: {} is granted the lock {} after {}'s hold ended.",
         pair[1].grant.caller,
         length(gap(&pair)),
         pair[0].grant.caller,
     );
-    if let Some(miss) = witness.finding.judgement.nearest_miss {
-        let side = if miss < 0 { "after" } else { "before" };
-        text.push_str(&format!(
-            " The nearest miss of the run: a last write {} {side} the lease could have let \
-             another in.",
-            length(miss.unsigned_abs()),
-        ));
-    }
     let evidence = pair.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
-    Some(Beat::new(Weight::Crux, pair[1].from, text, evidence))
+    Some(Beat::new(Weight::Effect, pair[1].from, text, evidence))
 }
 
 fn probe(witness: &Witness<'_>) -> Option<Beat> {
-    let op = witness.history().ops.iter().find(|op| {
-        op.process == "probe"
-            && op.kind == OpKind::Acquire
-            && matches!(op.outcome, Outcome::Granted { .. })
-    })?;
+    let op = witness
+        .history()
+        .ops
+        .iter()
+        .find(|op| op.process == "probe" && op.kind == OpKind::Acquire && is_granted(op))?;
     let healed = witness.history().healed?;
     let ret = op.ret?.instant();
     let text = format!(

@@ -5,7 +5,7 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::Kind;
 use crate::explain::hold::{End, Hold};
-use crate::explain::quantity::{length, list, moment};
+use crate::explain::quantity::{list, moment, span};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, Outcome};
@@ -13,9 +13,10 @@ use crate::history::{Op, OpId, Outcome};
 /// The grants of the witness, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> =
-        witness.actors.iter().filter_map(|grant| granted(witness, grant)).collect();
+        witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();
     beats.extend(overlap(witness));
     beats.extend(fences(witness));
+    beats.extend(gives_up(witness));
     beats
 }
 
@@ -36,7 +37,8 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
         _ => String::new(),
     };
     let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(hold));
-    Some(Beat::new(Weight::Crux, hold.from, text, evidence))
+    let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
+    Some(Beat::new(weight, hold.from, text, evidence))
 }
 
 /// The nodes on which an acquire set the key before it returned.
@@ -63,7 +65,9 @@ fn term(hold: &Hold<'_>) -> String {
     let fence = fence.map_or_else(String::new, |fence| format!(" with fence {fence}"));
     match (deadline, hold.lease) {
         (None, _) => format!("{fence}, without a lease"),
-        _ if hold.covered.is_empty() => format!("{fence}; the grant is dead on arrival"),
+        (_, Some(lease)) if lease <= hold.from.at => {
+            format!("{fence}; the grant is dead on arrival")
+        }
         (_, Some(lease)) => format!("{fence}; its lease runs until {}", moment(lease)),
         (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
     }
@@ -77,11 +81,13 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
     let ends = if first.until < second.until { first } else { second };
     evidence.extend(match ends.end {
+        _ if to < ends.until => None,
         End::Released(id) | End::Told(id) => Some(Evidence::Op(id)),
         End::Died(index) => Some(Evidence::Condition(index)),
         End::Open => None,
     });
     let why = match ends.end {
+        _ if to < ends.until => " a lease is over".to_owned(),
         End::Released(_) => format!(" {} gives it back", ends.grant.caller),
         End::Told(_) => format!(" {} learns of its loss", ends.grant.caller),
         End::Died(_) => format!(" {} dies", ends.grant.caller),
@@ -89,14 +95,31 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     };
     let who = witness.actors.iter().map(|grant| grant.caller.clone()).collect::<Vec<_>>();
     let text = format!(
-        "From here on {} both believe they hold the lock, for {}, until{why} at {}.",
-        list(&who),
-        length(to.at.saturating_sub(from.at)),
+        "From here on {} believe they hold the lock, for {}, until{why} at {}.",
+        if who.len() > 2 {
+            format!("more than one of {}", list(&who))
+        } else {
+            list(&who) + " both"
+        },
+        span(to.at.saturating_sub(from.at)),
         moment(to.at),
     );
     // Told after the grant that begins it, which stands at the same instant.
     let at = Instant { seq: from.seq.saturating_add(1), at: from.at };
     Some(Beat::new(Weight::Crux, at, text, evidence))
+}
+
+/// The end of a hold past its lease under which nothing was accessed any more.
+fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
+    let hold = witness.idle()?;
+    let (who, what) = (&hold.grant.caller, "without an access since another was let in");
+    let (text, id) = match hold.end {
+        End::Released(id) => (format!("{who} gives the lock back, {what}."), id),
+        End::Told(id) => (format!("{who} is told that the lock is lost, {what}."), id),
+        End::Died(_) | End::Open => return None,
+    };
+    let evidence = vec![Evidence::Op(hold.grant.id), Evidence::Op(id)];
+    Some(Beat::new(Weight::Cause, hold.until, text, evidence))
 }
 
 fn fences(witness: &Witness<'_>) -> Option<Beat> {

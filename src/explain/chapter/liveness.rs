@@ -1,8 +1,10 @@
 //! Keys that keep everybody out, operations that never end, losses that are told too late.
 
 use crate::check::Kind;
+use crate::explain::chapter::grant::granted;
 use crate::explain::hold::{End, op};
-use crate::explain::quantity::{count, length, moment};
+use crate::explain::incarnation::Incarnation;
+use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpKind, Outcome};
@@ -12,6 +14,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = Vec::new();
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
+        beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
+        beats.extend(kept_out(witness));
         beats.extend(left_keys(witness));
         beats.extend(probe_refused(witness));
     }
@@ -20,13 +24,49 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
+/// How a key that was left came to be.
+fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat> {
+    if witness.hold(owner.id).is_some() {
+        return granted(witness, owner);
+    }
+    let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
+    let end = if owner.ret.is_none() { "never returns" } else { "does not grant the lock" };
+    let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
+    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Some(Beat::new(Weight::Crux, life.from, text, evidence))
+}
+
+/// Who asked in vain while a key that was left stood there.
+fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
+    let (life, owner) = witness.left().next()?;
+    let refused: Vec<&Op> = witness
+        .history()
+        .ops
+        .iter()
+        .filter(|op| op.kind == OpKind::Acquire && op.process != "probe" && op.id != owner.id)
+        .filter(|op| op.call.instant() > life.from && matches!(op.outcome, Outcome::Refused { .. }))
+        .collect();
+    let (first, last) = (refused.first()?, refused.last()?);
+    let mut callers: Vec<String> = refused.iter().map(|op| op.caller.clone()).collect();
+    callers.sort_unstable();
+    callers.dedup();
+    let text = format!(
+        "{} begins to ask: {} until {}, all refused.",
+        first.caller,
+        match callers.len() {
+            1 => count(refused.len() as u64, "time"),
+            _ => format!("{} by {}", count(refused.len() as u64, "acquire"), list(&callers)),
+        },
+        moment(last.ret?.at),
+    );
+    let evidence = refused.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Effect, first.call.instant(), text, evidence))
+}
+
 /// The keys that are still there when the faults are healed, with who left them.
 fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
     let healed = witness.history().healed.unwrap_or(witness.history().end);
-    let left = witness.lives.iter().filter(|life| life.from < healed && healed < life.until);
-    left.flat_map(|life| {
-        let owner = life.owner.and_then(|owner| op(witness.history(), owner));
-        let Some(owner) = owner else { return Vec::new() };
+    let left = witness.left().map(|(life, owner)| {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
         let end = witness.hold(owner.id).map(|hold| hold.end);
         if let Some(End::Released(id) | End::Told(id)) = end {
@@ -37,9 +77,9 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
             Some(_) => "with time to live left".to_owned(),
         };
         let text = format!("{}'s key is still on {}, {term}.", owner.caller, life.node);
-        vec![Beat::new(Weight::Crux, healed, text, evidence)]
-    })
-    .collect()
+        Beat::new(Weight::Crux, healed, text, evidence)
+    });
+    left.collect()
 }
 
 /// How the probe fared, in one sentence.

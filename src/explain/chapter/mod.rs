@@ -4,5 +4,7 @@ pub mod access;
 pub mod calm;
 pub mod grant;
 pub mod liveness;
+pub mod margin;
 pub mod strike;
 pub mod theft;
+pub mod torn;

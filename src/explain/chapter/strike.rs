@@ -3,11 +3,11 @@
 use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::Instant;
 
-use crate::explain::hold::touches;
-use crate::explain::quantity::{length, list, moment, signed};
+use crate::explain::hold::{kills, touches};
+use crate::explain::quantity::{length, list, moment, rate, signed};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::Condition;
+use crate::history::{Condition, Op, OpKind};
 
 /// The conditions that met the witness, each a sentence.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -25,19 +25,21 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 /// From the first call of the witness to the end of what it shows.
 fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     let violation = witness.primary?;
-    let first = witness.actors.iter().map(|grant| grant.call.instant()).min();
+    let cast = witness.cast().into_iter().chain(witness.left().map(|(_, owner)| owner));
+    let first = cast.map(|grant| grant.call.instant()).min();
     Some((first.unwrap_or_default().min(violation.from), violation.to))
 }
 
 fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
     let meets = |host: &str| touches(condition, host);
     let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
+    let is_left = witness.left().any(|(_, owner)| meets(&owner.process));
     let is_node = witness.lives.iter().any(|life| {
         meets(&life.node) && witness.actors.iter().any(|grant| Some(grant.id) == life.owner)
     });
     match () {
         () if witness.is_blamed(condition) => Weight::Crux,
-        () if is_actor || is_node => Weight::Cause,
+        () if is_actor || is_node || is_left => Weight::Cause,
         () => Weight::Detail,
     }
 }
@@ -46,15 +48,60 @@ fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
 pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (String, Vec<Evidence>) {
     let mut text = strikes(condition);
     let mut evidence = vec![Evidence::Condition(index)];
-    let held = witness.holds.iter().find(|hold| {
+    let is_failover = condition.what == "failover";
+    let held = witness.holds.iter().filter(|_| !is_failover).find(|hold| {
         let struck = hold.from < condition.from && condition.from <= hold.until;
         struck && touches(condition, &hold.grant.process)
     });
     if let Some(hold) = held {
-        text.push_str(&format!(" {} holds the lock.", hold.grant.caller));
+        let who = &hold.grant.caller;
+        text.pop();
+        text.push_str(&match *who == condition.who {
+            true => ", while holding the lock.".to_owned(),
+            false => format!(", while {who} holds the lock."),
+        });
         evidence.push(Evidence::Op(hold.grant.id));
+    } else if let Some(asking) = interrupted(witness, condition) {
+        text.pop();
+        text.push_str(&format!(", before {}'s acquire is over.", asking.caller));
+        evidence.push(Evidence::Op(asking.id));
+    }
+    if condition.what == "failover" {
+        promoted(witness, condition, &mut text, &mut evidence);
     }
     (text, evidence)
+}
+
+/// The acquire that never returned because the condition ended its process.
+fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a Op> {
+    let ops = witness.history().ops.iter();
+    let mut asking = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
+    asking.find(|op| {
+        kills(condition) && op.call.instant() < condition.from && touches(condition, &op.process)
+    })
+}
+
+/// Whether the new master has the keys of those who hold the lock as it is made so.
+fn promoted(
+    witness: &Witness<'_>,
+    condition: &Condition,
+    text: &mut String,
+    evidence: &mut Vec<Evidence>,
+) {
+    let at = condition.from;
+    let held = witness.holds.iter().find(|hold| hold.from < at && at < hold.until);
+    let Some(hold) = held else { return };
+    let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
+    let here = lives().find(|life| life.node == condition.who && life.from < at);
+    let who = &hold.grant.caller;
+    let (news, life) = match (here, lives().next()) {
+        (Some(here), _) if here.until > at => (format!("it has {who}'s key"), here),
+        (None, Some(there)) => (format!("{who}'s key on {} never came to it", there.node), there),
+        _ => return,
+    };
+    text.pop();
+    text.push_str(&format!(": {news}, and clients go to it from now on."));
+    evidence.extend([Evidence::Key(life.born), Evidence::Op(hold.grant.id)]);
 }
 
 /// A condition as a sentence in the present tense.
@@ -73,7 +120,7 @@ pub fn strikes(condition: &Condition) -> String {
         "partition" => format!("No message passes {who}{until}."),
         "delay" => format!("Messages {who} take {extra} longer{until}."),
         "jitter" => format!("Messages {who} take up to {extra} longer{until}."),
-        "loss" => format!("{size} of a million messages {who} are lost{until}."),
+        "loss" => format!("{} of all messages {who} are lost{until}.", rate(size.unsigned_abs())),
         "cut-reply" => format!("Connections {who} break before the reply."),
         "reset" => format!("Connections {who} are reset."),
         "pause" => format!("{who} is paused{until}."),

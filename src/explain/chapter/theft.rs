@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
+use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::Kind;
+use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::list;
+use crate::explain::quantity::{length, list};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
+
+/// A command that takes longer to its node is said to be late.
+const LATE: Nanos = 100 * MILLISECOND;
 
 /// The ends of the actors' keys that were not their own doing, and what they did to others'.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -38,15 +42,18 @@ enum Ending {
 fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
     let owner = life.owner?;
     let key = witness.history().keys.get(life.end?)?;
-    let caller = witness.caller(owner)?;
-    let foreign = key.by.filter(|by| witness.caller(*by) != Some(caller));
-    let is_actor = witness.actors.iter().any(|grant| grant.id == owner);
+    let foreign = key.by.filter(|by| grant_of_id(witness, *by) != Some(owner));
+    let is_in_cast = witness.cast().iter().any(|grant| grant.id == owner);
     match (key.change, foreign) {
         (KeyChange::Set, Some(by)) => Some((owner, Ending::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, Ending::DeletedBy(by))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
-        (change, _) => is_actor.then_some((owner, Ending::Change(change))),
+        (change, _) => is_in_cast.then_some((owner, Ending::Change(change))),
     }
+}
+
+fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
+    grant_of(op(witness.history(), id)?)
 }
 
 fn ended(
@@ -58,7 +65,18 @@ fn ended(
     let whose = witness.caller(owner)?;
     let nodes: Vec<String> = lives.iter().map(|life| life.node.clone()).collect();
     let on = list(&nodes);
-    let by = |id: OpId| witness.caller(id).unwrap_or("somebody");
+    let mut evidence = vec![Evidence::Op(owner)];
+    let (hand, sent) = match ending {
+        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) => hand(witness, id, lives),
+        Ending::Change(_) => (String::new(), None),
+    };
+    evidence.extend(sent.map(Evidence::Request));
+    let what = match ending {
+        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) if witness.caller(id) == Some(whose) => {
+            "its own newer key".to_owned()
+        }
+        _ => format!("{whose}'s key"),
+    };
     let text = match ending {
         Ending::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
         Ending::Change(KeyChange::Evicted) => format!("{on} removes {whose}'s key."),
@@ -66,22 +84,47 @@ fn ended(
             format!("{on} comes back without {whose}'s key.")
         }
         Ending::Change(_) => format!("{whose}'s key is lost on {on} in the failover."),
-        Ending::DeletedBy(id) => format!("{} deletes {whose}'s key on {on}.", by(id)),
-        Ending::OverwrittenBy(id) => format!("{} overwrites {whose}'s key on {on}.", by(id)),
+        Ending::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
+        Ending::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
     };
-    let mut evidence = vec![Evidence::Op(owner)];
     for life in lives {
         evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
     }
-    let weight = match ending {
-        Ending::Change(_) => Weight::Cause,
-        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) => {
-            evidence.push(Evidence::Op(id));
-            Weight::Crux
-        }
-    };
     let at: Instant = lives.iter().map(|life| life.until).min()?;
+    if let Ending::DeletedBy(id) | Ending::OverwrittenBy(id) = ending {
+        evidence.push(Evidence::Op(id));
+    }
+    let weight = match ending {
+        _ if at > witness.primary?.from => Weight::Effect,
+        Ending::Change(_) => Weight::Cause,
+        Ending::DeletedBy(_) | Ending::OverwrittenBy(_) => Weight::Crux,
+    };
     Some(Beat::new(weight, at, text, evidence))
+}
+
+/// Who ended a key, and with which command if that was long under way.
+fn hand(witness: &Witness<'_>, id: OpId, lives: &[&Incarnation]) -> (String, Option<usize>) {
+    let who = witness.caller(id).unwrap_or("somebody");
+    let late = lives.iter().find_map(|life| {
+        let key = witness.history().keys.get(life.end?)?;
+        let requests = witness.history().requests.iter().enumerate();
+        let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == life.node);
+        theirs.find_map(|(index, request)| {
+            let [(Leg::Sent, sent), (Leg::Applied, applied), ..] = request.legs[..] else {
+                return None;
+            };
+            let took = applied.at.saturating_sub(sent.at);
+            let is_late = applied.at == key.at.at && took >= LATE;
+            is_late.then_some((index, &request.command, took))
+        })
+    });
+    match late {
+        Some((index, command, took)) => {
+            let text = format!("{who}'s {command}, {} on its way,", length(took));
+            (text, Some(index))
+        }
+        None => (who.to_owned(), None),
+    }
 }
 
 /// Extends that prolonged a key of another's, as the violations name them.

@@ -89,6 +89,7 @@ fn exchange(
         }
     };
     let meets = |at: Option<Nanos>| at.map_or(client.middle() + 5, |at| edge(witness, client, at));
+    way(at(Leg::Unsent), None, meets(at(Leg::Unsent)), below);
     way(at(Leg::Sent), at(Leg::Applied), meets(at(Leg::Sent)), below);
     way(at(Leg::Replied), at(Leg::Delivered), below, meets(at(Leg::Delivered)));
 }

@@ -5,12 +5,19 @@ use lockstorm_sim::time::Nanos;
 use crate::explain::hold::{End, Hold, halts, kills, touches};
 use crate::explain::quantity::{length, moment};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome};
+use crate::history::{OpKind, Outcome};
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
+
+/// With more holds than this in view, ordinary ones are not captioned.
+const MANY: usize = 6;
+/// Waiting that takes less room than this is not drawn.
+const SHORT: Tenths = 30;
+/// Distance of diamonds at the least.
+const DIAMOND: Tenths = 120;
 
 /// Paints one client's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
@@ -20,11 +27,11 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
         bar(canvas, scale, lane, hold);
     }
-    for op in witness.history().ops.iter().filter(|op| op.process == lane.name) {
-        asked(canvas, witness, scale, lane, op);
-    }
+    asks(canvas, witness, scale, lane);
     stillness(canvas, witness, scale, lane, &mut row);
-    for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
+    let holds = || witness.holds.iter().filter(|hold| hold.grant.process == lane.name);
+    let few = holds().filter(|hold| scale.shows(hold.from.at)).count() <= MANY;
+    for hold in holds().filter(|hold| few || witness.is_actor(hold.grant.id)) {
         captions(canvas, scale, lane, &mut row, hold);
     }
 }
@@ -48,8 +55,7 @@ fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &Hold<'_>) {
         canvas.rect(span, y, height, &format!("fill=\"{}\"", hue.fill));
         inscribe(canvas, span, y + 14, hue.ink, &held_text(hold));
     }
-    if let Some(bare) = hold.bare_from() {
-        let span = scale.span(bare, hold.until.at).unwrap_or(whole);
+    if let Some(span) = hold.bare_from().and_then(|bare| scale.span(bare, hold.until.at)) {
         plate(canvas, span, y, height, hue.text, "lease over");
     }
 }
@@ -80,23 +86,30 @@ fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill:
     canvas.text((middle, y + 14), Side::Middle, "b", fill, text);
 }
 
-/// A thin line while the client waits for an answer, a diamond where it was refused.
-fn asked(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, op: &Op) {
-    if op.kind != OpKind::Acquire {
-        return;
-    }
-    let hue = hue_of(&op.caller);
-    let end = op.ret.map_or(witness.history().end.at, |ret| ret.at);
-    let Some(span) = scale.span(op.call.at, end) else { return };
+/// Thin lines while the client waits for answers, diamonds where it was refused. What would
+/// stand on what is already there is left out.
+fn asks(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let y = lane.middle();
-    let dashes = if op.ret.is_none() { " stroke-dasharray=\"4 3\"" } else { "" };
-    let style = format!("stroke=\"{}\" stroke-width=\"3\"{dashes}", hue.fill);
-    canvas.line((span.0, y), (span.1, y), &style);
-    if matches!(op.outcome, Outcome::Refused { .. }) && scale.shows(end) {
-        let (x, y) = (span.1, y * 10);
-        let diamond = [(x, y - 45), (x + 45, y), (x, y + 45), (x - 45, y)];
-        let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"", hue.fill);
-        canvas.polygon(&diamond, &style);
+    let (mut line_end, mut diamond) = (Tenths::MIN, Tenths::MIN);
+    let ops = witness.history().ops.iter();
+    for op in ops.filter(|op| op.process == lane.name && op.kind == OpKind::Acquire) {
+        let hue = hue_of(&op.caller);
+        let end = op.ret.map_or(witness.history().end.at, |ret| ret.at);
+        let Some(span) = scale.span(op.call.at, end) else { continue };
+        if span.1 > line_end && span.1 - span.0 >= SHORT {
+            line_end = span.1 + 10;
+            let dashes = if op.ret.is_none() { " stroke-dasharray=\"4 3\"" } else { "" };
+            let style = format!("stroke=\"{}\" stroke-width=\"3\"{dashes}", hue.fill);
+            canvas.line((span.0, y), (span.1, y), &style);
+        }
+        let refused = matches!(op.outcome, Outcome::Refused { .. }) && scale.shows(end);
+        if refused && span.1 >= diamond {
+            diamond = span.1 + DIAMOND;
+            let (x, y) = (span.1, y * 10);
+            let points = [(x, y - 45), (x + 45, y), (x, y + 45), (x - 45, y)];
+            let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"", hue.fill);
+            canvas.polygon(&points, &style);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub mod strip;
 
 /// Width of the picture in pixels.
 const WIDTH: i64 = 1_000;
+/// The most characters that fit under the title.
+const SENTENCE: usize = 140;
 /// Right edge of what a lane is called.
 const GUTTER: Tenths = PLOT.0 - 100;
 
@@ -83,7 +85,15 @@ fn open(canvas: &mut Canvas, finding: &Finding, explanation: &Explanation, heigh
     let style = "fill=\"#ffffff\" stroke=\"#d0d7de\" rx=\"8\"";
     canvas.rect((5, WIDTH * 10 - 5), 1, height - 2, style);
     canvas.text((160, 28), Side::Start, "t", INK, &finding.scenario);
-    canvas.text((160, 48), Side::Start, "u", GREY, &explanation.verdict);
+    canvas.text((160, 48), Side::Start, "u", GREY, &cut(&explanation.verdict));
+}
+
+/// A sentence as far as it fits under the title; the whole of it is in the description.
+fn cut(sentence: &str) -> String {
+    if sentence.chars().count() <= SENTENCE {
+        return sentence.to_owned();
+    }
+    sentence.chars().take(SENTENCE - 1).chain(['\u{2026}']).collect()
 }
 
 fn head(canvas: &mut Canvas, lane: &Lane) {

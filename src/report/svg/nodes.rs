@@ -1,8 +1,9 @@
 //! Lanes of nodes: whose key was there, when, and how it ended.
 
+use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::explain::hold::{kills, touches};
+use crate::explain::hold::{grant_of, kills, op, touches};
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::moment;
 use crate::explain::witness::Witness;
@@ -12,6 +13,9 @@ use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of_owner};
 use crate::report::svg::scale::{PLOT, Scale};
+
+/// With more ends of keys than this in view, ordinary ones are not named.
+const MANY: usize = 8;
 
 /// Paints one node's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
@@ -24,7 +28,9 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
         bar(canvas, witness, scale, lane, life);
     }
     down(canvas, witness, scale, lane, &mut row);
-    for pass in [true, false] {
+    // Releases by their owners are the rule; many of them need no words.
+    let few = lives.iter().filter(|life| scale.shows(life.until.at)).count() <= MANY;
+    for pass in [true, false].into_iter().take(if few { 2 } else { 1 }) {
         for life in &lives {
             ending(canvas, witness, scale, lane, &mut row, (life, pass));
         }
@@ -32,7 +38,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
 }
 
 fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &Incarnation) {
-    let Some(span) = scale.span(life.from.at, life.until.at) else { return };
+    let Some(span) = scale.span(life.from.at, seen_until(witness, life)) else { return };
     let hue = hue_of_owner(witness, life.owner);
     let owner = life.owner.and_then(|owner| witness.caller(owner)).unwrap_or("nobody");
     let (y, height) = (lane.bar(), lane.bar_height());
@@ -44,6 +50,16 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
     let text =
         if forever { format!("{owner}'s key, no time to live") } else { format!("{owner}'s key") };
     inscribe(canvas, span, y + 12, hue.ink, &text);
+}
+
+/// When the key ended, or its node went down for the rest of the key's life.
+fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
+    let until = life.until.at;
+    let conditions = witness.history().conditions.iter();
+    let mut kills = conditions.filter(|c| kills(c) && c.who == life.node);
+    let last = kills.rfind(|c| life.from < c.from && c.from.at < until);
+    let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
+    down.map_or(until, |condition| condition.from.at)
 }
 
 /// Marks and names the end of a key; `pass` true: only ends that were not the owner's doing.
@@ -61,12 +77,18 @@ fn ending(
     }
     let owner = life.owner.and_then(|owner| witness.caller(owner));
     let by = key.by.and_then(|by| witness.caller(by));
-    let foreign = by.filter(|by| Some(*by) != owner);
+    let grant = key.by.and_then(|by| grant_of(op(witness.history(), by)?));
+    let foreign = by.filter(|_| grant != life.owner);
     let (text, fill) = match (key.change, foreign) {
         (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
+        (KeyChange::Deleted, Some(by)) if Some(by) == owner => {
+            (format!("deleted by {by}'s old release"), ALARM_TEXT)
+        }
         (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
+        (KeyChange::Set, Some(_)) if life.owner.is_none() => return,
         (KeyChange::Set, Some(by)) => (format!("overwritten by {by}"), ALARM_TEXT),
         (KeyChange::Set, None) => return,
+        (KeyChange::Expired, _) if seen_until(witness, life) < key.at.at => return,
         (KeyChange::Expired, _) => ("expired".to_owned(), INK),
         (KeyChange::Evicted, _) => ("removed".to_owned(), ALARM_TEXT),
         (KeyChange::LostAtRestart, _) => ("forgotten at restart".to_owned(), ALARM_TEXT),

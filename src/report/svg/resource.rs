@@ -1,6 +1,6 @@
 //! The lane of the guarded resource: a dot an access, filled if it was taken.
 
-use crate::explain::chapter::access::is_corrupt;
+use crate::explain::chapter::access::{is_corrupt, is_of_actor};
 use crate::explain::hold::op;
 use crate::explain::quantity::moment;
 use crate::explain::sentence::damage;
@@ -12,6 +12,8 @@ use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
 
+/// With more accesses than this in view, ordinary ones are not named.
+const MANY: usize = 24;
 /// Base lines of the rows of labels, beneath the lane's line.
 const ROWS: [i64; 3] = [20, 33, 46];
 /// An access that is longer under way than this is drawn with its way.
@@ -30,10 +32,13 @@ pub fn paint(
     let mut rows = [Row::default(), Row::default(), Row::default()];
     let accesses = witness.history().accesses.iter().enumerate();
     let shown: Vec<(usize, &Access)> = accesses.filter(|(_, a)| scale.shows(a.at.at)).collect();
+    let few = shown.len() <= MANY;
     for (index, access) in shown {
         let corrupt = is_corrupt(witness, index);
         way(canvas, witness, scale, (lanes, y), access);
-        name(canvas, witness, scale, (y, &mut rows), (corrupt, access));
+        if corrupt || few || !access.accepted || is_of_actor(witness, access) {
+            name(canvas, witness, scale, (y, &mut rows), (corrupt, access));
+        }
         dot(canvas, scale, y, access, corrupt);
     }
 }

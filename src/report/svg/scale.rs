@@ -3,7 +3,6 @@
 use lockstorm_sim::time::{Nanos, SECOND};
 
 use crate::check::Verdict;
-use crate::explain::hold::End;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::Tenths;
@@ -33,14 +32,11 @@ impl Scale {
             return Scale { from: 0, to: end };
         }
         let mut shown: Vec<Nanos> = story.lines.iter().map(|line| line.at.at).collect();
-        for violation in witness.violations() {
-            shown.extend([violation.from.at, violation.to.at]);
+        if let Some(violation) = witness.primary {
+            shown.extend([violation.from.at, violation.to.at, witness.horizon().at]);
         }
-        let grants = witness.actors.iter().filter_map(|grant| witness.hold(grant.id));
-        for hold in grants {
-            shown.push(hold.grant.call.at);
-            shown.extend((hold.end != End::Open).then_some(hold.until.at));
-        }
+        shown.extend(witness.cast().iter().map(|grant| grant.call.at));
+        shown.extend(witness.left().map(|(life, _)| life.from.at));
         if matches!(witness.finding.judgement.verdict, Verdict::Holds | Verdict::Unknown(_)) {
             shown.push(0);
         }

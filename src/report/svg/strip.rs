@@ -2,7 +2,7 @@
 
 use crate::check::{Kind, Violation};
 use crate::explain::hold::{halts, kills, touches};
-use crate::explain::quantity::{length, signed};
+use crate::explain::quantity::{length, rate, signed, span};
 use crate::explain::witness::Witness;
 use crate::history::Condition;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
@@ -74,7 +74,7 @@ fn describe(condition: &Condition, end: u64) -> String {
             format!(" +{}", length(size.unsigned_abs()))
         }
         "clock-rate" => format!(" {size} ppm"),
-        "loss" => format!(" {size} ppm"),
+        "loss" => format!(" {}", rate(size.unsigned_abs())),
         _ => String::new(),
     };
     let who = who.replace("<->", "\u{2194}").replace("->", "\u{2192}");
@@ -116,7 +116,7 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
     let mut row = Row::default();
     for violation in overlaps(witness) {
         let Some(band) = scale.span(violation.from.at, violation.to.at) else { continue };
-        let lasts = length(violation.to.at.saturating_sub(violation.from.at));
+        let lasts = span(violation.to.at.saturating_sub(violation.from.at));
         let text = match violation.kind {
             Kind::Stuck => format!("nobody gets in, {lasts}"),
             Kind::DoubleGrant | Kind::StaleHolder => format!("two holders, {lasts}"),
@@ -130,5 +130,7 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
 /// Corruption is marked at the resource, and an order that is not legal has no place.
 fn overlaps<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     let unshaded = [Kind::Corruption, Kind::NotLinearizable];
-    witness.violations().iter().filter(move |violation| !unshaded.contains(&violation.kind))
+    let horizon = witness.horizon();
+    let told = witness.violations().iter().filter(move |violation| violation.from < horizon);
+    told.filter(move |violation| !unshaded.contains(&violation.kind))
 }

@@ -1,0 +1,75 @@
+//! Operations of two steps that something came between.
+
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::{KeyChange, Leg};
+
+use crate::explain::hold::{grant_of, op};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{OpId, Request};
+
+/// A sentence for each operation between whose commands on one node another's key was set, if
+/// the operation made a grant of the witness or ended its key.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut ops: Vec<OpId> = witness.actors.iter().map(|grant| grant.id).collect();
+    let theirs = witness.lives.iter().filter(|l| l.owner.is_some_and(|o| witness.is_actor(o)));
+    ops.extend(theirs.filter_map(|life| witness.history().keys.get(life.end?)?.by));
+    ops.sort_unstable();
+    ops.dedup();
+    ops.into_iter().filter_map(|id| torn(witness, id)).collect()
+}
+
+fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
+    let op = op(witness.history(), id)?;
+    let requests = witness.history().requests.iter().enumerate();
+    let mut steps: Vec<(Instant, usize, &Request)> = requests
+        .filter(|(_, request)| request.op == id)
+        .filter_map(|(index, request)| Some((applied(request)?, index, request)))
+        .collect();
+    steps.sort_by_key(|(at, ..)| *at);
+    steps.windows(2).find_map(|pair| {
+        let [(before, one, first), (after, other, second)] = pair else { return None };
+        if first.to != second.to || first.command == second.command {
+            return None;
+        }
+        let (index, by) = set_between(witness, &first.to, grant_of(op)?, (*before, *after))?;
+        let next = match witness.caller(by)? {
+            same if same == op.caller => "its own next key".to_owned(),
+            other => format!("{other}'s key"),
+        };
+        let (ask, act, node) = (&first.command, &second.command, &first.to);
+        let who = &op.caller;
+        let text =
+            format!("{who}'s {ask} comes to {node} before {next} is set there, its {act} after.");
+        let evidence = vec![
+            Evidence::Op(id),
+            Evidence::Op(by),
+            Evidence::Request(*one),
+            Evidence::Request(*other),
+            Evidence::Key(index),
+        ];
+        Some(Beat::new(Weight::Crux, *before, text, evidence))
+    })
+}
+
+/// The key of another grant that was set on a node in that stretch, and by whom.
+fn set_between(
+    witness: &Witness<'_>,
+    node: &str,
+    own: OpId,
+    (before, after): (Instant, Instant),
+) -> Option<(usize, OpId)> {
+    let lock = &witness.finding.plan.lock.key;
+    let keys = witness.history().keys.iter().enumerate();
+    let mut set = keys.filter(|(_, key)| {
+        key.node == node
+            && key.key == *lock
+            && key.change == KeyChange::Set
+            && (before..after).contains(&key.at)
+    });
+    set.find_map(|(index, key)| Some((index, key.by.filter(|by| *by != own)?)))
+}
+
+fn applied(request: &Request) -> Option<Instant> {
+    request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
+}
