@@ -22,8 +22,8 @@ golden:
 
 # the brute forces against the checkers, at length
 fuzz-checkers cases="200000":
-    LOCKSTORM_CASES={{cases}} cargo test --release --test histories
+    LOCKSTORM_CASES={{cases}} cargo test --release --test brute
 
 # redlock inside its assumptions, and the same settings on two locks that must be found wanting
 campaign seeds="1..10000":
-    cargo run --release -- hunt --lock redlock --topology independent --within-assumptions --faults partition,delay,loss --seeds {{seeds}}
+    cargo run --release -- hunt --lock redlock --topology independent --within-assumptions --faults partition,delay,loss --timeout 4s --needs 1s --seeds {{seeds}}

@@ -10,7 +10,7 @@
 )]
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +18,7 @@ use bytes::BytesMut;
 use lockstorm_sim::redis::command::apply;
 use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader, decode_reply};
 use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
+use tempfile::TempDir;
 
 const FILES: [(&str, &str); 6] = [
     ("strings", include_str!("redis/strings.txt")),
@@ -91,28 +92,39 @@ fn the_recorded_answers_are_ours() {
     assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A redis-server of the test's own, and a connection to it.
+/// A redis-server of the test's own, and a connection to it. It listens on a socket file: two
+/// tests that are told free ports at the same time may be told the same one.
 struct Real {
     process: Child,
-    connection: TcpStream,
+    _folder: TempDir,
+    connection: UnixStream,
     buffer: BytesMut,
 }
 
 impl Real {
     fn start() -> Option<Real> {
-        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
-        let process = Command::new("redis-server")
-            .args(["--save", "", "--port", &port.to_string(), "--dir", "/tmp"])
+        let folder = TempDir::new().expect("a folder for the server");
+        let socket = folder.path().join("redis.sock");
+        let mut process = Command::new("redis-server")
+            .args(["--save", "", "--port", "0"])
+            .args(["--unixsocket".as_ref(), socket.as_os_str()])
+            .args(["--dir".as_ref(), folder.path().as_os_str()])
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
-        for _ in 0..100 {
-            if let Ok(connection) = TcpStream::connect(("127.0.0.1", port)) {
-                return Some(Real { process, connection, buffer: BytesMut::new() });
+        for _ in 0..500 {
+            if let Ok(connection) = UnixStream::connect(&socket) {
+                return Some(Real {
+                    process,
+                    _folder: folder,
+                    connection,
+                    buffer: BytesMut::new(),
+                });
             }
+            assert!(process.try_wait().expect("a child").is_none(), "redis-server has ended");
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("redis-server does not listen");
+        panic!("redis-server does not listen in {}", folder.path().display());
     }
 
     fn answer(&mut self, line: &str) -> Reply {

@@ -13,7 +13,7 @@ use crate::explore::strategy::VERBS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::scenario::seed_range;
-use crate::scenario::tables::TOPOLOGIES;
+use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
 /// Breaks Redis locks on purpose, and explains how.
 ///
@@ -88,6 +88,14 @@ pub struct HuntArguments {
     /// How the nodes belong together
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
+    /// What the nodes write to their disks, and when they sync it
+    #[arg(
+        long,
+        value_name = "WORD",
+        default_value = PERSISTENCES[0].0,
+        value_parser = words(&PERSISTENCES.map(|(word, _)| word))
+    )]
+    pub persistence: String,
     /// How long the lock's key lives: `3s`
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub ttl: Option<Nanos>,

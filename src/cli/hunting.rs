@@ -7,9 +7,9 @@ use crate::cli::{Ending, input, progress, say};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::hunt::Tally;
-use crate::explore::strategy::fits;
+use crate::explore::strategy::{Lack, lack};
 use crate::refusal::Refusal;
-use crate::scenario::tables::TOPOLOGIES;
+use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
 /// Hunts as asked.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
@@ -27,15 +27,22 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
 fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
     let mut base = ground(&arguments.lock, topology.expect("the parser knows the words").1);
+    let persistence = PERSISTENCES.iter().find(|(word, _)| *word == arguments.persistence);
+    base.topology.persistence = persistence.expect("the parser knows the words").1;
     base.lock.ttl = arguments.ttl.or(base.lock.ttl);
     base.lock.timeout = arguments.timeout;
     base.lock.needs = arguments.needs;
     base.lock.quorum = arguments.quorum;
     base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
     base.validate().map_err(|found| Refusal::of_usage(found.what, found.mend))?;
-    if let Some(verb) = arguments.faults.iter().find(|verb| !fits(&base, verb)) {
-        let what = format!("'{verb}' needs a replica, and {} has none", arguments.topology);
-        return Err(Refusal::of_usage(what, "take it out, or take --topology replicated"));
+    for verb in &arguments.faults {
+        let (need, mend) = match lack(&base, verb) {
+            None => continue,
+            Some(Lack::Replica) => ("a replica", "--topology replicated"),
+            Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
+        };
+        let what = format!("'{verb}' needs {need}, and there is none");
+        return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
     }
     Ok(Quarry {
         base,

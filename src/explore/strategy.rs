@@ -14,7 +14,7 @@ use proptest::{collection, sample};
 
 use crate::explore::ledger::keep_within;
 use crate::lock::Promise;
-use crate::plan::{Plan, RESOURCE, TopologyKind};
+use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 
 /// What a search may draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,15 @@ pub struct Alphabet {
     pub most_faults: usize,
     /// Draw only plans that keep to these assumptions.
     pub within: Option<Promise>,
+}
+
+/// What a topology may lack for a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// A replica to promote or to hold back.
+    Replica,
+    /// A file on a disk, so that there is something to lie about.
+    Persistence,
 }
 
 /// The verbs that a search draws where nobody names others.
@@ -111,7 +120,8 @@ fn waits_for(anchor: &Anchor) -> Vec<&str> {
 pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     let verbs: Vec<&'static str> =
         VERBS.into_iter().filter(|verb| alphabet.verbs.contains(*verb)).collect();
-    let verbs: Vec<&'static str> = verbs.into_iter().filter(|verb| fits(plan, verb)).collect();
+    let verbs: Vec<&'static str> =
+        verbs.into_iter().filter(|verb| lack(plan, verb).is_none()).collect();
     assert!(!verbs.is_empty(), "no verb of the alphabet fits this topology");
     Union::new(verbs.into_iter().map(|verb| fault_of(verb, plan))).boxed()
 }
@@ -127,10 +137,15 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
         .boxed()
 }
 
-/// Whether a verb can be drawn for the topology of `plan`.
-pub fn fits(plan: &Plan, verb: &str) -> bool {
-    let replicated = plan.topology.kind == TopologyKind::Replicated && plan.topology.nodes > 1;
-    replicated || !matches!(verb, "failover" | "replica-lag")
+/// What the topology of `plan` would need for this verb to mean anything, where it lacks it.
+pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
+    let topology = &plan.topology;
+    let replicated = topology.kind == TopologyKind::Replicated && topology.nodes > 1;
+    match verb {
+        "failover" | "replica-lag" if !replicated => Some(Lack::Replica),
+        "lying-disk" if topology.persistence == Persistence::None => Some(Lack::Persistence),
+        _ => None,
+    }
 }
 
 /// A verb with its figures.
