@@ -25,5 +25,10 @@ fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test brute
 
 # redlock inside its assumptions, and the same settings on two locks that must be found wanting
-campaign seeds="1..10000":
-    cargo run --release -- hunt --lock redlock --topology independent --within-assumptions --faults partition,delay,loss --timeout 4s --needs 1s --seeds {{seeds}}
+campaign seeds="1..10000": (outlast "--lock redlock" seeds)
+    -just outlast "--lock redlock --quorum 2" {{seeds}}
+    -just outlast "--lock redlock-no-validity" {{seeds}}
+
+[private]
+outlast lock seeds:
+    cargo run --release -- hunt {{lock}} --topology independent --within-assumptions --faults partition,delay,loss --timeout 4s --needs 1s --seeds {{seeds}}

@@ -1,9 +1,23 @@
-//! How long messages take: distributions as integer tables, no floats.
+//! How long messages take: distributions as integer tables, no floats; and how long the sender's
+//! retransmission keeps back what was lost or met a cut link.
 
 use serde::{Deserialize, Serialize};
 
 use crate::rng::below;
-use crate::time::Nanos;
+use crate::time::{MILLISECOND, Nanos};
+
+/// First retransmission time-out of data (Linux's least). The wait doubles with each try.
+pub const RETRANSMISSION: Nanos = 200 * MILLISECOND;
+/// Tries after which a lost message is through, whatever the link's loss.
+pub const MOST_LOST_TRIES: u32 = 6;
+/// The most that loss keeps a message back: the waits of all tries that can be lost.
+pub const LONGEST_LOSS: Nanos = RETRANSMISSION * ((1 << MOST_LOST_TRIES) - 1);
+
+/// The most that a cut link keeps a message back. The sender does not learn when the link is
+/// whole again: its waits have doubled meanwhile, so the next try may come as long after.
+pub fn longest_wait(outage: Nanos) -> Nanos {
+    outage.saturating_mul(2).saturating_add(RETRANSMISSION)
+}
 
 /// How long a message takes on a link, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

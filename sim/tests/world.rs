@@ -218,6 +218,25 @@ fn a_suspended_machine_loses_monotonic_time_only() {
 }
 
 #[test]
+fn what_left_a_machine_before_it_fell_asleep_arrives() {
+    let log = Log::default();
+    let heard = Rc::clone(&log);
+    let mut spec = spec(1, Latency::Constant(10 * MS), Vec::new(), &Log::default());
+    spec.faults = vec![fault(Verb::Suspend, "c", 25 * MS, None)];
+    spec.hosts[0].process = process(move |host| hear(host, Rc::clone(&heard)));
+    World::new(spec).run_until(SECOND);
+    assert_eq!(*log.borrow(), [(30, "heard".to_owned())]);
+}
+
+/// Takes one byte from one connection.
+async fn hear(host: Host, log: Log) {
+    let mut listener = host.listen(7).expect("the port is free");
+    let mut stream = listener.accept().await.expect("the network accepts");
+    stream.read_u8().await.expect("the client writes");
+    log.borrow_mut().push((host.now(Clock::Monotonic) / MS, "heard".to_owned()));
+}
+
+#[test]
 fn the_same_world_has_the_same_trace_and_another_seed_another_one() {
     let hash = |seed| {
         let latency = Latency::Uniform { min: MS, max: 5 * MS };

@@ -235,7 +235,15 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause => {
-            format!("{who} stood still for {}", length(lasted.unwrap_or(broken.actual)))
+            let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
+            match (condition.what == "suspend", lasted > broken.bound) {
+                (false, _) => format!("{who} stood still for {}", length(lasted)),
+                (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
+                (true, false) => format!(
+                    "{who}'s machine slept for {}, and what it missed comes up to {most} late",
+                    length(lasted)
+                ),
+            }
         }
         Bounded::ClientCrash => format!("{who} died ({})", condition.what),
         Bounded::NodeClockStep | Bounded::ClientClockStep => {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::fault::{Fault, Target, Verb};
+use lockstorm_sim::network::{LONGEST_LOSS, longest_wait};
 use lockstorm_sim::time::Nanos;
 
 use crate::explain::finding::BrokenAssumption;
@@ -26,7 +27,9 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
     let (what, size) = match &fault.verb {
-        Verb::Pause | Verb::Suspend if on_client => (Bounded::ClientPause, length),
+        Verb::Pause if on_client => (Bounded::ClientPause, length),
+        // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
+        Verb::Suspend if on_client => (Bounded::ClientPause, longest_wait(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
         Verb::Crash | Verb::PowerLoss | Verb::Restart | Verb::LyingDisk if on_node => {
             return amnesia(plan, fault);
@@ -38,15 +41,15 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         Verb::ClockRate { ppm } => (Bounded::Drift, u64::from(ppm.unsigned_abs())),
         Verb::Failover => (Bounded::Failover, 1),
         Verb::Evict { .. } | Verb::Flush => (Bounded::KeyRemoval, 1),
-        Verb::Partition if reaches_resource(fault) => (Bounded::AccessDelay, length),
+        Verb::Partition if reaches_resource(fault) => (Bounded::AccessDelay, longest_wait(length)),
         Verb::Delay { extra } | Verb::Jitter { extra } if reaches_resource(fault) => {
             (Bounded::AccessDelay, *extra)
         }
-        Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, length),
+        Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, LONGEST_LOSS),
         Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss | Verb::Restart
             if !on_node && !on_client =>
         {
-            (Bounded::AccessDelay, length)
+            (Bounded::AccessDelay, longest_wait(length))
         }
         _ => return None,
     };

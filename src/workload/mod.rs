@@ -64,6 +64,7 @@ pub fn work(workload: &Workload, links: &Links) -> Work {
         links.named.values().chain([&links.latency]).map(longest).max().unwrap_or(0);
     Work {
         lasts: workload.hold.saturating_add(slowest.saturating_mul(MESSAGES)),
-        patience: workload.timeout,
+        // What is late by less than this still arrives before the caller has given it up.
+        patience: workload.timeout.saturating_sub(slowest),
     }
 }

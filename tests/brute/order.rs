@@ -99,7 +99,7 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
         OpKind::Release { grant } if op.outcome == Outcome::Released => {
             (one_node, Deed::Give { grant })
         }
-        OpKind::Release { grant } if vague => (false, Deed::Give { grant }),
+        OpKind::Release { grant } if vague || !one_node => (false, Deed::Give { grant }),
         _ => return None,
     };
     if let Deed::Prolong { grant, .. } | Deed::Give { grant } = deed {

@@ -3,7 +3,8 @@
 //!
 //! Refusals say nothing (lenient); so do "not mine" and a lost extend. What nobody knows to have
 //! happened is left out unless a later answer proves it: to leave out an acquire never makes an
-//! order harder. A release of unknown fate permits the hold to end from its call on.
+//! order harder. A release of unknown fate permits the hold to end from its call on; so does one
+//! of several nodes' keys whatever it says, since "not mine" there means "not on a majority".
 
 use std::collections::BTreeSet;
 
@@ -122,10 +123,8 @@ fn released_from(case: &Case, grant: OpId) -> Moment {
     for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
         match op.outcome {
             Outcome::Released if is_sole(case) => return Moment::NEVER,
-            Outcome::Released | Outcome::Unknown | Outcome::Pending => {
-                permitted = permitted.min(op.call.into());
-            }
-            _ => {}
+            Outcome::NotMine if is_sole(case) => {}
+            _ => permitted = permitted.min(op.call.into()),
         }
     }
     permitted

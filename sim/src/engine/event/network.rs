@@ -14,19 +14,16 @@ use std::task::Waker;
 use crate::engine::event::Disturbance;
 use crate::engine::event::kernel::Kernel;
 use crate::engine::event::queue::Due;
-use crate::network::Latency;
+use crate::network::{Latency, MOST_LOST_TRIES, RETRANSMISSION};
 use crate::rng::{Draws, Purpose, below};
-use crate::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use crate::time::{MICROSECOND, Nanos, SECOND};
 use crate::trace::{Connection, Happening, HostId};
 
 /// The least time that a message takes: without it a loop of two hosts could stop time.
 const LEAST_LATENCY: Nanos = MICROSECOND;
-/// First retransmission time-out of data and of a SYN, and the longest (Linux's figures).
-const DATA_TIMEOUT: Nanos = 200 * MILLISECOND;
+/// First retransmission time-out of a SYN, and the longest of all (Linux's figures).
 const SYN_TIMEOUT: Nanos = SECOND;
 const LONGEST_TIMEOUT: Nanos = 120 * SECOND;
-/// Tries after which a lost message is through, whatever the link's loss.
-const MOST_LOST_TRIES: u32 = 6;
 
 /// The side of a connection that connected, and the one that listened.
 pub const CLIENT: u8 = 0;
@@ -323,10 +320,15 @@ impl Kernel {
         }
     }
 
-    fn is_cut(&mut self, (from, to): (HostId, HostId)) -> bool {
-        self.network.link(from, to).blocked > 0
-            || self.host(to).is_silent()
-            || self.host(from).suspended > 0
+    /// Whether nothing can arrive.
+    fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
+        self.network.link(from, to).blocked > 0 || self.host(to).is_silent()
+    }
+
+    /// Whether nothing can be sent and arrive: who sleeps sends nothing, but what has left him
+    /// before goes on.
+    fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
+        self.host(hosts.0).suspended > 0 || self.is_barred(hosts)
     }
 
     fn latency(&mut self, connection: u32, to: u8, hosts: (HostId, HostId), syn: bool) -> Nanos {
@@ -346,7 +348,7 @@ impl Kernel {
         } else {
             (u64::from(tag) << 16) | counted
         };
-        self.drawn_latency(hosts, ordinal, if syn { SYN_TIMEOUT } else { DATA_TIMEOUT })
+        self.drawn_latency(hosts, ordinal, if syn { SYN_TIMEOUT } else { RETRANSMISSION })
             .saturating_add(extra)
             .max(LEAST_LATENCY)
     }
@@ -384,7 +386,7 @@ impl Kernel {
     pub fn arrive(&mut self, connection: u32, side: u8) {
         let pair = &self.network.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
-        let cut = self.is_cut(hosts);
+        let barred = self.is_barred(hosts);
         let now = self.now;
         loop {
             let end = self.network.side(connection, side);
@@ -392,7 +394,7 @@ impl Kernel {
                 Some(first) if first.arrive_at <= now && !end.held => {}
                 _ => return,
             }
-            if cut {
+            if barred {
                 end.held = true;
                 return;
             }

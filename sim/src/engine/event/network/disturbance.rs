@@ -3,10 +3,9 @@
 use std::io;
 
 use crate::engine::event::kernel::Kernel;
-use crate::engine::event::network::{
-    CLIENT, DATA_TIMEOUT, LONGEST_TIMEOUT, Payload, SERVER, SYN_TIMEOUT, State,
-};
+use crate::engine::event::network::{CLIENT, LONGEST_TIMEOUT, Payload, SERVER, SYN_TIMEOUT, State};
 use crate::engine::event::queue::Due;
+use crate::network::RETRANSMISSION;
 use crate::time::Nanos;
 use crate::trace::HostId;
 
@@ -56,7 +55,7 @@ impl Kernel {
         end.held = false;
         let first = end.under_way.front().expect("a held direction has a segment");
         let timeout =
-            if matches!(first.payload, Payload::Syn) { SYN_TIMEOUT } else { DATA_TIMEOUT };
+            if matches!(first.payload, Payload::Syn) { SYN_TIMEOUT } else { RETRANSMISSION };
         let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
         for segment in &mut end.under_way {
             segment.arrive_at = segment.arrive_at.max(again);
@@ -112,11 +111,15 @@ fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::next_try;
+    use crate::network::{RETRANSMISSION, longest_wait};
     use crate::time::MILLISECOND;
 
     #[test]
     fn retransmission_doubles_its_wait() {
         let ms = |from| next_try(0, from * MILLISECOND, 200 * MILLISECOND) / MILLISECOND;
         assert_eq!([0, 1, 200, 201, 601, 1_401].map(ms), [0, 200, 200, 600, 1_400, 3_000]);
+        for outage in (0..20_000).map(|ms| ms * MILLISECOND) {
+            assert!(next_try(0, outage, RETRANSMISSION) <= longest_wait(outage));
+        }
     }
 }
