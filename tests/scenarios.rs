@@ -46,8 +46,11 @@ fn all() -> Vec<(Scenario, u64)> {
 fn line(finding: &Finding) -> String {
     let name = format!("{}@{}", finding.scenario, finding.seed);
     let words = lockstorm::explain::sentence::verdict_words(&finding.judgement.verdict);
-    let class = examine::word(finding).map_or("-", |class| class.word());
-    format!("{name} {} {} {class} {words}", finding.trace_hash, finding.records)
+    let head = format!("{name} {} {}", finding.trace_hash, finding.records);
+    let Some(signature) = &finding.signature else { return format!("{head} - {words}") };
+    let class = signature.class.as_deref().expect("it was run again");
+    let (broken, steps) = (signature.broken.join("+"), signature.steps.join("+"));
+    format!("{head} {class} [{broken}] [{steps}] {words}")
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check::Judgement;
+use crate::check::signature::Signature;
 use crate::history::History;
 use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;
@@ -39,6 +40,9 @@ pub struct Finding {
     pub promise: Promise,
     /// Whose fault a violation is; `None` where nothing was violated or nobody ran it again.
     pub class: Option<Class>,
+    /// What makes the violation the same as another; `None` where nothing was violated.
+    #[serde(default)]
+    pub signature: Option<Signature>,
     /// Whether this is what the scenario expects; `None` where it expects nothing.
     pub expected: Option<Expected>,
 }

@@ -27,6 +27,7 @@ pub fn plan(plan: &Plan) -> Finding {
 
 /// The finding of a trial that has been made.
 pub fn finding(plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
+    let signature = class.as_ref().map(|class| trial.signature(class));
     Finding {
         scenario: plan.name.clone(),
         ask: String::new(),
@@ -41,6 +42,7 @@ pub fn finding(plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
         judgement: trial.judgement,
         promise: promise(plan),
         class,
+        signature,
         expected: None,
     }
 }

@@ -61,7 +61,8 @@ impl Trial {
 }
 
 fn name(broken: &BrokenAssumption) -> String {
-    format!("{:?}", broken.what)
+    let word = serde_json::to_value(broken.what).expect("a name is JSON");
+    word.as_str().expect("a name is a string").to_owned()
 }
 
 /// Whose fault the violation of `trial` is.
