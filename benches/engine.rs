@@ -71,6 +71,8 @@ fn on_event_engine(seconds: u64) -> u64 {
         hosts.push(host(format!("c{n}"), address, move |host| ask(host, Rc::clone(&count))));
     }
     let mut world = World::new(WorldSpec {
+        engine: lockstorm_sim::engine::EngineKind::Event,
+        whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
         latency: Latency::Constant(3 * MILLISECOND),
@@ -89,7 +91,7 @@ fn host<R>(name: String, address: SocketAddrV4, run: impl Fn(Host) -> R + 'stati
 where
     R: Future<Output = ()> + 'static,
 {
-    let process: lockstorm_sim::engine::event::Process = Rc::new(move |host| Box::pin(run(host)));
+    let process: lockstorm_sim::engine::Process = Rc::new(move |host| Box::pin(run(host)));
     HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
 }
 

@@ -17,6 +17,7 @@ use lockstorm::plan::{
     FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
+use lockstorm::run::Lab;
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, SECOND};
 use lockstorm_sim::trace::Leg;
@@ -25,7 +26,7 @@ const ROUNDS: usize = 5;
 const RUNS: u32 = 100;
 
 fn main() {
-    let warm = attempt(&plan(0));
+    let warm = attempt(&Lab::default(), &plan(0));
     let before = peak_kib();
     let mut figures: Vec<f64> = (0..ROUNDS).map(|round| round_of_runs(1 + round as u64)).collect();
     figures.sort_by(f64::total_cmp);
@@ -46,7 +47,7 @@ fn main() {
 fn round_of_runs(round: u64) -> f64 {
     let start = Instant::now();
     for seed in 0..u64::from(RUNS) {
-        let trial = attempt(&plan(round * u64::from(RUNS) + seed));
+        let trial = attempt(&Lab::default(), &plan(round * u64::from(RUNS) + seed));
         assert_eq!(trial.judgement.verdict, Verdict::Holds, "nothing breaks here");
     }
     f64::from(RUNS) / start.elapsed().as_secs_f64()

@@ -68,6 +68,8 @@ fn build() -> World {
     let servers = (1..=SERVERS).map(|n| host(format!("n{n}"), server(n), serve));
     let callers = (1..=CALLERS).map(|n| host(format!("c{n}"), caller(n), call));
     World::new(WorldSpec {
+        engine: lockstorm_sim::engine::EngineKind::Event,
+        whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
         latency: Latency::Constant(MILLISECOND),
@@ -84,7 +86,7 @@ fn host<R>(name: String, address: SocketAddrV4, run: impl Fn(Host) -> R + 'stati
 where
     R: Future<Output = ()> + 'static,
 {
-    let process: lockstorm_sim::engine::event::Process = Rc::new(move |host| Box::pin(run(host)));
+    let process: lockstorm_sim::engine::Process = Rc::new(move |host| Box::pin(run(host)));
     HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
 }
 

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
@@ -59,44 +59,51 @@ pub struct Step {
     pub at: Instant,
 }
 
-/// Runs a plan with the lock of the catalogue that it names.
-///
-/// # Panics
-/// If the plan is not valid: see [`Plan::validate`].
-pub fn run(plan: &Plan) -> Run {
-    run_with(plan, &of_catalogue(plan), false)
+/// Where plans are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lab {
+    /// What drives the worlds.
+    pub engine: EngineKind,
+    /// Whether all that takes time takes whole milliseconds, as on every engine but `event` it
+    /// must: only then two engines can be compared.
+    pub whole_ms: bool,
 }
 
-/// As [`run`], and keeps a line for every record of the trace.
-pub fn run_whole(plan: &Plan) -> Run {
-    run_with(plan, &of_catalogue(plan), true)
+impl Lab {
+    /// Runs a plan with the lock of the catalogue that it names.
+    ///
+    /// # Panics
+    /// If the plan is not valid: see [`Plan::validate`].
+    pub fn run(&self, plan: &Plan) -> Run {
+        run_in(*self, plan, false)
+    }
+
+    /// As [`Lab::run`], and keeps a line for every record of the trace.
+    pub fn run_whole(&self, plan: &Plan) -> Run {
+        run_in(*self, plan, true)
+    }
 }
 
 /// Makes a lock for one caller.
 pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
-
-fn of_catalogue(plan: &Plan) -> LockMaker {
-    Rc::new(algorithm(plan).build)
-}
 
 fn algorithm(plan: &Plan) -> &'static Algorithm {
     let found = catalogue::find(&plan.lock.algorithm);
     found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
 }
 
-/// Runs a plan with a lock of the caller's own in the place of the catalogue's.
-pub fn run_with(plan: &Plan, lock: &LockMaker, whole_trace: bool) -> Run {
+fn run_in(lab: Lab, plan: &Plan, whole_trace: bool) -> Run {
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
     let job = Job {
         workload: plan.workload.clone(),
-        lock: Rc::clone(lock),
+        lock: Rc::new(algorithm(plan).build),
         config: plan.lock.clone(),
         nodes: asked_nodes(plan),
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
     };
-    let mut world = World::new(spec(plan, &job, whole_trace));
+    let mut world = World::new(spec(lab, plan, &job, whole_trace));
     world.run_until(plan.heal_at);
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
@@ -160,7 +167,7 @@ fn asked_nodes(plan: &Plan) -> Vec<String> {
     }
 }
 
-fn spec(plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+fn spec(lab: Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
     let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
@@ -170,6 +177,8 @@ fn spec(plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
         Some((from.trim().to_owned(), to.trim().to_owned(), *latency))
     });
     WorldSpec {
+        engine: lab.engine,
+        whole_ms: lab.whole_ms,
         seed: plan.seed,
         draws: plan.draws.clone(),
         latency: plan.links.latency,

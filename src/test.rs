@@ -15,7 +15,7 @@ use crate::explore::hunt::{self, Hunt, Tally};
 use crate::explore::strategy::{Alphabet, USUAL_VERBS};
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
-use crate::run::promise;
+use crate::run::{Lab, promise};
 use crate::scenario::expectation::Met;
 
 /// Where plans of failed tests are written, seen from the package's root.
@@ -27,7 +27,7 @@ const FAILURES: &str = "target/lockstorm";
 /// lockstorm::test::scenario("scenarios/gc-pause-outlives-lease.toml").run();
 /// ```
 pub fn scenario(path: impl AsRef<Path>) -> ScenarioTest {
-    ScenarioTest { path: path.as_ref().to_owned(), seeds: None }
+    ScenarioTest { path: path.as_ref().to_owned(), seeds: None, lab: Lab::default() }
 }
 
 /// See [`scenario`].
@@ -35,6 +35,7 @@ pub fn scenario(path: impl AsRef<Path>) -> ScenarioTest {
 pub struct ScenarioTest {
     path: PathBuf,
     seeds: Option<Vec<u64>>,
+    lab: Lab,
 }
 
 impl ScenarioTest {
@@ -58,7 +59,7 @@ impl ScenarioTest {
         let scenarios = read.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         for scenario in &scenarios {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
-                let finding = examine::scenario(scenario, seed);
+                let finding = examine::scenario(&self.lab, scenario, seed);
                 if met(scenario, &finding) != Met::Yes {
                     fail(&finding, &format!("expected: {}", scenario.expect.words()));
                 }
@@ -86,7 +87,7 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
 /// A hunt whose plans are like `base`, its faults apart.
 pub fn hunt_from(base: Plan) -> HuntTest {
     let verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
-    HuntTest { base, verbs, within: false, seeds: 1..=100 }
+    HuntTest { base, verbs, within: false, seeds: 1..=100, lab: Lab::default() }
 }
 
 /// See [`hunt`].
@@ -96,6 +97,7 @@ pub struct HuntTest {
     verbs: BTreeSet<String>,
     within: bool,
     seeds: RangeInclusive<u64>,
+    lab: Lab,
 }
 
 impl HuntTest {
@@ -120,9 +122,9 @@ impl HuntTest {
     /// If something is violated, or nothing was tested.
     #[track_caller]
     pub fn holds(self) -> Tally {
-        let report = self.hunt();
+        let (lab, report) = (self.lab, self.hunt());
         if let Some(found) = report.found {
-            let finding = examine::finding(&found.plan, found.trial, Some(found.class));
+            let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
             fail(&finding, "expected: no violation");
         }
         assert!(report.tally.struck_in_hold > 0, "nothing was tested: {:?}", report.tally);
@@ -135,16 +137,16 @@ impl HuntTest {
     /// If nothing is found on any of the seeds.
     #[track_caller]
     pub fn finds(self) -> Finding {
-        let report = self.hunt();
+        let (lab, report) = (self.lab, self.hunt());
         let tally = report.tally;
         let found = report.found.unwrap_or_else(|| panic!("no violation was found: {tally:?}"));
-        examine::finding(&found.plan, found.trial, Some(found.class))
+        examine::finding(&lab, &found.plan, found.trial, Some(found.class))
     }
 
     fn hunt(self) -> hunt::Report {
         let within = self.within.then(|| promise(&self.base));
         let alphabet = Alphabet { verbs: self.verbs, most_faults: 4, within };
-        hunt::hunt(&Hunt { base: self.base, alphabet, seeds: self.seeds }, &|_| {})
+        hunt::hunt(&Hunt { lab: self.lab, base: self.base, alphabet, seeds: self.seeds }, &|_| {})
     }
 }
 

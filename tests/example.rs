@@ -48,7 +48,7 @@ proptest! {
 
     #[test]
     fn no_pause_or_partition_loses_an_update_behind_fences(plan in fenced_plans()) {
-        let judgement = attempt(&plan).judgement;
+        let judgement = attempt(&lockstorm::run::Lab::default(), &plan).judgement;
         if let Verdict::Violated(violations) = judgement.verdict {
             let corrupt = violations.iter().any(|v| v.kind == lockstorm::check::Kind::Corruption);
             assert!(!corrupt, "{}", plan.to_json());

@@ -11,7 +11,7 @@ use lockstorm::explore::ledger;
 use lockstorm::explore::strategy::{Alphabet, USUAL_VERBS, VERBS};
 use lockstorm::lock::ReleaseShape;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
-use lockstorm::run::promise;
+use lockstorm::run::{Lab, promise};
 use lockstorm::test::hunt_from;
 use lockstorm_sim::time::SECOND;
 use proptest::strategy::ValueTree;
@@ -94,6 +94,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
     let base = base("token-lua", TopologyKind::Single, |_| {});
     let report = lockstorm::explore::hunt::hunt(
         &Hunt {
+            lab: Lab::default(),
             base,
             alphabet: Alphabet {
                 verbs: ["pause", "partition", "jitter"].map(str::to_owned).into(),
@@ -106,7 +107,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
     );
     let found = report.found.expect("a pause outlives the lease");
     assert!(found.plan.faults.len() <= found.drawn.faults.len());
-    let again = lockstorm::explore::trial::attempt(&found.plan);
+    let again = lockstorm::explore::trial::attempt(&Lab::default(), &found.plan);
     assert_eq!(again.run.trace, found.trial.run.trace);
     assert_eq!(again.signature(&found.class), found.signature);
 }
@@ -121,7 +122,7 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
             let inside = within.is_some();
             let verbs = VERBS.into_iter().map(str::to_owned).collect();
             let alphabet = Alphabet { verbs, most_faults: 4, within };
-            let hunt = Hunt { base: base.clone(), alphabet, seeds: 1..=1 };
+            let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
             for seed in 1..=300 {
                 let plan = draw(&hunt, seed).current();
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());

@@ -13,7 +13,7 @@ use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
 use lockstorm::workload::resource::Resource;
 use lockstorm::workload::{Job, RESOURCE, RESOURCE_PORT, client, probe};
-use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
@@ -151,6 +151,8 @@ impl Run {
         let run = process(move |host| probe::run(host, job.clone()));
         hosts.push(Run::machine("probe", [10, 0, 4, 1], 1, Part::Late, run));
         let mut world = World::new(WorldSpec {
+            engine: EngineKind::Event,
+            whole_ms: false,
             seed: self.seed,
             draws: BTreeMap::new(),
             latency: Latency::Uniform { min: MILLISECOND, max: 3 * MILLISECOND },

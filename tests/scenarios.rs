@@ -11,6 +11,7 @@ use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine::{self, met};
 use lockstorm::explore::trial::divergence;
 use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm::scenario::expectation::{Expectation, Met};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
@@ -59,7 +60,7 @@ fn scenarios_are_found_as_they_expect_with_the_traces_that_are_written_down() {
     let findings: Vec<(Met, Finding)> = all
         .par_iter()
         .map(|(scenario, seed)| {
-            let finding = examine::scenario(scenario, *seed);
+            let finding = examine::scenario(&Lab::default(), scenario, *seed);
             (met(scenario, &finding), finding)
         })
         .collect();
@@ -80,12 +81,12 @@ fn scenarios_are_found_as_they_expect_with_the_traces_that_are_written_down() {
 #[test]
 fn a_run_leaves_no_mark_on_the_next_one() {
     let scenarios = scenarios();
-    let hash = |scenario: &Scenario| examine::scenario(scenario, 1).trace_hash;
+    let hash = |scenario: &Scenario| examine::scenario(&Lab::default(), scenario, 1).trace_hash;
     let forwards: BTreeMap<&str, String> =
         scenarios.iter().map(|scenario| (scenario.name.as_str(), hash(scenario))).collect();
     for scenario in scenarios.iter().rev() {
         assert_eq!(forwards[scenario.name.as_str()], hash(scenario), "{}", scenario.name);
-        assert_eq!(divergence(&scenario.plan(2)), None, "{}", scenario.name);
+        assert_eq!(divergence(&Lab::default(), &scenario.plan(2)), None, "{}", scenario.name);
     }
 }
 
@@ -93,7 +94,7 @@ fn a_run_leaves_no_mark_on_the_next_one() {
 fn the_committed_reports_are_what_a_run_writes() {
     let scenarios = scenarios();
     let findings: Vec<Finding> =
-        scenarios.par_iter().map(|s| examine::scenario(s, s.seeds()[0])).collect();
+        scenarios.par_iter().map(|s| examine::scenario(&Lab::default(), s, s.seeds()[0])).collect();
     let mut pages = vec![act::contents(&findings.iter().collect::<Vec<_>>())];
     let shown = |finding: &&Finding| act::SHOWCASES.contains(&finding.scenario.as_str());
     pages.extend(findings.iter().filter(shown).flat_map(act::report));
@@ -127,7 +128,7 @@ fn taking_a_fault_out_moves_no_unrelated_draw() {
         let mut without = with.clone();
         without.faults.clear();
         let (with, without) =
-            (lockstorm::run::run_whole(&with), lockstorm::run::run_whole(&without));
+            (Lab::default().run_whole(&with), Lab::default().run_whole(&without));
         let differs = with.lines.iter().zip(&without.lines).position(|(a, b)| a != b);
         let first = with.history.conditions.first().map(|condition| condition.from.seq);
         if let (Some(differs), Some(first)) = (differs, first) {

@@ -8,7 +8,8 @@ mod strike;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use crate::engine::event::{Engine, Process, Stop};
+use crate::engine::links::Disturbance;
+use crate::engine::{Engine, EngineKind, Process, Stop};
 use crate::fault::{Anchor, Fault, HostNames, Watch};
 use crate::network::Latency;
 use crate::platform::Host;
@@ -26,6 +27,10 @@ const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
 /// What a world is built from.
 pub struct WorldSpec {
+    /// What drives it.
+    pub engine: EngineKind,
+    /// Whether all that takes time takes whole milliseconds.
+    pub whole_ms: bool,
     /// Where every draw comes from.
     pub seed: u64,
     /// Draws that are fixed by hand.
@@ -73,7 +78,7 @@ pub enum Part {
 
 /// A world that runs.
 pub struct World {
-    engine: Engine,
+    engine: Box<dyn Engine>,
     names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
@@ -129,19 +134,20 @@ impl World {
     /// plans are validated before.
     pub fn new(spec: WorldSpec) -> World {
         let chance = Chance::new(spec.seed, spec.draws);
-        let engine = Engine::new(chance, spec.latency, Trace::new(spec.whole_trace));
+        let trace = Trace::new(spec.whole_trace);
+        let mut engine = spec.engine.engine(chance, spec.latency, trace, spec.whole_ms);
         let mut parts = Vec::new();
         for host in &spec.hosts {
             let id = engine.add_host(&host.name, *host.address.ip(), host.clocks);
-            engine.set_name(&host.name, host.address);
+            engine.state().set_name(&host.name, host.address);
             engine.install(id, host.process.clone());
             parts.push(host.part);
         }
         let operator = engine.add_host(OPERATOR, OPERATOR_IP, ClockSetting::default());
         for (name, address) in spec.names {
-            engine.set_name(&name, address);
+            engine.state().set_name(&name, address);
         }
-        let names = engine.names();
+        let names = engine.state().names.clone();
         let mut world = World {
             operator: engine.host(operator),
             alive: vec![false; parts.len()],
@@ -161,23 +167,31 @@ impl World {
 
     fn lay_links(&self, named: &[(String, String, Latency)], loss: u32, operator: HostId) {
         for (from, to, latency) in named {
-            self.engine.set_latency(self.id(from), self.id(to), *latency);
+            self.set_latency(self.id(from), self.id(to), *latency);
         }
         for host in self.names.ids() {
-            self.engine.set_latency(operator, host, OPERATOR_LATENCY);
-            self.engine.set_latency(host, operator, OPERATOR_LATENCY);
+            self.set_latency(operator, host, OPERATOR_LATENCY);
+            self.set_latency(host, operator, OPERATOR_LATENCY);
         }
         if loss > 0 {
             self.disturb_all(loss, operator);
         }
     }
 
+    fn set_latency(&self, from: HostId, to: HostId, latency: Latency) {
+        self.engine.state().links.link(from, to).latency = latency;
+    }
+
+    fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
+        self.engine.state().links.link(from, to).disturb(change);
+    }
+
     fn disturb_all(&self, loss: u32, operator: HostId) {
         let loss_per_million = i64::from(loss);
-        let change = crate::engine::event::Disturbance { loss_per_million, ..Default::default() };
+        let change = Disturbance { loss_per_million, ..Default::default() };
         for from in self.names.ids().filter(|id| *id != operator) {
             for to in self.names.ids().filter(|id| *id != operator) {
-                self.engine.disturb(from, to, change);
+                self.disturb(from, to, change);
             }
         }
     }
@@ -191,7 +205,7 @@ impl World {
     fn note_clocks_of(&mut self, host: HostId) {
         let from = self.instant();
         for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
-            let line = self.engine.clock_line(host, clock);
+            let line = self.engine.state().machine(host).clocks.line(clock);
             let last = self.clocks.iter().rev().find(|c| (c.host, c.clock) == (host, clock));
             if last.is_none_or(|last| last.line != line) {
                 self.clocks.push(ClockChange { host, clock, from, line });
@@ -203,7 +217,7 @@ impl World {
         for fault in &self.faults {
             match (&fault.anchor, Watch::of(fault)) {
                 (Anchor::At(at), _) => self.engine.strike_at(*at, fault.id),
-                (Anchor::After { .. }, Some(watch)) => self.engine.watch(watch),
+                (Anchor::After { .. }, Some(watch)) => self.engine.state().watches.push(watch),
                 (Anchor::After { .. }, None) => unreachable!("an event anchor has a watch"),
             }
         }
@@ -265,19 +279,20 @@ impl World {
 
     /// True time.
     pub fn now(&self) -> Nanos {
-        self.engine.now()
+        self.engine.state().now
     }
 
     /// Where the trace stands.
     pub fn instant(&self) -> Instant {
-        self.engine.with_trace(|trace| trace.next_instant(self.engine.now()))
+        let state = self.engine.state();
+        state.trace.next_instant(state.now)
     }
 
     /// Ends the world.
     pub fn finish(self) -> Remains {
         let end = self.instant();
         let strikes = self.struck.iter().map(|struck| struck.strike).collect();
-        let World { engine, names, clocks, .. } = self;
+        let World { mut engine, names, clocks, .. } = self;
         Remains { trace: engine.finish(), names, strikes, clocks, end }
     }
 

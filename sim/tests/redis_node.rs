@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
@@ -126,6 +126,8 @@ fn run(nodes: &[NodeConfig], scripts: &[&'static str], faults: Vec<Fault>) -> (S
     };
     let hosts = nodes.iter().enumerate().map(node);
     let mut world = World::new(WorldSpec {
+        engine: EngineKind::Event,
+        whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
         latency: Latency::Constant(MS),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_sim::engine::event::Process;
+use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::Host;
@@ -81,6 +81,8 @@ fn fault(verb: Verb, target: &str, at: Nanos, length: Option<Nanos>) -> Fault {
 fn spec(seed: u64, latency: Latency, faults: Vec<Fault>, log: &Log) -> WorldSpec {
     let log = Rc::clone(log);
     WorldSpec {
+        engine: EngineKind::Event,
+        whole_ms: false,
         seed,
         draws: BTreeMap::new(),
         latency,

@@ -11,7 +11,7 @@ use crate::explore::strategy::{Alphabet, USUAL_VERBS};
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
-use crate::run::promise;
+use crate::run::{Lab, promise};
 use crate::scenario::Scenario;
 
 /// The scenarios whose reports are kept with the source, as examples.
@@ -82,19 +82,19 @@ pub fn contents(findings: &[&Finding]) -> Page {
 }
 
 /// Runs a scenario on a seed.
-pub fn examine(scenario: &Scenario, seed: u64) -> Finding {
-    examine::scenario(scenario, seed)
+pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    examine::scenario(lab, scenario, seed)
 }
 
 /// Runs a plan.
-pub fn examine_plan(plan: &Plan) -> Finding {
-    examine::plan(plan)
+pub fn examine_plan(lab: &Lab, plan: &Plan) -> Finding {
+    examine::plan(lab, plan)
 }
 
 /// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
 /// words: a bug of ours.
-pub fn divergence(plan: &Plan) -> Option<String> {
-    let (one, other) = trial::divergence(plan)?;
+pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
+    let (one, other) = trial::divergence(lab, plan)?;
     let name = &plan.name;
     Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
 }
@@ -108,11 +108,12 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     }
     let within = quarry.within_assumptions.then(|| promise(&base));
     let alphabet = Alphabet { verbs, most_faults: 4, within };
-    let hunt = Hunt { base, alphabet, seeds: quarry.seeds.clone() };
+    let lab = Lab::default();
+    let hunt = Hunt { lab, base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
-        (examine::finding(&found.plan, found.trial, Some(found.class)), runs)
+        (examine::finding(&lab, &found.plan, found.trial, Some(found.class)), runs)
     });
     Catch { tally: report.tally, found }
 }

@@ -15,6 +15,7 @@ use crate::length;
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
 use crate::refusal::Refusal;
+use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::Met;
 
@@ -74,9 +75,9 @@ struct Planned<'a> {
 
 fn run_one<'a>(planned: &'a Planned) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
-    let finding = act::examine(scenario, plan.seed);
+    let finding = act::examine(&Lab::default(), scenario, plan.seed);
     let (found, met) = (found(&finding), met(scenario, &finding));
-    let diverged = first.then(|| act::divergence(plan)).flatten();
+    let diverged = first.then(|| act::divergence(&Lab::default(), plan)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
 }
 

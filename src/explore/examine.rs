@@ -4,13 +4,13 @@
 use crate::explain::finding::{Class, Expected, Finding};
 use crate::explore::trial::{Trial, attempt, classify};
 use crate::plan::Plan;
-use crate::run::promise;
+use crate::run::{Lab, promise};
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
 
 /// Runs the plan that a scenario makes of a seed.
-pub fn scenario(scenario: &Scenario, seed: u64) -> Finding {
-    let mut finding = plan(&scenario.plan(seed));
+pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    let mut finding = plan(lab, &scenario.plan(seed));
     let met = met(scenario, &finding);
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
@@ -19,14 +19,14 @@ pub fn scenario(scenario: &Scenario, seed: u64) -> Finding {
 }
 
 /// Runs a plan of which nothing is expected.
-pub fn plan(plan: &Plan) -> Finding {
-    let trial = attempt(plan);
-    let class = trial.is_violated().then(|| classify(plan, &trial));
-    finding(plan, trial, class)
+pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
+    let trial = attempt(lab, plan);
+    let class = trial.is_violated().then(|| classify(lab, plan, &trial));
+    finding(lab, plan, trial, class)
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
+pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
     let signature = class.as_ref().map(|class| trial.signature(class));
     Finding {
         scenario: plan.name.clone(),
@@ -37,7 +37,7 @@ pub fn finding(plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
         plan_hash: plan.digest(),
         trace_hash: trial.run.trace.to_string(),
         records: trial.run.trace.records,
-        engine: "event".to_owned(),
+        engine: lab.engine.word().to_owned(),
         history: trial.run.history,
         judgement: trial.judgement,
         promise: promise(plan),

@@ -16,10 +16,13 @@ use crate::explore::shrink::shrink;
 use crate::explore::strategy::{Alphabet, plans};
 use crate::explore::trial::{Trial, attempt, classify};
 use crate::plan::Plan;
+use crate::run::Lab;
 
 /// What is searched, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hunt {
+    /// Where the plans are run.
+    pub lab: Lab,
     /// What every plan has in common. Its faults are replaced.
     pub base: Plan,
     /// What may be drawn.
@@ -109,7 +112,7 @@ struct Scouted {
 
 fn scout(hunt: &Hunt, seed: u64) -> Scouted {
     let plan = draw(hunt, seed).current();
-    let judgement = attempt(&plan).judgement;
+    let judgement = attempt(&hunt.lab, &plan).judgement;
     Scouted {
         seed,
         violated: matches!(judgement.verdict, Verdict::Violated(_)),
@@ -146,10 +149,10 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 fn pursue(hunt: &Hunt, seed: u64) -> Found {
     let mut tree = draw(hunt, seed);
     let drawn = tree.current();
-    let trial = attempt(&drawn);
-    let class = classify(&drawn, &trial);
+    let trial = attempt(&hunt.lab, &drawn);
+    let class = classify(&hunt.lab, &drawn, &trial);
     let signature = trial.signature(&class);
-    let small = shrink(&mut *tree, &signature);
+    let small = shrink(&hunt.lab, &mut *tree, &signature);
     Found {
         seed,
         drawn,

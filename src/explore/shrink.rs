@@ -6,6 +6,7 @@ use crate::check::signature::Signature;
 use crate::explain::finding::Class;
 use crate::explore::trial::{Trial, attempt, classify};
 use crate::plan::Plan;
+use crate::run::Lab;
 
 /// Plans that are tried at the most.
 const MOST_RUNS: u32 = 300;
@@ -26,8 +27,8 @@ pub struct Small {
 ///
 /// # Panics
 /// If the tree's own plan has another signature.
-pub fn shrink(tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> Small {
-    let mut best = keeps(&tree.current(), signature).expect("the drawn plan has its signature");
+pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> Small {
+    let mut best = keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
     let mut last = best.plan.clone();
     let mut runs = 0;
     let mut more = tree.simplify();
@@ -38,7 +39,7 @@ pub fn shrink(tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> 
             true
         } else {
             runs += 1;
-            keeps(&plan, signature).map(|small| best = small).is_some()
+            keeps(lab, &plan, signature).map(|small| best = small).is_some()
         };
         if kept {
             last = plan;
@@ -48,13 +49,13 @@ pub fn shrink(tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> 
     Small { runs, ..best }
 }
 
-fn keeps(plan: &Plan, signature: &Signature) -> Option<Small> {
+fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
     plan.validate().ok()?;
-    let trial = attempt(plan);
+    let trial = attempt(lab, plan);
     if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
         return None;
     }
-    let class = classify(plan, &trial);
+    let class = classify(lab, plan, &trial);
     let same = trial.signature(&class) == *signature;
     same.then(|| Small { plan: plan.clone(), trial, class, runs: 0 })
 }

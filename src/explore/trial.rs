@@ -7,7 +7,7 @@ use crate::explain::finding::{BrokenAssumption, Class};
 use crate::explore::ledger;
 use crate::lock::Promise;
 use crate::plan::Plan;
-use crate::run::{Run, promise, run, terms};
+use crate::run::{Lab, Run, promise, terms};
 
 /// A run and what the checks say about it.
 pub struct Trial {
@@ -18,8 +18,8 @@ pub struct Trial {
 }
 
 /// Runs a plan and judges its history.
-pub fn attempt(plan: &Plan) -> Trial {
-    let run = run(plan);
+pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
+    let run = lab.run(plan);
     let judgement = judge(&run.history, &terms(plan));
     Trial { run, judgement }
 }
@@ -70,13 +70,13 @@ fn name(broken: &BrokenAssumption) -> String {
 /// In-model if the same kinds are violated when the plan is run again without every fault that
 /// breaks a declared assumption; else out-of-model, each broken assumption with the word whether
 /// its faults alone make the difference.
-pub fn classify(plan: &Plan, trial: &Trial) -> Class {
+pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
     let promise: Promise = promise(plan);
     let mut broken = ledger::broken(plan, &promise);
     if broken.is_empty() {
         return Class::InModel;
     }
-    let same = |reduced: &Plan| kinds(&attempt(reduced).judgement) == kinds(&trial.judgement);
+    let same = |reduced: &Plan| kinds(&attempt(lab, reduced).judgement) == kinds(&trial.judgement);
     let all: Vec<&BrokenAssumption> = broken.iter().collect();
     if same(&ledger::without(plan, &all)) {
         return Class::InModel;
@@ -93,12 +93,12 @@ fn kinds(judgement: &Judgement) -> Vec<crate::check::Kind> {
 
 /// The histories of two runs of the same plan are compared by their traces. `None` if they are
 /// the same; else the first record that differs, of both runs.
-pub fn divergence(plan: &Plan) -> Option<(String, String)> {
-    let (one, other) = (run(plan), run(plan));
+pub fn divergence(lab: &Lab, plan: &Plan) -> Option<(String, String)> {
+    let (one, other) = (lab.run(plan), lab.run(plan));
     if one.trace == other.trace {
         return None;
     }
-    let (one, other) = (crate::run::run_whole(plan), crate::run::run_whole(plan));
+    let (one, other) = (lab.run_whole(plan), lab.run_whole(plan));
     let pairs = one.lines.iter().zip(&other.lines);
     let mut differing = pairs.filter(|(a, b)| a != b);
     let missing = || (format!("{} records", one.lines.len()), format!("{}", other.lines.len()));

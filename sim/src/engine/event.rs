@@ -5,7 +5,6 @@
 //! priorities. The engine knows hosts, links, disks and clocks; faults as such are the
 //! [`crate::world`]'s.
 
-mod disk;
 mod executor;
 mod kernel;
 mod machine;
@@ -14,47 +13,22 @@ mod process;
 mod queue;
 mod stream;
 
-use std::cell::{Cell, RefCell};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::cell::{Cell, RefCell, RefMut};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use crate::engine::event::executor::{Running, Tasks};
 use crate::engine::event::kernel::{Dispatched, Kernel};
 use crate::engine::event::machine::Machine;
-use crate::fault::{HostNames, Watch};
-use crate::network::Latency;
-use crate::platform::{Host, LocalFuture, Slowness};
-use crate::rng::Chance;
-use crate::time::{Clock, ClockSetting, Line, Nanos, Stamp};
+use crate::engine::state::State;
+use crate::engine::{Engine, Naming, Process, Stop};
+use crate::platform::Host;
+use crate::time::{ClockSetting, HostClocks, Nanos, Stamp};
 use crate::trace::{Event, HostId, Trace};
 
-/// What a process runs: made anew at each start.
-pub type Process = Rc<dyn Fn(Host) -> LocalFuture<'static, ()>>;
-
-/// Why [`Engine::run_until`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The fault with this number is to strike now.
-    Strike(u32),
-    /// A moment that was asked for by [`Engine::call_at`] has come.
-    Call(u32),
-    /// The limit is reached.
-    Limit,
-}
-
-/// A world's engine. Dropping it ends every task.
-pub struct Engine {
+/// See the head of this file. Dropping it ends every task.
+pub struct EventEngine {
     shared: Rc<Shared>,
-}
-
-/// Moves names to other addresses, as an operator's DNS change does.
-pub struct Naming(Rc<Shared>);
-
-impl Naming {
-    /// Gives a name to an address, or moves it there.
-    pub fn set_name(&self, name: &str, address: SocketAddrV4) {
-        self.0.kernel.borrow_mut().set_name(name, address);
-    }
 }
 
 /// What tasks, streams and timers hold on to.
@@ -76,86 +50,16 @@ thread_local! {
     static WORLDS: Cell<u64> = const { Cell::new(0) };
 }
 
-impl Engine {
+impl EventEngine {
     /// An engine without hosts at true time zero.
-    pub fn new(chance: Chance, latency: Latency, trace: Trace) -> Engine {
+    pub fn new(state: State) -> EventEngine {
         let world = WORLDS.with(|count| count.replace(count.get() + 1));
         let shared = Shared {
-            kernel: RefCell::new(Kernel::new(chance, latency, trace)),
+            kernel: RefCell::new(Kernel::new(state)),
             tasks: RefCell::new(Tasks::new(world)),
             processes: RefCell::new(Vec::new()),
         };
-        Engine { shared: Rc::new(shared) }
-    }
-
-    /// Adds a machine. It is switched on; its process is not started.
-    pub fn add_host(&self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
-        self.shared.processes.borrow_mut().push(None);
-        self.shared.kernel.borrow_mut().add_host(name, ip, clocks)
-    }
-
-    /// Gives a name to an address, or moves it there.
-    pub fn set_name(&self, name: &str, address: SocketAddrV4) {
-        self.naming().set_name(name, address);
-    }
-
-    /// A handle that can move names later.
-    pub fn naming(&self) -> Naming {
-        Naming(Rc::clone(&self.shared))
-    }
-
-    /// The platform of a host, for a task that is not part of its process.
-    pub fn host(&self, id: HostId) -> Host {
-        Machine::host(&self.shared, id)
-    }
-
-    /// Who is who.
-    pub fn names(&self) -> HostNames {
-        self.shared.kernel.borrow().names.clone()
-    }
-
-    /// True time.
-    pub fn now(&self) -> Nanos {
-        self.shared.kernel.borrow().now
-    }
-
-    /// Has the fault strike when its anchor's event comes.
-    pub fn watch(&self, watch: Watch) {
-        self.shared.kernel.borrow_mut().watches.push(watch);
-    }
-
-    /// Forgets every anchor that still waits and every strike that is still to come.
-    pub fn forget_strikes(&self) {
-        self.shared.kernel.borrow_mut().forget_strikes();
-    }
-
-    /// Has the fault strike at a true time.
-    pub fn strike_at(&self, at: Nanos, fault: u32) {
-        self.shared.kernel.borrow_mut().strike_at(at, fault);
-    }
-
-    /// Has [`Engine::run_until`] come back with [`Stop::Call`] at a true time.
-    pub fn call_at(&self, at: Nanos, call: u32) {
-        self.shared.kernel.borrow_mut().call_at(at, call);
-    }
-
-    /// Writes an event of the world itself into the trace.
-    pub fn record(&self, event: Event) -> Stamp {
-        self.shared.kernel.borrow_mut().record_world(event)
-    }
-
-    /// Runs until true time `limit`, or until the world has to act.
-    pub fn run_until(&self, limit: Nanos) -> Stop {
-        loop {
-            let mut running = match self.next(limit) {
-                Next::Run(running) => running,
-                Next::Stop(stop) => return stop,
-            };
-            let done = running.poll();
-            // A finished future is dropped only when nothing is borrowed: it may close streams.
-            let finished = self.shared.tasks.borrow_mut().put_back(running, done);
-            drop(finished);
-        }
+        EventEngine { shared: Rc::new(shared) }
     }
 
     /// Handles events until a task is to run or the world has to act.
@@ -164,7 +68,7 @@ impl Engine {
         let tasks = &mut *self.shared.tasks.borrow_mut();
         loop {
             tasks.collect(kernel);
-            if let Some(fault) = kernel.strikes.pop_front() {
+            if let Some(fault) = kernel.state.strikes.pop_front() {
                 return Next::Stop(Stop::Strike(fault));
             }
             match kernel.dispatch_due() {
@@ -182,18 +86,6 @@ impl Engine {
         }
     }
 
-    /// The trace so far, for a look.
-    pub fn with_trace<T>(&self, look: impl FnOnce(&Trace) -> T) -> T {
-        look(&self.shared.kernel.borrow().trace)
-    }
-
-    /// Ends every task and hands over the trace.
-    pub fn finish(self) -> Trace {
-        self.end();
-        let mut kernel = self.shared.kernel.borrow_mut();
-        std::mem::replace(&mut kernel.trace, Trace::new(false))
-    }
-
     /// Tasks hold the engine and the engine holds the tasks: without an end nothing is freed.
     fn end(&self) {
         let tasks = self.shared.tasks.borrow_mut().take_all();
@@ -202,81 +94,104 @@ impl Engine {
         drop(processes);
         self.shared.kernel.borrow_mut().forget_events();
     }
+
+    fn kernel(&self) -> RefMut<'_, Kernel> {
+        self.shared.kernel.borrow_mut()
+    }
 }
 
-impl Drop for Engine {
+impl Drop for EventEngine {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// What faults do to links and hosts.
-impl Engine {
-    /// Closes or opens a directed link. Counted: as many openings as closings open it.
-    pub fn block(&self, from: HostId, to: HostId, blocked: bool) {
-        self.shared.kernel.borrow_mut().block(from, to, blocked);
+impl Engine for EventEngine {
+    fn state(&self) -> RefMut<'_, State> {
+        RefMut::map(self.kernel(), |kernel| &mut kernel.state)
     }
 
-    /// Sets the latency of a directed link.
-    pub fn set_latency(&self, from: HostId, to: HostId, latency: Latency) {
-        self.shared.kernel.borrow_mut().network.link(from, to).latency = latency;
+    fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+        self.shared.processes.borrow_mut().push(None);
+        self.kernel().add_host(name, ip, clocks)
     }
 
-    /// Changes what faults add to a directed link, by the difference.
-    pub fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
-        self.shared.kernel.borrow_mut().network.link(from, to).disturb(change);
+    fn install(&mut self, host: HostId, process: Process) {
+        self.shared.processes.borrow_mut()[usize::from(host.0)] = Some(process);
     }
 
-    /// Resets every connection between two hosts, in both directions, at once.
-    pub fn reset(&self, one: HostId, other: HostId) {
-        self.shared.kernel.borrow_mut().reset_between(one, other);
+    fn host(&self, id: HostId) -> Host {
+        Machine::host(&self.shared, id)
     }
 
-    /// Changes a host's slowness.
-    pub fn set_slowness(&self, host: HostId, change: impl FnOnce(&mut Slowness)) {
-        change(&mut self.shared.kernel.borrow_mut().host(host).slowness);
+    fn start(&self, host: HostId) {
+        self.shared.start(host);
     }
 
-    /// Makes fsync on a host lie, or be honest again.
-    pub fn set_lying_disk(&self, host: HostId, lies: bool) {
-        self.shared.kernel.borrow_mut().host(host).disk.borrow_mut().lies = lies;
+    fn kill(&self, host: HostId) {
+        self.shared.kill(host);
     }
 
-    /// Steps the wall clock.
-    pub fn step_clock(&self, host: HostId, by: i64) {
-        self.shared
-            .kernel
-            .borrow_mut()
-            .change_clocks(host, |clocks, now| clocks.step_wall(now, by));
+    fn power_off(&self, host: HostId) {
+        self.shared.power_off(host);
     }
 
-    /// Sets the rate of all clocks of a host, or gives them the one that they started with.
-    pub fn set_rate(&self, host: HostId, ppm: Option<i32>) {
-        self.shared
-            .kernel
-            .borrow_mut()
-            .change_clocks(host, |clocks, now| clocks.set_rate(now, ppm));
+    fn pause(&self, host: HostId, paused: bool) {
+        self.shared.pause(host, paused);
     }
 
-    /// Freezes the wall clock, or lets it go on.
-    pub fn freeze_clock(&self, host: HostId, frozen: bool) {
-        let freeze = |clocks: &mut crate::time::HostClocks, now| clocks.freeze_wall(now, frozen);
-        self.shared.kernel.borrow_mut().change_clocks(host, freeze);
+    fn suspend(&self, host: HostId, suspended: bool) {
+        self.shared.suspend(host, suspended);
     }
 
-    /// The line that a host's clock is on.
-    pub fn clock_line(&self, host: HostId, clock: Clock) -> Line {
-        self.shared.kernel.borrow_mut().host(host).clocks.line(clock)
+    fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos)) {
+        self.kernel().change_clocks(host, change);
     }
-}
 
-/// What faults add to a link, as a difference.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disturbance {
-    /// Nanoseconds added to each message.
-    pub extra: i64,
-    /// Nanoseconds of which up to so many are added to each message.
-    pub jitter: i64,
-    /// Lost tries in a million.
-    pub loss_per_million: i64,
+    fn block(&self, from: HostId, to: HostId, blocked: bool) {
+        self.kernel().block(from, to, blocked);
+    }
+
+    fn reset(&self, one: HostId, other: HostId) {
+        self.kernel().reset_between(one, other);
+    }
+
+    fn record(&self, event: Event) -> Stamp {
+        self.kernel().record_world(event)
+    }
+
+    fn strike_at(&self, at: Nanos, fault: u32) {
+        self.kernel().strike_at(at, fault);
+    }
+
+    fn call_at(&self, at: Nanos, call: u32) {
+        self.kernel().call_at(at, call);
+    }
+
+    fn forget_strikes(&self) {
+        self.kernel().forget_strikes();
+    }
+
+    fn naming(&self) -> Naming {
+        let shared = Rc::clone(&self.shared);
+        Rc::new(move |name, address| shared.kernel.borrow_mut().state.set_name(name, address))
+    }
+
+    fn run_until(&mut self, limit: Nanos) -> Stop {
+        loop {
+            let mut running = match self.next(limit) {
+                Next::Run(running) => running,
+                Next::Stop(stop) => return stop,
+            };
+            let done = running.poll();
+            // A finished future is dropped only when nothing is borrowed: it may close streams.
+            let finished = self.shared.tasks.borrow_mut().put_back(running, done);
+            drop(finished);
+        }
+    }
+
+    fn finish(&mut self) -> Trace {
+        self.end();
+        std::mem::replace(&mut self.kernel().state.trace, Trace::new(false))
+    }
 }

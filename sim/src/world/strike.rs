@@ -1,6 +1,6 @@
 //! What each verb does to the world when a fault strikes, and what is undone at its end.
 
-use crate::engine::event::Disturbance;
+use crate::engine::links::Disturbance;
 use crate::fault::{Fault, Target, Verb};
 use crate::time::Nanos;
 use crate::trace::{Edge, Event, HostId};
@@ -26,7 +26,7 @@ impl World {
         self.struck.push(Struck { strike: Strike { fault: id, from, to }, index, open: lasts });
         if let (true, Some(length)) = (lasts, fault.length) {
             let call = u32::try_from(self.struck.len() - 1).expect("faults are counted in u32");
-            self.engine.call_at(self.engine.now().saturating_add(length), call);
+            self.engine.call_at(self.now().saturating_add(length), call);
         }
     }
 
@@ -87,7 +87,7 @@ impl World {
 
     fn apply_to_link(&self, verb: &Verb, from: HostId, to: HostId, begin: bool) {
         let sign = if begin { 1 } else { -1 };
-        let disturb = |change| self.engine.disturb(from, to, change);
+        let disturb = |change| self.disturb(from, to, change);
         match verb {
             Verb::Partition => self.engine.block(from, to, begin),
             Verb::Delay { extra } => {
@@ -121,15 +121,19 @@ impl World {
                 self.disturb_clock(verb, host, begin);
             }
             Verb::SlowNode { extra } => {
-                let change = |sum: Nanos| if begin { sum + extra } else { sum - extra };
-                self.engine.set_slowness(host, |slow| slow.command = change(slow.command));
+                let state = &mut *self.engine.state();
+                let sum = &mut state.machine(host).slowness.command;
+                *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::SlowScript { extra } => {
-                let change = |sum: Nanos| if begin { sum + extra } else { sum - extra };
-                self.engine.set_slowness(host, |slow| slow.script = change(slow.script));
+                let state = &mut *self.engine.state();
+                let sum = &mut state.machine(host).slowness.script;
+                *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::ReplicaLag { extra } => self.lag(host, *extra, begin),
-            Verb::LyingDisk => self.engine.set_lying_disk(host, begin),
+            Verb::LyingDisk => {
+                self.engine.state().machine(host).disk.borrow_mut().lies = begin;
+            }
             Verb::Failover | Verb::Evict { .. } | Verb::Flush => self.command(verb, host),
             other => panic!("'{}' acts on links, not on a host", other.word()),
         }
@@ -145,11 +149,11 @@ impl World {
     }
 
     fn disturb_clock(&mut self, verb: &Verb, host: HostId, begin: bool) {
-        match verb {
-            Verb::ClockStep { by } => self.engine.step_clock(host, *by),
-            Verb::ClockRate { ppm } => self.engine.set_rate(host, begin.then_some(*ppm)),
-            _ => self.engine.freeze_clock(host, begin),
-        }
+        self.engine.change_clocks(host, &|clocks, now| match verb {
+            Verb::ClockStep { by } => clocks.step_wall(now, *by),
+            Verb::ClockRate { ppm } => clocks.set_rate(now, begin.then_some(*ppm)),
+            _ => clocks.freeze_wall(now, begin),
+        });
         self.note_clocks_of(host);
     }
 
@@ -158,7 +162,7 @@ impl World {
         let extra = if begin { signed(extra) } else { -signed(extra) };
         let nodes = self.names.ids().zip(&self.parts).filter(|(_, part)| **part == Part::Node);
         for (node, _) in nodes.filter(|(node, _)| *node != replica) {
-            self.engine.disturb(node, replica, Disturbance { extra, ..Disturbance::default() });
+            self.disturb(node, replica, Disturbance { extra, ..Disturbance::default() });
         }
     }
 
@@ -171,13 +175,13 @@ impl World {
             _ => vec!["FLUSHALL".to_owned()],
         };
         let moves_master = matches!(verb, Verb::Failover);
-        let names = self.engine.naming();
+        let move_name = self.engine.naming();
         let platform = self.operator.clone();
         self.operator.spawn(async move {
             let address = platform.resolve(&name).expect("every host has an address");
             operator::send(&platform, address, &words).await;
             if moves_master {
-                names.set_name("master", address);
+                move_name("master", address);
             }
         });
     }

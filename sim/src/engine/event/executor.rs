@@ -117,7 +117,7 @@ impl Tasks {
             Arc::new(TaskWaker { world: self.world, task: id, noted: AtomicBool::new(false) });
         let waker = Waker::from(Arc::clone(&note));
         let entity = kernel.name_task(host);
-        let ties = kernel.chance.draws(Purpose::Tie, &entity);
+        let ties = kernel.state.chance.draws(Purpose::Tie, &entity);
         waker.wake_by_ref();
         place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
     }
@@ -143,9 +143,8 @@ impl Tasks {
 
     fn make_ready(&mut self, kernel: &mut Kernel, id: TaskId) {
         let Some(task) = live(&mut self.slots, id) else { return };
-        let host = kernel.host(task.host);
-        if host.is_halted() {
-            host.parked.push(id);
+        if kernel.state.machine(task.host).is_halted() {
+            kernel.host(task.host).parked.push(id);
             return;
         }
         let priority = task.ties.at(u64::from(task.wakes));
@@ -159,9 +158,8 @@ impl Tasks {
     pub fn next(&mut self, kernel: &mut Kernel) -> Option<Running> {
         while let Some(Reverse((priority, _, id))) = self.ready.pop() {
             let Some(task) = live(&mut self.slots, id) else { continue };
-            let host = kernel.host(task.host);
-            if host.is_halted() {
-                host.parked.push(id);
+            if kernel.state.machine(task.host).is_halted() {
+                kernel.host(task.host).parked.push(id);
                 continue;
             }
             task.note.noted.store(false, Ordering::Relaxed);

@@ -2,59 +2,27 @@
 //!
 //! It polls nothing: it changes state and notes wakers. Tasks are the executor's.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::rc::Rc;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::task::Waker;
 
-use crate::engine::event::disk::Files;
 use crate::engine::event::executor::TaskId;
 use crate::engine::event::network::{Listening, Network};
 use crate::engine::event::queue::{Due, Queue};
-use crate::fault::{HostNames, Watch};
-use crate::network::Latency;
-use crate::platform::{HostMutex, Slowness};
-use crate::rng::{Chance, Draws, Purpose};
-use crate::time::{Clock, ClockSetting, HostClocks, Nanos, Readings, Stamp};
-use crate::trace::{Entry, Event, Happening, HostId, Trace};
+use crate::engine::state::{Appointments, State};
+use crate::time::{Clock, ClockSetting, HostClocks, Nanos, Stamp};
+use crate::trace::{Event, Happening, HostId};
 
-/// The world itself, where it writes events of its own.
-const WORLD: HostId = HostId(u16::MAX);
 /// The first port that a connecting socket gets; the next one the next port.
 const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
-/// One machine.
+/// What the engine knows of a machine beside its [`State`].
 pub struct HostState {
-    pub name: String,
-    pub ip: Ipv4Addr,
-    pub clocks: HostClocks,
-    /// How many pauses hold its process.
-    pub paused: u32,
-    /// How many suspensions hold the whole machine.
-    pub suspended: u32,
-    pub powered: bool,
     /// Tasks that were woken while the host was halted.
     pub parked: Vec<TaskId>,
     pub listening: BTreeMap<u16, Listening>,
     pub next_port: u16,
     pub spawned: u32,
-    pub disk: Rc<RefCell<Files>>,
-    pub mutexes: BTreeMap<String, HostMutex>,
-    pub slowness: Slowness,
-    pub draws: BTreeMap<Purpose, Draws>,
-}
-
-impl HostState {
-    /// Whether no task of it runs.
-    pub fn is_halted(&self) -> bool {
-        self.paused > 0 || self.suspended > 0
-    }
-
-    /// Whether its kernel neither sends nor takes anything.
-    pub fn is_silent(&self) -> bool {
-        !self.powered || self.suspended > 0
-    }
 }
 
 /// A timer: `due` is the true time for which it stands in the queue.
@@ -79,151 +47,92 @@ pub enum Dispatched {
 
 /// See the head of this file.
 pub struct Kernel {
-    pub now: Nanos,
-    pub chance: Chance,
-    pub trace: Trace,
-    pub names: HostNames,
-    pub watches: Vec<Watch>,
-    /// Faults whose anchor has come with nothing to wait for.
-    pub strikes: VecDeque<u32>,
+    pub state: State,
     pub network: Network,
     pub(super) queue: Queue,
     hosts: Vec<HostState>,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
-    addresses: BTreeMap<String, SocketAddrV4>,
 }
 
 impl Kernel {
-    pub fn new(chance: Chance, latency: Latency, trace: Trace) -> Kernel {
+    pub fn new(state: State) -> Kernel {
         Kernel {
-            now: 0,
-            chance,
-            trace,
-            names: HostNames::default(),
-            watches: Vec::new(),
-            strikes: VecDeque::new(),
-            network: Network::new(latency),
+            state,
+            network: Network::default(),
             queue: Queue::default(),
             hosts: Vec::new(),
             timers: Vec::new(),
             free_timers: Vec::new(),
-            addresses: BTreeMap::new(),
         }
     }
 
     pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
-        let id = self.names.add(name, ip);
-        self.network.add_host();
         self.hosts.push(HostState {
-            name: name.to_owned(),
-            ip,
-            clocks: HostClocks::new(clocks),
-            paused: 0,
-            suspended: 0,
-            powered: true,
             parked: Vec::new(),
             listening: BTreeMap::new(),
             next_port: FIRST_EPHEMERAL_PORT,
             spawned: 0,
-            disk: Rc::default(),
-            mutexes: BTreeMap::new(),
-            slowness: Slowness::default(),
-            draws: BTreeMap::new(),
         });
-        id
+        self.state.add_host(name, ip, clocks)
     }
 
     pub fn host(&mut self, id: HostId) -> &mut HostState {
         &mut self.hosts[usize::from(id.0)]
     }
 
-    pub fn set_name(&mut self, name: &str, address: SocketAddrV4) {
-        self.addresses.insert(name.to_owned(), address);
-    }
-
-    pub fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
-        self.addresses.get(name).copied()
-    }
-
     /// A name for the next task of a host: its tasks are counted in the order of spawning.
     pub fn name_task(&mut self, host: HostId) -> String {
-        let host = self.host(host);
-        host.spawned += 1;
-        format!("{}/{}", host.name, host.spawned)
-    }
-
-    pub fn readings(&mut self, host: HostId) -> Readings {
-        let now = self.now;
-        self.host(host).clocks.readings(now)
-    }
-
-    pub fn draw(&mut self, host: HostId, purpose: Purpose, ordinal: u64) -> u64 {
-        let index = usize::from(host.0);
-        let HostState { draws, name, .. } = &mut self.hosts[index];
-        let chance = &self.chance;
-        let draws = draws.entry(purpose).or_insert_with(|| chance.draws(purpose, name));
-        let value = draws.at(ordinal);
-        let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");
-        self.happen(Happening::Draw, purpose as u32, low, &value.to_le_bytes());
-        value
+        let spawned = &mut self.host(host).spawned;
+        *spawned += 1;
+        let nth = *spawned;
+        format!("{}/{nth}", self.state.names.name(host))
     }
 
     pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
-        self.trace.happen(self.now, kind, a, b, payload);
+        self.state.happen(kind, a, b, payload);
     }
 
     pub fn record(&mut self, host: HostId, event: Event) -> Stamp {
-        let readings = self.readings(host);
-        let stamp = self.trace.record(self.now, readings, host, event);
-        if !self.watches.is_empty() {
-            self.observe_last();
-        }
+        let (stamp, later) = self.state.record(host, event);
+        self.keep(later);
         stamp
     }
 
     pub fn record_world(&mut self, event: Event) -> Stamp {
-        let stamp = self.trace.record(self.now, Readings::default(), WORLD, event);
-        self.observe_last();
+        let (stamp, later) = self.state.record_world(event);
+        self.keep(later);
         stamp
     }
 
-    fn observe_last(&mut self) {
-        let Kernel { watches, names, trace, .. } = self;
-        let entry: &Entry = trace.entries().last().expect("an entry was just recorded");
-        let hits: Vec<(u32, Nanos)> =
-            watches.iter_mut().filter_map(|watch| watch.observe(entry, names)).collect();
-        for (fault, plus) in hits {
-            if plus == 0 {
-                self.strikes.push_back(fault);
-            } else {
-                self.strike_at(self.now.saturating_add(plus), fault);
-            }
+    fn keep(&mut self, appointments: Appointments) {
+        for (at, fault) in appointments {
+            self.strike_at(at, fault);
         }
     }
 
     pub fn strike_at(&mut self, at: Nanos, fault: u32) {
-        self.queue.push(at, Due::Strike(fault));
+        self.queue.push(self.state.on_grain(at), Due::Strike(fault));
     }
 
     pub fn call_at(&mut self, at: Nanos, call: u32) {
-        self.queue.push(at, Due::Call(call));
+        self.queue.push(self.state.on_grain(at), Due::Call(call));
     }
 
     pub fn forget_strikes(&mut self) {
-        self.watches.clear();
-        self.strikes.clear();
+        self.state.watches.clear();
+        self.state.strikes.clear();
         self.queue.retain(|due| !matches!(due, Due::Strike(_)));
     }
 
     pub fn forget_events(&mut self) {
         self.queue.clear();
-        self.watches.clear();
+        self.state.watches.clear();
     }
 
     /// Handles one event that is due now.
     pub fn dispatch_due(&mut self) -> Dispatched {
-        match self.queue.pop_due(self.now) {
+        match self.queue.pop_due(self.state.now) {
             None => return Dispatched::Nothing,
             Some(Due::Strike(fault)) => return Dispatched::Strike(fault),
             Some(Due::Call(call)) => return Dispatched::Call(call),
@@ -246,11 +155,11 @@ impl Kernel {
             if at > limit {
                 break;
             }
-            assert!(at >= self.now, "an event lies in the past");
-            self.now = at;
+            assert!(at >= self.state.now, "an event lies in the past");
+            self.state.now = at;
             return true;
         }
-        self.now = self.now.max(limit);
+        self.state.now = self.state.now.max(limit);
         false
     }
 }
@@ -266,8 +175,8 @@ impl Kernel {
         reading: Nanos,
         waker: &Waker,
     ) -> Option<u32> {
-        let now = self.now;
-        let line = self.host(host).clocks.line(clock);
+        let now = self.state.now;
+        let line = self.state.machine(host).clocks.line(clock);
         if line.at(now) >= reading {
             return None;
         }
@@ -278,7 +187,7 @@ impl Kernel {
         });
         let timer = &mut self.timers[slot as usize];
         timer.host = host;
-        timer.due = line.reaches(reading);
+        timer.due = line.reaches(reading).map(|due| self.state.on_grain(due));
         timer.waker = Some(waker.clone());
         if let Some(due) = timer.due {
             self.queue.push(due, Due::Timer { slot, generation: timer.generation });
@@ -289,8 +198,9 @@ impl Kernel {
     /// Whether an armed timer still stands for the right time; then `waker` takes its place.
     pub fn still_armed(&mut self, slot: u32, clock: Clock, reading: Nanos, waker: &Waker) -> bool {
         let host = self.timers[slot as usize].host;
-        let due = self.host(host).clocks.line(clock).reaches(reading);
-        let now = self.now;
+        let due = self.state.machine(host).clocks.line(clock).reaches(reading);
+        let due = due.map(|due| self.state.on_grain(due));
+        let now = self.state.now;
         let timer = &mut self.timers[slot as usize];
         let armed = timer.due == due && due.is_none_or(|due| due > now);
         if armed && !timer.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -321,8 +231,8 @@ impl Kernel {
 
     /// Changes a host's clocks and lets its sleepers look at them again.
     pub fn change_clocks(&mut self, host: HostId, change: impl FnOnce(&mut HostClocks, Nanos)) {
-        let now = self.now;
-        change(&mut self.host(host).clocks, now);
+        let now = self.state.now;
+        change(&mut self.state.machine(host).clocks, now);
         for timer in self.timers.iter_mut().filter(|timer| timer.host == host) {
             if let Some(waker) = timer.waker.take() {
                 waker.wake();

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use crate::engine::disk::HostDisk;
 use crate::engine::event::Shared;
-use crate::engine::event::disk::HostDisk;
 use crate::engine::event::network::CLIENT;
 use crate::engine::event::network::Listening;
 use crate::engine::event::stream::{Acceptor, Socket};
@@ -26,7 +26,7 @@ pub struct Machine {
 impl Machine {
     /// What processes on host `id` get.
     pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
-        let name = shared.kernel.borrow_mut().host(id).name.clone();
+        let name = shared.kernel.borrow().state.names.name(id).to_owned();
         Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
     }
 }
@@ -41,7 +41,7 @@ impl Platform for Machine {
     }
 
     fn readings(&self) -> Readings {
-        self.shared.kernel.borrow_mut().readings(self.id)
+        self.shared.kernel.borrow_mut().state.readings(self.id)
     }
 
     fn record(&self, event: Event) -> Stamp {
@@ -49,7 +49,7 @@ impl Platform for Machine {
     }
 
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.shared.kernel.borrow().strikes.is_empty() {
+        if self.shared.kernel.borrow().state.strikes.is_empty() {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -62,7 +62,7 @@ impl Platform for Machine {
     }
 
     fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
-        self.shared.kernel.borrow().resolve(name)
+        self.shared.kernel.borrow().state.resolve(name)
     }
 
     fn connect(&self, to: SocketAddrV4) -> LocalFuture<'static, io::Result<Stream>> {
@@ -99,21 +99,21 @@ impl Platform for Machine {
     }
 
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
-        self.shared.kernel.borrow_mut().draw(self.id, purpose, ordinal)
+        self.shared.kernel.borrow_mut().state.draw(self.id, purpose, ordinal)
     }
 
     fn slowness(&self) -> Slowness {
-        self.shared.kernel.borrow_mut().host(self.id).slowness
+        self.shared.kernel.borrow_mut().state.machine(self.id).slowness
     }
 
     fn disk(&self) -> Rc<dyn Disk> {
-        let files = Rc::clone(&self.shared.kernel.borrow_mut().host(self.id).disk);
+        let files = Rc::clone(&self.shared.kernel.borrow_mut().state.machine(self.id).disk);
         Rc::new(HostDisk(files))
     }
 
     fn mutex(&self, name: &str) -> HostMutex {
         let mut kernel = self.shared.kernel.borrow_mut();
-        kernel.host(self.id).mutexes.entry(name.to_owned()).or_default().clone()
+        kernel.state.machine(self.id).mutexes.entry(name.to_owned()).or_default().clone()
     }
 }
 

@@ -11,46 +11,15 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::task::Waker;
 
-use crate::engine::event::Disturbance;
 use crate::engine::event::kernel::Kernel;
 use crate::engine::event::queue::Due;
-use crate::network::{Latency, MOST_LOST_TRIES, RETRANSMISSION};
-use crate::rng::{Draws, Purpose, below};
-use crate::time::{MICROSECOND, Nanos, SECOND};
+use crate::engine::links::Ordinal;
+use crate::time::Nanos;
 use crate::trace::{Connection, Happening, HostId};
-
-/// The least time that a message takes: without it a loop of two hosts could stop time.
-const LEAST_LATENCY: Nanos = MICROSECOND;
-/// First retransmission time-out of a SYN, and the longest of all (Linux's figures).
-const SYN_TIMEOUT: Nanos = SECOND;
-const LONGEST_TIMEOUT: Nanos = 120 * SECOND;
 
 /// The side of a connection that connected, and the one that listened.
 pub const CLIENT: u8 = 0;
 pub const SERVER: u8 = 1;
-
-/// A directed link between two hosts.
-pub struct Link {
-    pub latency: Latency,
-    blocked: u32,
-    disturbance: Disturbance,
-    draws: Option<Box<(Draws, Draws)>>,
-    untagged: u64,
-}
-
-impl Link {
-    pub fn disturb(&mut self, change: Disturbance) {
-        self.disturbance.extra += change.extra;
-        self.disturbance.jitter += change.jitter;
-        self.disturbance.loss_per_million += change.loss_per_million;
-    }
-
-    fn needs_draw(&self) -> bool {
-        self.latency.constant().is_none()
-            || self.disturbance.jitter > 0
-            || self.disturbance.loss_per_million > 0
-    }
-}
 
 /// What a segment carries.
 enum Payload {
@@ -114,39 +83,13 @@ pub struct Listening {
     pub waker: Option<Waker>,
 }
 
-/// Links and connections.
+/// All connections.
+#[derive(Default)]
 pub struct Network {
-    latency: Latency,
-    hosts: usize,
-    links: Vec<Vec<Link>>,
     pairs: Vec<Pair>,
 }
 
 impl Network {
-    pub fn new(latency: Latency) -> Network {
-        Network { latency, hosts: 0, links: Vec::new(), pairs: Vec::new() }
-    }
-
-    pub fn add_host(&mut self) {
-        self.hosts += 1;
-        let latency = self.latency;
-        let link = || Link {
-            latency,
-            blocked: 0,
-            disturbance: Disturbance::default(),
-            draws: None,
-            untagged: 0,
-        };
-        self.links.push(Vec::new());
-        for row in &mut self.links {
-            row.resize_with(self.hosts, link);
-        }
-    }
-
-    pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
-        &mut self.links[usize::from(from.0)][usize::from(to.0)]
-    }
-
     pub fn id(&self, connection: u32) -> Connection {
         self.pairs[connection as usize].id
     }
@@ -199,9 +142,10 @@ impl Side {
 impl Kernel {
     /// Sends a SYN. `None` if no machine has the address.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
-        let server = self.names.at(*to.ip())?;
+        let server = self.state.names.at(*to.ip())?;
+        let ip = self.state.machine(from).ip;
         let host = self.host(from);
-        let client = SocketAddrV4::new(host.ip, host.next_port);
+        let client = SocketAddrV4::new(ip, host.next_port);
         host.next_port = host.next_port.checked_add(1).expect("a host connects under 55,000 times");
         let id = Connection { client, server: to };
         let sides = [Side::new(from, State::Connecting), Side::new(server, State::Connecting)];
@@ -287,7 +231,7 @@ impl Kernel {
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
         let broken = matches!(end.state, State::Broken(_));
-        if silent || broken || self.host(host).is_silent() {
+        if silent || broken || self.state.machine(host).is_silent() {
             return;
         }
         self.send(connection, 1 - side, if unread { Payload::Reset } else { Payload::Fin });
@@ -306,8 +250,8 @@ impl Kernel {
         let hosts = (pair.sides[usize::from(1 - to)].host, pair.sides[usize::from(to)].host);
         let is_syn = matches!(payload, Payload::Syn);
         let latency = self.latency(connection, to, hosts, is_syn);
-        let blocked = self.is_cut(hosts);
-        let now = self.now;
+        let blocked = self.state.is_cut(hosts);
+        let now = self.state.now;
         let side = self.network.side(connection, to);
         let arrive_at = side.last_arrival.max(now.saturating_add(latency));
         side.last_arrival = arrive_at;
@@ -320,74 +264,20 @@ impl Kernel {
         }
     }
 
-    /// Whether nothing can arrive.
-    fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
-        self.network.link(from, to).blocked > 0 || self.host(to).is_silent()
-    }
-
-    /// Whether nothing can be sent and arrive: who sleeps sends nothing, but what has left him
-    /// before goes on.
-    fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
-        self.host(hosts.0).suspended > 0 || self.is_barred(hosts)
-    }
-
     fn latency(&mut self, connection: u32, to: u8, hosts: (HostId, HostId), syn: bool) -> Nanos {
         let pair = &mut self.network.pairs[connection as usize];
         let (tag, side) = (pair.tag, &mut pair.sides[usize::from(to)]);
         let counted = side.counted;
         side.counted += 1;
-        let link = self.network.link(hosts.0, hosts.1);
-        let extra = link.disturbance.extra.max(0).unsigned_abs();
-        if !link.needs_draw() {
-            let latency = link.latency.constant().expect("only a constant needs no draw");
-            return latency.saturating_add(extra).max(LEAST_LATENCY);
-        }
-        let ordinal = if tag == 0 {
-            link.untagged += 1;
-            (1 << 56) | link.untagged
-        } else {
-            (u64::from(tag) << 16) | counted
-        };
-        self.drawn_latency(hosts, ordinal, if syn { SYN_TIMEOUT } else { RETRANSMISSION })
-            .saturating_add(extra)
-            .max(LEAST_LATENCY)
-    }
-
-    /// Draws are addressed by operation, attempt and count on the link, see [`crate::rng`].
-    fn drawn_latency(&mut self, hosts: (HostId, HostId), ordinal: u64, timeout: Nanos) -> Nanos {
-        let Kernel { network, names, chance, .. } = self;
-        let link = network.link(hosts.0, hosts.1);
-        let draws = link.draws.get_or_insert_with(|| {
-            let entity = format!("{}>{}", names.name(hosts.0), names.name(hosts.1));
-            let draws = |purpose| chance.draws(purpose, &entity);
-            Box::new((draws(Purpose::Latency), draws(Purpose::Loss)))
-        });
-        let draw = draws.0.at(ordinal * 2);
-        let mut latency = link.latency.of(draw);
-        let jitter = link.disturbance.jitter.max(0).unsigned_abs();
-        if jitter > 0 {
-            latency = latency.saturating_add(below(draws.0.at(ordinal * 2 + 1), jitter));
-        }
-        let loss = link.disturbance.loss_per_million.max(0).unsigned_abs();
-        let mut lost = 0;
-        while loss > 0 && lost < MOST_LOST_TRIES {
-            let try_draw = draws.1.at(ordinal * 8 + u64::from(lost));
-            if below(try_draw, 1_000_000) >= loss {
-                break;
-            }
-            lost += 1;
-        }
-        let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");
-        self.happen(Happening::Draw, u32::from(hosts.0.0), low, &draw.to_le_bytes());
-        latency.saturating_add(timeout * ((1 << lost) - 1))
+        self.state.delay(hosts, Ordinal { tag, counted, syn })
     }
 
     /// Handles the segments that have arrived at a side.
     pub fn arrive(&mut self, connection: u32, side: u8) {
         let pair = &self.network.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
-        let barred = self.is_barred(hosts);
-        let now = self.now;
+        let barred = self.state.is_barred(hosts);
+        let now = self.state.now;
         loop {
             let end = self.network.side(connection, side);
             match end.under_way.front() {

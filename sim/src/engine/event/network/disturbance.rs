@@ -3,16 +3,16 @@
 use std::io;
 
 use crate::engine::event::kernel::Kernel;
-use crate::engine::event::network::{CLIENT, LONGEST_TIMEOUT, Payload, SERVER, SYN_TIMEOUT, State};
+use crate::engine::event::network::{CLIENT, Payload, SERVER, State};
 use crate::engine::event::queue::Due;
-use crate::network::RETRANSMISSION;
+use crate::engine::links::{first_timeout, next_try};
 use crate::time::Nanos;
 use crate::trace::HostId;
 
 impl Kernel {
-    /// See [`crate::engine::event::Engine::block`].
+    /// See [`crate::engine::Engine::block`].
     pub fn block(&mut self, from: HostId, to: HostId, blocked: bool) {
-        let link = self.network.link(from, to);
+        let link = self.state.links.link(from, to);
         if blocked {
             link.blocked += 1;
             return;
@@ -25,14 +25,14 @@ impl Kernel {
 
     /// Lets held segments towards or from a host travel again, after it came back.
     pub fn retry_all(&mut self, host: HostId) {
-        for other in self.names.ids() {
+        for other in self.state.names.ids() {
             self.retry_held(host, other);
             self.retry_held(other, host);
         }
     }
 
     fn retry_held(&mut self, from: HostId, to: HostId) {
-        if self.is_cut((from, to)) {
+        if self.state.is_cut((from, to)) {
             return;
         }
         let count = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
@@ -50,12 +50,11 @@ impl Kernel {
     /// The sender's back-off decides when the first held segment is tried again.
     fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
         let latency = self.latency(connection, side, hosts, false);
-        let now = self.now;
+        let now = self.state.now;
         let end = self.network.side(connection, side);
         end.held = false;
         let first = end.under_way.front().expect("a held direction has a segment");
-        let timeout =
-            if matches!(first.payload, Payload::Syn) { SYN_TIMEOUT } else { RETRANSMISSION };
+        let timeout = first_timeout(matches!(first.payload, Payload::Syn));
         let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
         for segment in &mut end.under_way {
             segment.arrive_at = segment.arrive_at.max(again);
@@ -93,33 +92,6 @@ impl Kernel {
         let sides = self.network.pairs.iter_mut().flat_map(|pair| &mut pair.sides);
         for side in sides.filter(|side| side.host == host) {
             side.forgotten = true;
-        }
-    }
-}
-
-/// The first retransmission at or after `from` of something first sent at `sent_at`: the
-/// time-out doubles with each try up to two minutes.
-fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
-    let (mut at, mut wait) = (sent_at, timeout);
-    while at < from {
-        at = at.saturating_add(wait);
-        wait = (wait * 2).min(LONGEST_TIMEOUT);
-    }
-    at
-}
-
-#[cfg(test)]
-mod tests {
-    use super::next_try;
-    use crate::network::{RETRANSMISSION, longest_wait};
-    use crate::time::MILLISECOND;
-
-    #[test]
-    fn retransmission_doubles_its_wait() {
-        let ms = |from| next_try(0, from * MILLISECOND, 200 * MILLISECOND) / MILLISECOND;
-        assert_eq!([0, 1, 200, 201, 601, 1_401].map(ms), [0, 200, 200, 600, 1_400, 3_000]);
-        for outage in (0..20_000).map(|ms| ms * MILLISECOND) {
-            assert!(next_try(0, outage, RETRANSMISSION) <= longest_wait(outage));
         }
     }
 }
