@@ -62,7 +62,7 @@ impl EngineKind {
             EngineKind::Event => {
                 let grain = if whole_ms { MILLISECOND } else { 1 };
                 Box::new(event::EventEngine::new(State::new(chance, latency, trace, grain)))
-            },
+            }
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct Small {
 /// # Panics
 /// If the tree's own plan has another signature.
 pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> Small {
-    let mut best = keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
+    let mut best =
+        keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
     let mut last = best.plan.clone();
     let mut runs = 0;
     let mut more = tree.simplify();

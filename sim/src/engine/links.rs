@@ -2,6 +2,8 @@
 //!
 //! What a connection is, and who is told when it breaks, is each engine's own.
 
+use std::collections::VecDeque;
+
 use crate::engine::state::State;
 use crate::network::{Latency, MOST_LOST_TRIES, RETRANSMISSION};
 use crate::rng::{Draws, Purpose, below};
@@ -95,6 +97,100 @@ pub struct Ordinal {
     pub syn: bool,
 }
 
+/// One direction of a connection: what is under way, in order.
+///
+/// What is lost comes later (retransmission); what meets a closed link is held, with all that
+/// follows it, and tried again with back-off after the link has opened.
+pub struct Flow<T> {
+    under_way: VecDeque<Segment<T>>,
+    last_arrival: Nanos,
+    held: bool,
+    tag: u32,
+    counted: u64,
+}
+
+struct Segment<T> {
+    sent_at: Nanos,
+    arrive_at: Nanos,
+    syn: bool,
+    payload: T,
+}
+
+impl<T> Default for Flow<T> {
+    fn default() -> Flow<T> {
+        Flow { under_way: VecDeque::new(), last_arrival: 0, held: false, tag: 0, counted: 0 }
+    }
+}
+
+impl<T> Flow<T> {
+    /// Which of its direction the next message is, if it serves `tag`.
+    pub fn ordinal(&mut self, tag: u32, syn: bool) -> Ordinal {
+        if self.tag != tag {
+            self.tag = tag;
+            self.counted = 0;
+        }
+        self.counted += 1;
+        Ordinal { tag, counted: self.counted - 1, syn }
+    }
+
+    /// Sends something that takes `delay`, or is held at once because the way is `cut`. When it
+    /// may arrive; `None` if the direction is held.
+    pub fn send(
+        &mut self,
+        payload: T,
+        now: Nanos,
+        delay: Nanos,
+        cut: bool,
+        syn: bool,
+    ) -> Option<Nanos> {
+        let arrive_at = self.last_arrival.max(now.saturating_add(delay));
+        self.last_arrival = arrive_at;
+        self.under_way.push_back(Segment { sent_at: now, arrive_at, syn, payload });
+        self.held |= cut;
+        (!self.held).then_some(arrive_at)
+    }
+
+    /// Whether something is held.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether the first message has arrived, if nothing bars its way.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        !self.held && self.under_way.front().is_some_and(|first| first.arrive_at <= now)
+    }
+
+    /// The first message has met a closed link.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Takes the first message out.
+    pub fn take(&mut self) -> Option<T> {
+        self.under_way.pop_front().map(|first| first.payload)
+    }
+
+    /// The way is open again: the sender's back-off decides when the first that was held is tried
+    /// again, and takes `latency`. When each may arrive.
+    pub fn send_again(&mut self, now: Nanos, latency: Nanos) -> Vec<Nanos> {
+        self.held = false;
+        let first = self.under_way.front().expect("a held direction has a message");
+        let timeout = if first.syn { SYN_TIMEOUT } else { RETRANSMISSION };
+        let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
+        for segment in &mut self.under_way {
+            segment.arrive_at = segment.arrive_at.max(again);
+        }
+        self.last_arrival = self.last_arrival.max(again);
+        self.under_way.iter().map(|segment| segment.arrive_at).collect()
+    }
+
+    /// Forgets what is under way.
+    pub fn clear(&mut self) {
+        self.under_way.clear();
+        self.held = false;
+    }
+}
+
 impl State {
     /// Whether nothing can arrive.
     pub fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
@@ -120,7 +216,7 @@ impl State {
     }
 
     fn drawn_latency(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
-        let timeout = first_timeout(ordinal.syn);
+        let timeout = if ordinal.syn { SYN_TIMEOUT } else { RETRANSMISSION };
         let State { links, names, chance, .. } = self;
         let link = links.link(hosts.0, hosts.1);
         let ordinal = if ordinal.tag == 0 {
@@ -155,14 +251,9 @@ impl State {
     }
 }
 
-/// How long the sender waits before it tries a first time again.
-pub fn first_timeout(syn: bool) -> Nanos {
-    if syn { SYN_TIMEOUT } else { RETRANSMISSION }
-}
-
 /// The first retransmission at or after `from` of something first sent at `sent_at`: the
 /// time-out doubles with each try up to two minutes.
-pub fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
+fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
     let (mut at, mut wait) = (sent_at, timeout);
     while at < from {
         at = at.saturating_add(wait);

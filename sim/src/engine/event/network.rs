@@ -13,7 +13,7 @@ use std::task::Waker;
 
 use crate::engine::event::kernel::Kernel;
 use crate::engine::event::queue::Due;
-use crate::engine::links::Ordinal;
+use crate::engine::links::Flow;
 use crate::time::Nanos;
 use crate::trace::{Connection, Happening, HostId};
 
@@ -28,12 +28,6 @@ enum Payload {
     Bytes(Vec<u8>),
     Fin,
     Reset,
-}
-
-struct Segment {
-    sent_at: Nanos,
-    arrive_at: Nanos,
-    payload: Payload,
 }
 
 /// How a side of a connection stands.
@@ -62,12 +56,8 @@ struct Side {
     /// The task that reads here last asked; kept between reads, since cloning it is dear.
     reader: Option<Waker>,
     waiting: bool,
-    under_way: VecDeque<Segment>,
-    last_arrival: Nanos,
-    /// The first segment under way waits for its link to open.
-    held: bool,
-    /// Messages sent to this side under the present tag.
-    counted: u64,
+    /// What is under way to this side.
+    flow: Flow<Payload>,
 }
 
 struct Pair {
@@ -110,10 +100,7 @@ impl Side {
             read: 0,
             reader: None,
             waiting: false,
-            under_way: VecDeque::new(),
-            last_arrival: 0,
-            held: false,
-            counted: 0,
+            flow: Flow::default(),
         }
     }
 
@@ -209,12 +196,7 @@ impl Kernel {
 
     /// Which operation and attempt the next messages serve.
     pub fn tag(&mut self, connection: u32, tag: u32) {
-        let pair = &mut self.network.pairs[connection as usize];
-        if pair.tag != tag {
-            pair.tag = tag;
-            pair.sides[0].counted = 0;
-            pair.sides[1].counted = 0;
-        }
+        self.network.pairs[connection as usize].tag = tag;
     }
 
     /// The application lets go of its side: the peer sees the end of the stream, or a reset if
@@ -250,26 +232,17 @@ impl Kernel {
         let hosts = (pair.sides[usize::from(1 - to)].host, pair.sides[usize::from(to)].host);
         let is_syn = matches!(payload, Payload::Syn);
         let latency = self.latency(connection, to, hosts, is_syn);
-        let blocked = self.state.is_cut(hosts);
-        let now = self.state.now;
-        let side = self.network.side(connection, to);
-        let arrive_at = side.last_arrival.max(now.saturating_add(latency));
-        side.last_arrival = arrive_at;
-        side.under_way.push_back(Segment { sent_at: now, arrive_at, payload });
-        if blocked {
-            side.held = true;
-        }
-        if !side.held {
+        let (now, cut) = (self.state.now, self.state.is_cut(hosts));
+        let flow = &mut self.network.side(connection, to).flow;
+        if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
             self.queue.push(arrive_at, Due::Arrival { connection, side: to });
         }
     }
 
     fn latency(&mut self, connection: u32, to: u8, hosts: (HostId, HostId), syn: bool) -> Nanos {
         let pair = &mut self.network.pairs[connection as usize];
-        let (tag, side) = (pair.tag, &mut pair.sides[usize::from(to)]);
-        let counted = side.counted;
-        side.counted += 1;
-        self.state.delay(hosts, Ordinal { tag, counted, syn })
+        let ordinal = pair.sides[usize::from(to)].flow.ordinal(pair.tag, syn);
+        self.state.delay(hosts, ordinal)
     }
 
     /// Handles the segments that have arrived at a side.
@@ -279,17 +252,16 @@ impl Kernel {
         let barred = self.state.is_barred(hosts);
         let now = self.state.now;
         loop {
-            let end = self.network.side(connection, side);
-            match end.under_way.front() {
-                Some(first) if first.arrive_at <= now && !end.held => {}
-                _ => return,
-            }
-            if barred {
-                end.held = true;
+            let flow = &mut self.network.side(connection, side).flow;
+            if !flow.is_due(now) {
                 return;
             }
-            let segment = end.under_way.pop_front().expect("it was just looked at");
-            self.deliver(connection, side, segment.payload);
+            if barred {
+                flow.hold();
+                return;
+            }
+            let payload = flow.take().expect("it was just looked at");
+            self.deliver(connection, side, payload);
         }
     }
 

@@ -3,10 +3,8 @@
 use std::io;
 
 use crate::engine::event::kernel::Kernel;
-use crate::engine::event::network::{CLIENT, Payload, SERVER, State};
+use crate::engine::event::network::{CLIENT, SERVER, State};
 use crate::engine::event::queue::Due;
-use crate::engine::links::{first_timeout, next_try};
-use crate::time::Nanos;
 use crate::trace::HostId;
 
 impl Kernel {
@@ -40,28 +38,17 @@ impl Kernel {
             for side in [CLIENT, SERVER] {
                 let pair = &self.network.pairs[connection as usize];
                 let ends = (&pair.sides[usize::from(1 - side)], &pair.sides[usize::from(side)]);
-                if ends.1.held && (ends.0.host, ends.1.host) == (from, to) {
+                if ends.1.flow.is_held() && (ends.0.host, ends.1.host) == (from, to) {
                     self.send_again(connection, side, (from, to));
                 }
             }
         }
     }
 
-    /// The sender's back-off decides when the first held segment is tried again.
     fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
         let latency = self.latency(connection, side, hosts, false);
-        let now = self.state.now;
-        let end = self.network.side(connection, side);
-        end.held = false;
-        let first = end.under_way.front().expect("a held direction has a segment");
-        let timeout = first_timeout(matches!(first.payload, Payload::Syn));
-        let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
-        for segment in &mut end.under_way {
-            segment.arrive_at = segment.arrive_at.max(again);
-        }
-        end.last_arrival = end.last_arrival.max(again);
-        let arrivals: Vec<Nanos> = end.under_way.iter().map(|segment| segment.arrive_at).collect();
-        for at in arrivals {
+        let flow = &mut self.network.side(connection, side).flow;
+        for at in flow.send_again(self.state.now, latency) {
             self.queue.push(at, Due::Arrival { connection, side });
         }
     }
@@ -75,8 +62,7 @@ impl Kernel {
                 continue;
             }
             for side in &mut pair.sides {
-                side.under_way.clear();
-                side.held = false;
+                side.flow.clear();
                 if side.state != State::Connecting {
                     side.inbox.clear();
                     side.read = 0;
