@@ -70,6 +70,17 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// The event engine, made comparable with turmoil.
+    pub fn event_in_ms() -> Lab {
+        Lab { engine: EngineKind::Event, whole_ms: true }
+    }
+
+    /// The turmoil engine.
+    #[cfg(feature = "turmoil")]
+    pub fn turmoil() -> Lab {
+        Lab { engine: EngineKind::Turmoil, whole_ms: true }
+    }
+
     /// Runs a plan with the lock of the catalogue that it names.
     ///
     /// # Panics

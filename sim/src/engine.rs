@@ -5,6 +5,8 @@ pub mod disk;
 pub mod event;
 pub mod links;
 pub mod state;
+#[cfg(feature = "turmoil")]
+pub mod turmoil;
 
 use std::cell::RefMut;
 use std::net::Ipv4Addr;
@@ -40,6 +42,9 @@ pub enum EngineKind {
     /// Our own, in integer nanoseconds: see [`event`].
     #[default]
     Event,
+    /// turmoil's, in whole milliseconds.
+    #[cfg(feature = "turmoil")]
+    Turmoil,
 }
 
 impl EngineKind {
@@ -47,6 +52,8 @@ impl EngineKind {
     pub fn word(self) -> &'static str {
         match self {
             EngineKind::Event => "event",
+            #[cfg(feature = "turmoil")]
+            EngineKind::Turmoil => "turmoil",
         }
     }
 
@@ -59,6 +66,11 @@ impl EngineKind {
         whole_ms: bool,
     ) -> Box<dyn Engine> {
         match self {
+            #[cfg(feature = "turmoil")]
+            EngineKind::Turmoil => {
+                let state = State::new(chance, latency, trace, MILLISECOND);
+                Box::new(turmoil::TurmoilEngine::new(state))
+            }
             EngineKind::Event => {
                 let grain = if whole_ms { MILLISECOND } else { 1 };
                 Box::new(event::EventEngine::new(State::new(chance, latency, trace, grain)))

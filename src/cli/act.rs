@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use crate::explain::explain;
 use crate::explain::finding::Finding;
+use crate::explore::agree::{self, Agreement};
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{Alphabet, USUAL_VERBS};
 use crate::explore::{examine, trial};
@@ -38,6 +39,8 @@ pub struct Page {
 /// What a hunt is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarry {
+    /// Where the plans are run.
+    pub lab: Lab,
     /// What every plan has in common.
     pub base: Plan,
     /// The words of the faults to draw from; empty: the usual ones.
@@ -99,6 +102,11 @@ pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
     Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
 }
 
+/// How far two engines agree about a plan.
+pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
+    agree::agreement(one, other)
+}
+
 /// Hunts. `tick` is told how many plans are done.
 pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let base = quarry.base.clone();
@@ -108,7 +116,7 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     }
     let within = quarry.within_assumptions.then(|| promise(&base));
     let alphabet = Alphabet { verbs, most_faults: 4, within };
-    let lab = Lab::default();
+    let lab = quarry.lab;
     let hunt = Hunt { lab, base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {

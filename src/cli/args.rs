@@ -12,6 +12,7 @@ use lockstorm_sim::time::Nanos;
 use crate::explore::strategy::VERBS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
+use crate::run::Lab;
 use crate::scenario::seed_range;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
@@ -22,7 +23,11 @@ use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 /// Exit codes: 0 held or as expected, 1 violated or not as expected, 2 unknown, 3 bad input.
 #[derive(Debug, Parser)]
 #[command(version, name = "lockstorm", disable_help_subcommand = true)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// What drives the worlds of the main job; reports are written by `event` alone
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineChoice,
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -56,6 +61,9 @@ pub struct RunArguments {
     /// Seeds instead of those that a scenario names, both ends included
     #[arg(long, value_name = "A..B", value_parser = seed_range)]
     pub seeds: Option<RangeInclusive<u64>>,
+    /// What drives the worlds; `both` compares the engines
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineChoice,
     /// Where to write reports; without it none are written
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -63,9 +71,9 @@ pub struct RunArguments {
 
 impl RunArguments {
     /// What `lockstorm` alone stands for.
-    pub fn main_job() -> RunArguments {
-        let (inputs, report) = (vec![SCENARIOS.into()], Some(REPORTS.into()));
-        RunArguments { inputs, seed: None, seeds: None, report }
+    pub fn main_job(engine: EngineChoice) -> RunArguments {
+        let report = (engine == EngineChoice::Event).then(|| REPORTS.into());
+        RunArguments { inputs: vec![SCENARIOS.into()], seed: None, seeds: None, engine, report }
     }
 }
 
@@ -77,6 +85,9 @@ pub struct ReplayArguments {
     /// The trace hash that the run must have; without it the plan is run twice
     #[arg(long, value_name = "HASH")]
     pub trace: Option<String>,
+    /// What drives the world
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: OneEngine,
 }
 
 /// What `hunt` takes.
@@ -122,12 +133,64 @@ pub struct HuntArguments {
     /// Which seeds to try, both ends included
     #[arg(long, value_name = "A..B", default_value = "1..1000", value_parser = seed_range)]
     pub seeds: RangeInclusive<u64>,
+    /// What drives the worlds
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: OneEngine,
     /// How many plans run at a time; as many as there are cores if it is not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Where to write the plan that is found, and its report
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,
+}
+
+/// One engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OneEngine {
+    /// Our own, in nanoseconds
+    #[default]
+    Event,
+    /// turmoil's, in milliseconds: slow, and a second opinion
+    #[cfg(feature = "turmoil")]
+    Turmoil,
+}
+
+impl OneEngine {
+    /// Where plans are run on it.
+    pub fn lab(self) -> Lab {
+        match self {
+            OneEngine::Event => Lab::default(),
+            #[cfg(feature = "turmoil")]
+            OneEngine::Turmoil => Lab::turmoil(),
+        }
+    }
+}
+
+/// One engine, or all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Our own, in nanoseconds
+    #[default]
+    Event,
+    /// turmoil's, in milliseconds: slow, and a second opinion
+    #[cfg(feature = "turmoil")]
+    Turmoil,
+    /// Each plan on both, in milliseconds: they have to agree
+    #[cfg(feature = "turmoil")]
+    Both,
+}
+
+impl EngineChoice {
+    /// Where plans are run; `None` if on both engines.
+    pub fn lab(self) -> Option<Lab> {
+        match self {
+            EngineChoice::Event => Some(Lab::default()),
+            #[cfg(feature = "turmoil")]
+            EngineChoice::Turmoil => Some(Lab::turmoil()),
+            #[cfg(feature = "turmoil")]
+            EngineChoice::Both => None,
+        }
+    }
 }
 
 /// What can be listed.

@@ -45,6 +45,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
     }
     Ok(Quarry {
+        lab: arguments.engine.lab(),
         base,
         faults: arguments.faults.clone(),
         within_assumptions: arguments.within_assumptions,

@@ -4,6 +4,8 @@
 
 pub mod act;
 pub mod args;
+#[cfg(feature = "turmoil")]
+pub mod comparing;
 pub mod hunting;
 pub mod input;
 pub mod listing;
@@ -69,11 +71,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
     match &arguments.command {
-        None => running::run(&RunArguments::main_job()),
-        Some(Command::Run(run)) => running::run(run),
+        None => run(&RunArguments::main_job(arguments.engine)),
+        Some(Command::Run(arguments)) => run(arguments),
         Some(Command::Replay(replay)) => replaying::replay(replay),
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
         Some(Command::List { what }) => listing::list(*what),
+    }
+}
+
+fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
+    match arguments.engine.lab() {
+        Some(lab) => running::run(&lab, arguments),
+        #[cfg(feature = "turmoil")]
+        None => comparing::compare(arguments),
+        #[cfg(not(feature = "turmoil"))]
+        None => unreachable!("there is one engine"),
     }
 }
 

@@ -6,12 +6,11 @@ use crate::cli::args::ReplayArguments;
 use crate::cli::running::found;
 use crate::cli::{Ending, complain, input, say};
 use crate::refusal::Refusal;
-use crate::run::Lab;
 
 /// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs
 /// from that of a second run is a bug of ours.
 pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
-    let (lab, plan) = (Lab::default(), input::plan(&arguments.plan)?);
+    let (lab, plan) = (arguments.engine.lab(), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let finding = act::examine_plan(&lab, &plan);

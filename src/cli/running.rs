@@ -36,7 +36,7 @@ struct Ran<'a> {
 
 /// Runs what was asked for. The first seed of each scenario is run again: a trace that differs is
 /// a bug of ours.
-pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
+pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
     let what = headline(&plans);
@@ -45,7 +45,7 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let ran: Vec<Ran> = plans
         .par_iter()
         .map(|planned| {
-            let ran = run_one(planned);
+            let ran = run_one(lab, planned);
             bar.inc(1);
             ran
         })
@@ -67,22 +67,24 @@ pub fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
 }
 
 /// A plan that is to be run.
-struct Planned<'a> {
-    scenario: &'a Scenario,
-    plan: Plan,
+pub struct Planned<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// On one of its seeds.
+    pub plan: Plan,
     first: bool,
 }
 
-fn run_one<'a>(planned: &'a Planned) -> Ran<'a> {
+fn run_one<'a>(lab: &Lab, planned: &'a Planned) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
-    let finding = act::examine(&Lab::default(), scenario, plan.seed);
+    let finding = act::examine(lab, scenario, plan.seed);
     let (found, met) = (found(&finding), met(scenario, &finding));
-    let diverged = first.then(|| act::divergence(&Lab::default(), plan)).flatten();
+    let diverged = first.then(|| act::divergence(lab, plan)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
 }
 
 /// Every scenario on every seed.
-fn plans<'a>(
+pub fn plans<'a>(
     scenarios: &'a [Scenario],
     arguments: &RunArguments,
 ) -> Result<Vec<Planned<'a>>, Refusal> {
@@ -109,7 +111,7 @@ fn plans<'a>(
 }
 
 /// Seeds and the hash of all plans: what stands on the first and on the last line.
-fn headline(plans: &[Planned]) -> String {
+pub fn headline(plans: &[Planned]) -> String {
     let seeds = plans.iter().map(|planned| planned.plan.seed);
     let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
     let word = if first == last { "seed" } else { "seeds" };

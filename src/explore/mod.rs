@@ -8,6 +8,7 @@
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
 
+pub mod agree;
 pub mod examine;
 pub mod ground;
 pub mod hunt;

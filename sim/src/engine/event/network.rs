@@ -212,8 +212,9 @@ impl Kernel {
         end.inbox = Vec::new();
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
-        let broken = matches!(end.state, State::Broken(_));
-        if silent || broken || self.state.machine(host).is_silent() {
+        // Whoever gives up before his SYN is answered says nothing.
+        let mute = matches!(end.state, State::Broken(_) | State::Connecting);
+        if silent || mute || self.state.machine(host).is_silent() {
             return;
         }
         self.send(connection, 1 - side, if unread { Payload::Reset } else { Payload::Fin });
@@ -305,6 +306,11 @@ impl Kernel {
     fn answer_syn(&mut self, connection: u32) {
         let Pair { id, sides, .. } = &self.network.pairs[connection as usize];
         let (server, port) = (sides[usize::from(SERVER)].host, id.server.port());
+        if sides[usize::from(CLIENT)].closed {
+            // The handshake never completes: no process hears of it.
+            self.network.side(connection, SERVER).closed = true;
+            return;
+        }
         let Some(listening) = self.host(server).listening.get_mut(&port) else {
             self.network.side(connection, SERVER).closed = true;
             self.send(connection, CLIENT, Payload::Reset);

@@ -1,0 +1,188 @@
+//! The platform of one host on the turmoil engine.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use turmoil::net::TcpStream;
+
+use crate::engine::disk::HostDisk;
+use crate::engine::turmoil::Shared;
+use crate::engine::turmoil::life::Job;
+use crate::engine::turmoil::network::CLIENT;
+use crate::engine::turmoil::socket::{Acceptor, Socket};
+use crate::platform::{Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream};
+use crate::rng::Purpose;
+use crate::time::{Clock, Nanos, Readings, Stamp};
+use crate::trace::{Event, HostId};
+
+/// See the head of this file.
+pub struct Machine {
+    shared: Rc<Shared>,
+    id: HostId,
+    name: String,
+}
+
+impl Machine {
+    /// What processes on host `id` get.
+    pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
+        let name = shared.state.borrow().names.name(id).to_owned();
+        Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
+    }
+
+    fn spawn_kernel(&self, task: LocalFuture<'static, ()>) -> Rc<Job> {
+        self.shared.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, true)
+    }
+}
+
+impl Platform for Machine {
+    fn id(&self) -> HostId {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn readings(&self) -> Readings {
+        self.shared.state.borrow_mut().readings(self.id)
+    }
+
+    fn record(&self, event: Event) -> Stamp {
+        self.shared.record(Some(self.id), event)
+    }
+
+    fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.shared.state.borrow().strikes.is_empty() {
+            return Poll::Ready(());
+        }
+        self.shared.struck.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn sleep_until(&self, clock: Clock, reading: Nanos) -> LocalFuture<'static, ()> {
+        Box::pin(sleep(Rc::clone(&self.shared), self.id, clock, reading))
+    }
+
+    fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
+        self.shared.state.borrow().resolve(name)
+    }
+
+    fn connect(&self, to: SocketAddrV4) -> LocalFuture<'static, io::Result<Stream>> {
+        if self.shared.state.borrow().names.at(*to.ip()).is_none() {
+            return Box::pin(std::future::ready(Err(io::ErrorKind::HostUnreachable.into())));
+        }
+        let call = Rc::<RefCell<Call>>::default();
+        let dial = dial(Rc::clone(&self.shared), self.id, to, Rc::clone(&call));
+        let kernel = OnDrop(self.spawn_kernel(Box::pin(dial)));
+        let shared = Rc::clone(&self.shared);
+        Box::pin(async move {
+            let _kernel = kernel;
+            let stream = std::future::poll_fn(|cx| call.borrow_mut().poll(cx.waker())).await?;
+            Ok(Socket::stream(&shared, CLIENT, stream))
+        })
+    }
+
+    fn listen(&self, port: u16) -> io::Result<Box<dyn Listen>> {
+        if !self.shared.lives.borrow_mut()[usize::from(self.id.0)].ports.insert(port) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(Box::new(Acceptor::open(&self.shared, self.id, port)))
+    }
+
+    fn spawn(&self, task: LocalFuture<'static, ()>) {
+        self.shared.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, false);
+    }
+
+    fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
+        self.shared.state.borrow_mut().draw(self.id, purpose, ordinal)
+    }
+
+    fn slowness(&self) -> Slowness {
+        self.shared.state.borrow_mut().machine(self.id).slowness
+    }
+
+    fn disk(&self) -> Rc<dyn Disk> {
+        Rc::new(HostDisk(Rc::clone(&self.shared.state.borrow_mut().machine(self.id).disk)))
+    }
+
+    fn mutex(&self, name: &str) -> HostMutex {
+        let mut state = self.shared.state.borrow_mut();
+        state.machine(self.id).mutexes.entry(name.to_owned()).or_default().clone()
+    }
+}
+
+/// Sleeps until a clock reads enough, and looks again whenever the clock is changed.
+async fn sleep(shared: Rc<Shared>, host: HostId, clock: Clock, reading: Nanos) {
+    let changed = Rc::clone(&shared.lives.borrow()[usize::from(host.0)].clock_changed);
+    loop {
+        let mut changed = pin!(changed.notified());
+        let (now, due) = {
+            let mut state = shared.state.borrow_mut();
+            let line = state.machine(host).clocks.line(clock);
+            if line.at(state.now) >= reading {
+                return;
+            }
+            (state.now, line.reaches(reading).map(|due| state.on_grain(due)))
+        };
+        let Some(due) = due else {
+            changed.await;
+            continue;
+        };
+        let mut alarm = pin!(tokio::time::sleep(Duration::from_nanos(due - now)));
+        std::future::poll_fn(|cx| match changed.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => alarm.as_mut().poll(cx),
+        })
+        .await;
+    }
+}
+
+/// What has come of a connect.
+#[derive(Default)]
+struct Call {
+    result: Option<io::Result<TcpStream>>,
+    waker: Option<Waker>,
+}
+
+impl Call {
+    fn poll(&mut self, waker: &Waker) -> Poll<io::Result<TcpStream>> {
+        match self.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                self.waker = Some(waker.clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The kernel's part of connecting: turmoil tells at once what came of the SYN, and here the
+/// answer takes its way back.
+async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
+    let dialled = shared.network.borrow_mut().dial(from, to);
+    let result = TcpStream::connect(SocketAddr::V4(to)).await;
+    let wire = dialled.get().expect("the SYN was seen before it was answered");
+    if result.is_err() {
+        shared.network.borrow_mut().answer(&mut shared.state.borrow_mut(), wire);
+    }
+    let answered =
+        std::future::poll_fn(|cx| shared.network.borrow_mut().poll_answered(wire, cx.waker()));
+    let answered = answered.await;
+    let mut call = call.borrow_mut();
+    call.result = Some(answered.and(result));
+    call.waker.take().into_iter().for_each(Waker::wake);
+}
+
+/// Calls a task off that nobody waits for any more.
+struct OnDrop(Rc<Job>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.call_off();
+    }
+}

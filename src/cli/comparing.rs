@@ -1,0 +1,106 @@
+//! `run --engine both`: every plan on two engines, which have to tell the same.
+
+use std::time::{Duration, Instant};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::cli::running::{Planned, found, headline, plans};
+use crate::cli::{Ending, act, args::RunArguments, complain, input, progress, say};
+use crate::explain::finding::Finding;
+use crate::explore::agree::Agreement;
+use crate::explore::examine::met;
+use crate::length;
+use crate::refusal::Refusal;
+use crate::run::Lab;
+use crate::scenario::expectation::Met;
+
+/// What two engines made of one plan.
+struct Compared {
+    name: String,
+    seed: u64,
+    found: [String; 2],
+    took: [Duration; 2],
+    met: Met,
+    agreement: Agreement,
+}
+
+/// Runs what was asked for on both engines, in whole milliseconds. A difference is a bug of ours.
+pub fn compare(arguments: &RunArguments) -> Result<Ending, Refusal> {
+    let scenarios = input::scenarios(&arguments.inputs)?;
+    let plans = plans(&scenarios, arguments)?;
+    let what = headline(&plans);
+    say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
+    let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "comparing");
+    let compared: Vec<Compared> = plans
+        .par_iter()
+        .map(|planned| {
+            let compared = compare_one(planned);
+            bar.inc(1);
+            compared
+        })
+        .collect();
+    bar.finish_and_clear();
+    say(&table(&compared).trim_fmt());
+    for Compared { name, seed, agreement, .. } in &compared {
+        if let Agreement::Not(difference) = agreement {
+            complain(&format!("'{name}', seed {seed}: {difference}\n"));
+        }
+    }
+    let differs = |one: &&Compared| matches!(one.agreement, Agreement::Not(_));
+    let differ = compared.iter().filter(differs).count();
+    let agree = compared.len() - differ;
+    say(&format!("{agree} agree, {differ} do not, time x{}; {what}", slower(&compared)));
+    if differ > 0 {
+        return Ok(Ending::Diverged);
+    }
+    Ok(compared.iter().map(|compared| compared.met).max().map_or(Ending::Held, Ending::from))
+}
+
+fn compare_one(planned: &Planned) -> Compared {
+    let Planned { scenario, plan, .. } = planned;
+    let (one, one_took) = timed(|| act::examine(&Lab::event_in_ms(), scenario, plan.seed));
+    let (other, other_took) = timed(|| act::examine(&Lab::turmoil(), scenario, plan.seed));
+    Compared {
+        name: scenario.name.clone(),
+        seed: plan.seed,
+        found: [&one, &other].map(found),
+        took: [one_took, other_took],
+        met: met(scenario, &one).max(met(scenario, &other)),
+        agreement: act::agreement(&one, &other),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long an engine takes is what is asked")]
+fn timed(run: impl FnOnce() -> Finding) -> (Finding, Duration) {
+    let start = Instant::now();
+    let finding = run();
+    (finding, start.elapsed())
+}
+
+fn table(compared: &[Compared]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["scenario", "seed", "event", "turmoil", "", "time"]);
+    for one in compared {
+        let [event, turmoil] = one.found.clone();
+        let mark = match (&one.agreement, one.met) {
+            (Agreement::Not(_), _) => "DIFFER".to_owned(),
+            (_, Met::No | Met::Unknown) => "agree, NOT as expected".to_owned(),
+            (Agreement::Whole, Met::Yes) => "agree".to_owned(),
+            (Agreement::UntilTie(at), Met::Yes) => {
+                format!("agree, a tie at {}", length::write(*at))
+            }
+        };
+        let (name, seed) = (one.name.clone(), one.seed.to_string());
+        let time = format!("x{}", slower(std::slice::from_ref(one)));
+        table.add_row([name, seed, event, turmoil, mark, time]);
+    }
+    table
+}
+
+/// How many times as long the second engine took.
+fn slower(compared: &[Compared]) -> u128 {
+    let sum = |side: usize| compared.iter().map(|one| one.took[side].as_micros()).sum::<u128>();
+    sum(1) / sum(0).max(1)
+}

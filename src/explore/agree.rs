@@ -1,0 +1,158 @@
+//! Do two engines tell the same of a plan? A verdict from one engine alone is one opinion.
+//!
+//! Verdict, kinds and class have to be the same, and the operations on the lock with what came of
+//! them. Two of them that lie further apart than [`SLACK`] on both engines have to come in the
+//! same order. Where two requests reach a node at the same time, each engine breaks the tie in
+//! its own way, and may tell another story from there on: only the verdicts are compared then.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::Leg;
+
+use crate::explain::finding::Finding;
+use crate::explain::sentence::verdict_words;
+use crate::explore::examine::word;
+use crate::history::{History, Op, Request};
+
+/// A millisecond for each hop of an operation that asks one node after the other.
+pub const SLACK: Nanos = 10 * MILLISECOND;
+
+/// An end of an operation on the lock: whose, which of his, and whether it is the return.
+type Mark<'a> = (&'a str, usize, bool);
+
+/// Requests nearer to each other than this may be executed in any order.
+const TIE: Nanos = 2 * MILLISECOND;
+
+/// How far two findings of one plan are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// In all that has to be.
+    Whole,
+    /// Up to a tie at this true time, and in the verdict.
+    UntilTie(Nanos),
+    /// Not in this, in words.
+    Not(String),
+}
+
+/// Compares two findings of one plan.
+pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
+    let say = |a: &str, b: &str| format!("{a} on {}, {b} on {}", one.engine, other.engine);
+    let verdicts = [one, other].map(|finding| verdict_words(&finding.judgement.verdict));
+    if verdicts[0] != verdicts[1] {
+        return Agreement::Not(say(&verdicts[0], &verdicts[1]));
+    }
+    let classes = [one, other].map(|finding| word(finding).map_or("-", |class| class.word()));
+    if classes[0] != classes[1] {
+        return Agreement::Not(say(classes[0], classes[1]));
+    }
+    let key = &one.plan.lock.key;
+    let ops = [one, other].map(|finding| of_lock(&finding.history, key));
+    let parting = parting(&ops);
+    let tie = parting.as_ref().and_then(|parting| tie(&one.history, parting));
+    if let Some(difference) = order(&ops, tie.unwrap_or(Nanos::MAX), &say) {
+        return Agreement::Not(difference);
+    }
+    match (parting, tie) {
+        (None, _) => Agreement::Whole,
+        (Some(_), Some(at)) => Agreement::UntilTie(at),
+        (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
+            Agreement::Not(format!("operation {nth} of {process} on the lock: {}", say(&a, &b)))
+        }
+    }
+}
+
+/// The operations on the lock, by whose and which of his they are.
+fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'a Op> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let ops = history.ops.iter().filter(|op| op.object == *key);
+    ops.map(|op| {
+        let nth = counts.entry(&op.process).or_default();
+        *nth += 1;
+        ((op.process.as_str(), *nth), op)
+    })
+    .collect()
+}
+
+/// The first operation of which the engines tell different things.
+struct Parting<'a> {
+    who: (&'a str, usize),
+    told: [String; 2],
+    op: &'a Op,
+}
+
+fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option<Parting<'a>> {
+    let told = |op: Option<&&Op>| {
+        op.map_or("nothing".to_owned(), |op| {
+            let outcome = op.ret.map_or("pending", |_| op.outcome.told(&op.kind));
+            format!("{}: {outcome}", op.kind.asked())
+        })
+    };
+    let partings = one.iter().chain(other).filter_map(|(who, op)| {
+        let told = [told(one.get(who)), told(other.get(who))];
+        (told[0] != told[1]).then_some(Parting { who: *who, told, op })
+    });
+    partings.min_by_key(|parting| parting.op.call.at)
+}
+
+/// When another client's request reached a node together with one of this operation's.
+fn tie(history: &History, parting: &Parting) -> Option<Nanos> {
+    let applied = |request: &Request| {
+        request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| at.at)
+    };
+    let own = history.requests.iter().filter(|request| request.op == parting.op.id);
+    own.filter_map(|own| {
+        let at = applied(own)?;
+        let rivals = history.requests.iter().filter(|r| r.from != own.from && r.to == own.to);
+        let mut rivals = rivals.filter_map(applied);
+        rivals.any(|rival| rival.abs_diff(at) <= TIE).then_some(at)
+    })
+    .next()
+}
+
+fn order(
+    ops: &[BTreeMap<(&str, usize), &Op>; 2],
+    until: Nanos,
+    say: &dyn Fn(&str, &str) -> String,
+) -> Option<String> {
+    let [one, other] = ops.each_ref().map(marks);
+    let mut sorted: Vec<(Nanos, Nanos, Mark)> =
+        one.iter().filter_map(|(mark, at)| Some((*at, *other.get(mark)?, *mark))).collect();
+    sorted.retain(|(at, _, _)| *at < until);
+    sorted.sort_unstable();
+    // Whoever comes later here by more than the slack must not come earlier there.
+    let mut first = 0;
+    let mut latest: Option<(Nanos, Mark)> = None;
+    for (at, there, mark) in &sorted {
+        while sorted[first].0 + SLACK < *at {
+            let (_, passed, before) = sorted[first];
+            if latest.is_none_or(|(known, _)| known < passed) {
+                latest = Some((passed, before));
+            }
+            first += 1;
+        }
+        if let Some((known, before)) = latest
+            && there + SLACK < known
+        {
+            let (early, late) = (name(&before), name(mark));
+            return Some(say(&format!("{early} before {late}"), "after it"));
+        }
+    }
+    None
+}
+
+fn marks<'a>(ops: &BTreeMap<(&'a str, usize), &Op>) -> BTreeMap<Mark<'a>, Nanos> {
+    let mut marks = BTreeMap::new();
+    for ((process, nth), op) in ops {
+        marks.insert((*process, *nth, false), op.call.at);
+        if let Some(ret) = op.ret {
+            marks.insert((*process, *nth, true), ret.at);
+        }
+    }
+    marks
+}
+
+fn name((process, nth, is_return): &Mark) -> String {
+    let end = if *is_return { "return" } else { "call" };
+    format!("the {end} of operation {nth} of {process}")
+}
