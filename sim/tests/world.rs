@@ -78,10 +78,19 @@ fn fault(verb: Verb, target: &str, at: Nanos, length: Option<Nanos>) -> Fault {
     Fault { id: 1, verb, target, anchor: Anchor::At(at), length }
 }
 
-fn spec(seed: u64, latency: Latency, faults: Vec<Fault>, log: &Log) -> WorldSpec {
+/// What holds of a world holds on every engine.
+const ENGINES: [EngineKind; 2] = [EngineKind::Event, EngineKind::Turmoil];
+
+fn spec(
+    engine: EngineKind,
+    seed: u64,
+    latency: Latency,
+    faults: Vec<Fault>,
+    log: &Log,
+) -> WorldSpec {
     let log = Rc::clone(log);
     WorldSpec {
-        engine: EngineKind::Event,
+        engine,
         whole_ms: false,
         seed,
         draws: BTreeMap::new(),
@@ -98,10 +107,10 @@ fn spec(seed: u64, latency: Latency, faults: Vec<Fault>, log: &Log) -> WorldSpec
     }
 }
 
-fn run(faults: Vec<Fault>, until: Nanos) -> (Vec<(u64, String)>, Remains) {
+fn run(engine: EngineKind, faults: Vec<Fault>, until: Nanos) -> (Vec<(u64, String)>, Remains) {
     let log = Log::default();
     let latency = Latency::Constant(10 * MILLISECOND);
-    let mut world = World::new(spec(1, latency, faults, &log));
+    let mut world = World::new(spec(engine, 1, latency, faults, &log));
     world.run_until(until);
     let remains = world.finish();
     let lines = log.borrow().clone();
@@ -126,9 +135,11 @@ fn shorten(lines: &[(u64, String)]) -> String {
 
 #[track_caller]
 fn check(faults: Vec<Fault>, expected: &str) {
-    let (lines, _) = run(faults, 2 * SECOND);
     let expected: String = expected.lines().map(|line| format!("{}\n", line.trim())).collect();
-    assert_eq!(shorten(&lines), expected);
+    for engine in ENGINES {
+        let (lines, _) = run(engine, faults.clone(), 2 * SECOND);
+        assert_eq!(shorten(&lines), expected, "{engine:?}");
+    }
 }
 
 const MS: Nanos = MILLISECOND;
@@ -172,9 +183,11 @@ fn a_dead_process_refuses_and_a_machine_without_power_is_silent() {
 fn a_machine_that_is_felled_twice_is_up_when_both_faults_are_over() {
     let crash = fault(Verb::Crash, "s", 495 * MS, Some(400 * MS));
     let again = Fault { id: 2, ..fault(Verb::Crash, "s", 700 * MS, Some(100 * MS)) };
-    let (once, _) = run(vec![crash.clone()], 2 * SECOND);
-    let (twice, _) = run(vec![crash, again], 2 * SECOND);
-    assert_eq!(shorten(&once), shorten(&twice));
+    for engine in ENGINES {
+        let (once, _) = run(engine, vec![crash.clone()], 2 * SECOND);
+        let (twice, _) = run(engine, vec![crash.clone(), again.clone()], 2 * SECOND);
+        assert_eq!(shorten(&once), shorten(&twice), "{engine:?}");
+    }
 }
 
 #[test]
@@ -206,7 +219,7 @@ fn a_fault_anchored_to_an_event_strikes_before_the_next_line_runs() {
     let step = Pattern::Step { who: "c".to_owned(), label: "asked".to_owned() };
     let anchor = Anchor::After { event: step, nth: 3, plus: 0 };
     let pause = Fault { anchor, ..fault(Verb::Pause, "c", 0, Some(500 * MS)) };
-    let (lines, remains) = run(vec![pause], SECOND);
+    let (lines, remains) = run(EngineKind::Event, vec![pause], SECOND);
     let times: Vec<u64> = lines.iter().map(|line| line.0).collect();
     assert_eq!(times[..4], [40, 160, 280, 900]);
     assert_eq!(remains.strikes[0].from.at, 280 * MS);
@@ -214,20 +227,26 @@ fn a_fault_anchored_to_an_event_strikes_before_the_next_line_runs() {
 
 #[test]
 fn a_suspended_machine_loses_monotonic_time_only() {
-    let (_, remains) = run(vec![fault(Verb::Suspend, "c", 450 * MS, Some(500 * MS))], 2 * SECOND);
-    let last = remains.trace.entries().last().expect("the client takes steps").stamp;
-    assert_eq!(last.boot - last.mono, 500 * MS);
+    let suspend = fault(Verb::Suspend, "c", 450 * MS, Some(500 * MS));
+    for engine in ENGINES {
+        let (_, remains) = run(engine, vec![suspend.clone()], 2 * SECOND);
+        let last = remains.trace.entries().last().expect("the client takes steps").stamp;
+        assert_eq!(last.boot - last.mono, 500 * MS, "{engine:?}");
+    }
 }
 
 #[test]
 fn what_left_a_machine_before_it_fell_asleep_arrives() {
-    let log = Log::default();
-    let heard = Rc::clone(&log);
-    let mut spec = spec(1, Latency::Constant(10 * MS), Vec::new(), &Log::default());
-    spec.faults = vec![fault(Verb::Suspend, "c", 25 * MS, None)];
-    spec.hosts[0].process = process(move |host| hear(host, Rc::clone(&heard)));
-    World::new(spec).run_until(SECOND);
-    assert_eq!(*log.borrow(), [(30, "heard".to_owned())]);
+    for engine in ENGINES {
+        let log = Log::default();
+        let heard = Rc::clone(&log);
+        let suspend = fault(Verb::Suspend, "c", 25 * MS, None);
+        let latency = Latency::Constant(10 * MS);
+        let mut spec = spec(engine, 1, latency, vec![suspend], &Log::default());
+        spec.hosts[0].process = process(move |host| hear(host, Rc::clone(&heard)));
+        World::new(spec).run_until(SECOND);
+        assert_eq!(*log.borrow(), [(30, "heard".to_owned())], "{engine:?}");
+    }
 }
 
 /// Takes one byte from one connection.
@@ -240,22 +259,36 @@ async fn hear(host: Host, log: Log) {
 
 #[test]
 fn the_same_world_has_the_same_trace_and_another_seed_another_one() {
-    let hash = |seed| {
-        let latency = Latency::Uniform { min: MS, max: 5 * MS };
-        let mut world = World::new(spec(seed, latency, vec![], &Log::default()));
-        world.run_until(20 * SECOND);
-        world.finish().trace.digest()
-    };
-    let digests = [1, 2, 1].map(hash);
-    assert_eq!(digests[0], digests[2]);
-    assert_ne!(digests[0], digests[1]);
+    for engine in ENGINES {
+        let hash = |seed| {
+            let latency = Latency::Uniform { min: MS, max: 5 * MS };
+            let mut world = World::new(spec(engine, seed, latency, vec![], &Log::default()));
+            world.run_until(5 * SECOND);
+            world.finish().trace.digest()
+        };
+        let digests = [1, 2, 1].map(hash);
+        assert_eq!(digests[0], digests[2], "{engine:?}");
+        assert_ne!(digests[0], digests[1], "{engine:?}");
+    }
 }
 
 #[test]
 fn a_world_that_has_ended_is_freed() {
-    let log = Log::default();
-    let mut world = World::new(spec(1, Latency::Constant(MS), vec![], &log));
-    world.run_until(SECOND);
-    drop(world);
-    assert_eq!(Rc::strong_count(&log), 1, "a process or a task is still alive");
+    for engine in ENGINES {
+        let log = Log::default();
+        let mut world = World::new(spec(engine, 1, Latency::Constant(MS), vec![], &log));
+        world.run_until(SECOND);
+        drop(world);
+        assert_eq!(Rc::strong_count(&log), 1, "a process or a task is alive on {engine:?}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_process_is_not_swallowed() {
+    for engine in ENGINES {
+        let mut spec = spec(engine, 1, Latency::Constant(MS), vec![], &Log::default());
+        spec.hosts[0].process = process(|_| async { panic!("a test of a user's own fails") });
+        let run = std::panic::AssertUnwindSafe(|| World::new(spec).run_until(SECOND));
+        assert!(std::panic::catch_unwind(run).is_err(), "{engine:?}");
+    }
 }

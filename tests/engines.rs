@@ -1,0 +1,79 @@
+//! Two engines have to tell the same of a plan, and a difference has to be noticed. The whole
+//! folder of scenarios is compared by `lockstorm --engine both`.
+
+#![cfg(feature = "turmoil")]
+
+use lockstorm::check::Verdict;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explore::agree::{Agreement, agreement};
+use lockstorm::explore::examine;
+use lockstorm::history::Outcome;
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+
+/// Scenarios that go through what the engines do by different means: back-off after partitions,
+/// refused connects, loss, power loss, paused processes, sleeping machines, reset connections.
+const FEW: [&str; 6] = [
+    "check-then-set-race",
+    "gc-pause-outlives-lease",
+    "power-loss-everysec",
+    "redlock-no-validity-pause-in-flight",
+    "suspend-boot-clock",
+    "token-get-del-late-del",
+];
+
+fn scenario(name: &str) -> Scenario {
+    let file = format!("{}/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).expect("the scenario is there");
+    Scenario::parse(name, &text).unwrap_or_else(|no| panic!("{}", no.render(false)))
+}
+
+fn both(name: &str) -> [Finding; 2] {
+    let scenario = scenario(name);
+    let find = |lab: Lab| examine::scenario(&lab, &scenario, scenario.seeds()[0]);
+    [find(Lab::event_in_ms()), find(Lab::turmoil())]
+}
+
+#[test]
+fn few_scenarios_come_to_the_same_on_both_engines() {
+    for name in FEW {
+        let [event, turmoil] = both(name);
+        assert_eq!(agreement(&event, &turmoil), Agreement::Whole, "{name}");
+    }
+}
+
+#[test]
+fn a_plan_has_one_trace_on_turmoil_too() {
+    let scenario = scenario("redlock-power-loss-everysec");
+    let hash = || examine::scenario(&Lab::turmoil(), &scenario, 1).trace_hash;
+    assert_eq!(hash(), hash());
+}
+
+/// Does something to what one engine tells.
+#[track_caller]
+fn notices(finding: &Finding, what: &str, tamper: impl FnOnce(&mut Finding)) {
+    let mut other = finding.clone();
+    tamper(&mut other);
+    let noticed = agreement(finding, &other);
+    assert!(matches!(noticed, Agreement::Not(_)), "{what}: {noticed:?}");
+}
+
+#[test]
+fn every_difference_is_noticed() {
+    let scenario = scenario("gc-pause-outlives-lease");
+    let finding = examine::scenario(&Lab::event_in_ms(), &scenario, 1);
+    assert_eq!(agreement(&finding, &finding), Agreement::Whole);
+    notices(&finding, "another verdict", |other| other.judgement.verdict = Verdict::Holds);
+    notices(&finding, "another class", |other| other.class = None);
+    let granted = |outcome: &Outcome| matches!(outcome, Outcome::Granted { .. });
+    let grant = finding.history.ops.iter().rposition(|op| granted(&op.outcome)).expect("a grant");
+    notices(&finding, "another outcome", |other| {
+        other.history.ops[grant].outcome = Outcome::Refused { why: String::new() };
+    });
+    notices(&finding, "another order", |other| {
+        other.history.ops[grant].call.at = 0;
+    });
+    notices(&finding, "an operation less", |other| {
+        other.history.ops.remove(grant);
+    });
+}
