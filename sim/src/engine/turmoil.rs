@@ -7,9 +7,11 @@
 
 mod agenda;
 mod gate;
+pub mod guest;
 mod life;
 mod machine;
 mod network;
+mod process;
 mod socket;
 
 use std::any::Any;
@@ -48,7 +50,8 @@ pub struct TurmoilEngine {
 struct Shared {
     state: RefCell<State>,
     agenda: RefCell<Agenda>,
-    network: RefCell<Network>,
+    /// The plan's network; `None` where the network is the user's own.
+    network: Option<RefCell<Network>>,
     lives: RefCell<Vec<Life>>,
     /// Tasks that wait until the faults of this instant have struck.
     struck: RefCell<Vec<Waker>>,
@@ -57,12 +60,31 @@ struct Shared {
 }
 
 impl Shared {
-    fn now(&self) -> Nanos {
-        self.state.borrow().now
+    fn new(state: State, network: Option<Network>) -> Shared {
+        Shared {
+            state: RefCell::new(state),
+            agenda: RefCell::default(),
+            network: network.map(RefCell::new),
+            lives: RefCell::default(),
+            struck: RefCell::default(),
+            panic: RefCell::default(),
+        }
+    }
+
+    /// The state, at the present time. A user's own simulation moves time itself.
+    fn state(&self) -> RefMut<'_, State> {
+        let mut state = self.state.borrow_mut();
+        if self.network.is_none()
+            && let Some(elapsed) = turmoil::sim_elapsed()
+        {
+            let elapsed = Nanos::try_from(elapsed.as_nanos()).expect("under 584 years");
+            state.now = state.now.max(elapsed);
+        }
+        state
     }
 
     fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         let (stamp, later) = match host {
             Some(host) => state.record(host, event),
             None => state.record_world(event),
@@ -72,14 +94,6 @@ impl Shared {
             self.agenda.borrow_mut().push(at, Stop::Strike(fault));
         }
         stamp
-    }
-
-    fn change_clocks(&self, host: HostId, change: impl Fn(&mut HostClocks, Nanos)) {
-        let mut state = self.state.borrow_mut();
-        let now = state.now;
-        change(&mut state.machine(host).clocks, now);
-        drop(state);
-        self.lives.borrow()[usize::from(host.0)].clock_changed.notify_waiters();
     }
 }
 
@@ -93,14 +107,7 @@ impl TurmoilEngine {
             .epoch(std::time::UNIX_EPOCH)
             .rng_seed(0)
             .build();
-        let shared = Shared {
-            state: RefCell::new(state),
-            agenda: RefCell::default(),
-            network: RefCell::default(),
-            lives: RefCell::default(),
-            struck: RefCell::default(),
-            panic: RefCell::default(),
-        };
+        let shared = Shared::new(state, Some(Network::default()));
         TurmoilEngine { shared: Rc::new(shared), sim: Some(sim), is_stepped: false }
     }
 
@@ -123,17 +130,6 @@ impl TurmoilEngine {
         }
     }
 
-    fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
-        act(&mut self.shared.lives.borrow_mut()[usize::from(host.0)])
-    }
-
-    /// Lets the tasks of a machine go on that is no longer halted.
-    fn unpark(&self, host: HostId) {
-        if !self.shared.state.borrow_mut().machine(host).is_halted() {
-            self.life(host, |life| life.unpark());
-        }
-    }
-
     fn end(&mut self) {
         drop(self.sim.take());
         self.shared.lives.borrow_mut().iter_mut().for_each(Life::clear);
@@ -148,14 +144,14 @@ impl Drop for TurmoilEngine {
 
 impl Engine for TurmoilEngine {
     fn state(&self) -> RefMut<'_, State> {
-        self.shared.state.borrow_mut()
+        self.shared.state()
     }
 
     fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
         let shared = Rc::clone(&self.shared);
-        let id = shared.state.borrow_mut().add_host(name, ip, clocks);
+        let id = shared.state().add_host(name, ip, clocks);
         let others: Vec<IpAddr> = {
-            let mut state = shared.state.borrow_mut();
+            let mut state = shared.state();
             let ids: Vec<HostId> = state.names.ids().filter(|other| *other != id).collect();
             ids.into_iter().map(|other| IpAddr::V4(state.machine(other).ip)).collect()
         };
@@ -169,7 +165,7 @@ impl Engine for TurmoilEngine {
     }
 
     fn install(&mut self, host: HostId, process: Process) {
-        self.life(host, |life| life.process = Some(process));
+        self.shared.life(host, |life| life.process = Some(process));
     }
 
     fn host(&self, id: HostId) -> Host {
@@ -177,60 +173,23 @@ impl Engine for TurmoilEngine {
     }
 
     fn start(&self, host: HostId) {
-        self.kill(host);
-        let mut state = self.shared.state.borrow_mut();
-        let machine = state.machine(host);
-        machine.powered = true;
-        machine.paused = 0;
-        let wakes_machine = std::mem::take(&mut machine.suspended) > 0;
-        drop(state);
-        if wakes_machine {
-            self.shared.change_clocks(host, |clocks, now| clocks.suspend(now, false));
-        }
-        network::retry_all(&self.shared, host);
-        let process = self.life(host, |life| {
-            life.renew();
-            life.process.clone().expect("a host that is started has a process")
-        });
-        let platform = Machine::host(&self.shared, host);
-        platform.clone().spawn(process(platform));
+        self.shared.start(host);
     }
 
     fn kill(&self, host: HostId) {
-        self.life(host, Life::end);
+        self.shared.kill(host);
     }
 
     fn power_off(&self, host: HostId) {
-        let mut state = self.shared.state.borrow_mut();
-        let machine = state.machine(host);
-        machine.powered = false;
-        machine.disk.borrow_mut().lose_power();
-        drop(state);
-        self.kill(host);
+        self.shared.power_off(host);
     }
 
     fn pause(&self, host: HostId, paused: bool) {
-        let mut state = self.shared.state.borrow_mut();
-        let count = &mut state.machine(host).paused;
-        *count = if paused { *count + 1 } else { count.saturating_sub(1) };
-        drop(state);
-        self.unpark(host);
+        self.shared.pause(host, paused);
     }
 
     fn suspend(&self, host: HostId, suspended: bool) {
-        let mut state = self.shared.state.borrow_mut();
-        let count = &mut state.machine(host).suspended;
-        let before = *count;
-        *count = if suspended { before + 1 } else { before.saturating_sub(1) };
-        let sleeps = *count > 0;
-        drop(state);
-        if sleeps != (before > 0) {
-            self.shared.change_clocks(host, |clocks, now| clocks.suspend(now, sleeps));
-        }
-        if !sleeps {
-            network::retry_all(&self.shared, host);
-        }
-        self.unpark(host);
+        self.shared.suspend(host, suspended);
     }
 
     fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos)) {
@@ -242,7 +201,7 @@ impl Engine for TurmoilEngine {
     }
 
     fn reset(&self, one: HostId, other: HostId) {
-        self.shared.network.borrow_mut().reset_between(one, other);
+        network::reset(&self.shared, one, other);
     }
 
     fn record(&self, event: Event) -> Stamp {
@@ -268,7 +227,7 @@ impl Engine for TurmoilEngine {
 
     fn naming(&self) -> Naming {
         let shared = Rc::clone(&self.shared);
-        Rc::new(move |name, address| shared.state.borrow_mut().set_name(name, address))
+        Rc::new(move |name, address| shared.state().set_name(name, address))
     }
 
     fn run_until(&mut self, limit: Nanos) -> Stop {
@@ -276,7 +235,7 @@ impl Engine for TurmoilEngine {
             if let Some(fault) = self.state().strikes.pop_front() {
                 return Stop::Strike(fault);
             }
-            let now = self.shared.now();
+            let now = self.state().now;
             if let Some(stop) = self.shared.agenda.borrow_mut().pop_due(now) {
                 return stop;
             }

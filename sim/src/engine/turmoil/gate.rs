@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::life::Alive;
+use crate::engine::turmoil::life::{Alive, Life};
 use crate::platform::LocalFuture;
 use crate::trace::HostId;
 
@@ -38,7 +38,7 @@ impl Gate {
         if self.is_kernels {
             return false;
         }
-        let mut state = self.shared.state.borrow_mut();
+        let mut state = self.shared.state();
         if !state.strikes.is_empty() {
             self.shared.struck.borrow_mut().push(cx.waker().clone());
             return true;
@@ -62,6 +62,7 @@ impl Future for Gate {
             Ok(poll) => poll,
             Err(panic) => {
                 self.shared.panic.replace(Some(panic));
+                self.shared.life(self.host, Life::wake_supervisor);
                 Poll::Ready(())
             }
         }

@@ -110,7 +110,8 @@ impl Life {
         self.parked.clear();
     }
 
-    fn wake_supervisor(&mut self) {
+    /// Has the supervisor look again.
+    pub fn wake_supervisor(&mut self) {
         if let Some(waker) = self.supervisor.take() {
             waker.wake();
         }
@@ -119,9 +120,9 @@ impl Life {
 
 impl Life {
     /// The tasks that can be started now.
-    fn poll_inbox(&mut self, waker: &Waker) -> Poll<Vec<Task>> {
+    fn poll_inbox(&mut self, panicked: bool, waker: &Waker) -> Poll<Vec<Task>> {
         self.dying.retain(|incarnation| incarnation.alive.get() > 0);
-        if self.inbox.is_empty() || !self.dying.is_empty() {
+        if !panicked && (self.inbox.is_empty() || !self.dying.is_empty()) {
             self.supervisor = Some(waker.clone());
             return Poll::Pending;
         }
@@ -133,10 +134,18 @@ impl Life {
 pub async fn supervise(shared: Rc<Shared>, host: HostId) -> turmoil::Result {
     let index = usize::from(host.0);
     loop {
-        let inbox =
-            std::future::poll_fn(|cx| shared.lives.borrow_mut()[index].poll_inbox(cx.waker()));
+        let inbox = std::future::poll_fn(|cx| {
+            let panicked = shared.network.is_none() && shared.panic.borrow().is_some();
+            shared.lives.borrow_mut()[index].poll_inbox(panicked, cx.waker())
+        });
         for task in inbox.await {
             task.start(&shared, host);
+        }
+        // A simulation of the user's own fails with the host that fails.
+        if shared.network.is_none()
+            && let Some(panic) = shared.panic.take()
+        {
+            std::panic::resume_unwind(panic);
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Machine {
 impl Machine {
     /// What processes on host `id` get.
     pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
-        let name = shared.state.borrow().names.name(id).to_owned();
+        let name = shared.state().names.name(id).to_owned();
         Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
     }
 
@@ -49,7 +49,7 @@ impl Platform for Machine {
     }
 
     fn readings(&self) -> Readings {
-        self.shared.state.borrow_mut().readings(self.id)
+        self.shared.state().readings(self.id)
     }
 
     fn record(&self, event: Event) -> Stamp {
@@ -57,7 +57,7 @@ impl Platform for Machine {
     }
 
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.shared.state.borrow().strikes.is_empty() {
+        if self.shared.state().strikes.is_empty() {
             return Poll::Ready(());
         }
         self.shared.struck.borrow_mut().push(cx.waker().clone());
@@ -69,11 +69,12 @@ impl Platform for Machine {
     }
 
     fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
-        self.shared.state.borrow().resolve(name)
+        self.shared.state().resolve(name)
     }
 
     fn connect(&self, to: SocketAddrV4) -> LocalFuture<'static, io::Result<Stream>> {
-        if self.shared.state.borrow().names.at(*to.ip()).is_none() {
+        let is_ours = self.shared.network.is_some();
+        if is_ours && self.shared.state().names.at(*to.ip()).is_none() {
             return Box::pin(std::future::ready(Err(io::ErrorKind::HostUnreachable.into())));
         }
         let call = Rc::<RefCell<Call>>::default();
@@ -99,19 +100,19 @@ impl Platform for Machine {
     }
 
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
-        self.shared.state.borrow_mut().draw(self.id, purpose, ordinal)
+        self.shared.state().draw(self.id, purpose, ordinal)
     }
 
     fn slowness(&self) -> Slowness {
-        self.shared.state.borrow_mut().machine(self.id).slowness
+        self.shared.state().machine(self.id).slowness
     }
 
     fn disk(&self) -> Rc<dyn Disk> {
-        Rc::new(HostDisk(Rc::clone(&self.shared.state.borrow_mut().machine(self.id).disk)))
+        Rc::new(HostDisk(Rc::clone(&self.shared.state().machine(self.id).disk)))
     }
 
     fn mutex(&self, name: &str) -> HostMutex {
-        let mut state = self.shared.state.borrow_mut();
+        let mut state = self.shared.state();
         state.machine(self.id).mutexes.entry(name.to_owned()).or_default().clone()
     }
 }
@@ -122,7 +123,7 @@ async fn sleep(shared: Rc<Shared>, host: HostId, clock: Clock, reading: Nanos) {
     loop {
         let mut changed = pin!(changed.notified());
         let (now, due) = {
-            let mut state = shared.state.borrow_mut();
+            let mut state = shared.state();
             let line = state.machine(host).clocks.line(clock);
             if line.at(state.now) >= reading {
                 return;
@@ -164,17 +165,19 @@ impl Call {
 /// The kernel's part of connecting: turmoil tells at once what came of the SYN, and here the
 /// answer takes its way back.
 async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
-    let dialled = shared.network.borrow_mut().dial(from, to);
-    let result = TcpStream::connect(SocketAddr::V4(to)).await;
-    let wire = dialled.get().expect("the SYN was seen before it was answered");
-    if result.is_err() {
-        shared.network.borrow_mut().answer(&mut shared.state.borrow_mut(), wire);
+    let dialled = shared.network.as_ref().map(|network| network.borrow_mut().dial(from, to));
+    let mut result = TcpStream::connect(SocketAddr::V4(to)).await;
+    if let (Some(network), Some(dialled)) = (&shared.network, dialled) {
+        let wire = dialled.get().expect("the SYN was seen before it was answered");
+        if result.is_err() {
+            network.borrow_mut().answer(&mut shared.state(), wire);
+        }
+        let answered =
+            std::future::poll_fn(|cx| network.borrow_mut().poll_answered(wire, cx.waker()));
+        result = answered.await.and(result);
     }
-    let answered =
-        std::future::poll_fn(|cx| shared.network.borrow_mut().poll_answered(wire, cx.waker()));
-    let answered = answered.await;
     let mut call = call.borrow_mut();
-    call.result = Some(answered.and(result));
+    call.result = Some(result);
     call.waker.take().into_iter().for_each(Waker::wake);
 }
 

@@ -137,7 +137,7 @@ impl Network {
     }
 
     /// Resets every connection between two hosts at once, on both sides.
-    pub fn reset_between(&mut self, one: HostId, other: HostId) {
+    fn reset_between(&mut self, one: HostId, other: HostId) {
         for wire in &mut self.wires {
             if wire.hosts != [one, other] && wire.hosts != [other, one] {
                 continue;
@@ -246,29 +246,37 @@ impl Network {
 
 /// See [`crate::engine::Engine::block`].
 pub fn block(shared: &Shared, from: HostId, to: HostId, blocked: bool) {
-    let mut state = shared.state.borrow_mut();
+    let Some(network) = &shared.network else { return };
+    let mut state = shared.state();
     let link = state.links.link(from, to);
     link.blocked = if blocked { link.blocked + 1 } else { link.blocked.saturating_sub(1) };
     if !blocked && link.blocked == 0 {
-        shared.network.borrow_mut().retry(&mut state, from, to);
+        network.borrow_mut().retry(&mut state, from, to);
     }
 }
 
 /// Lets held messages towards or from a host travel again, after it came back.
 pub fn retry_all(shared: &Shared, host: HostId) {
-    let mut state = shared.state.borrow_mut();
+    let Some(network) = &shared.network else { return };
+    let (mut network, mut state) = (network.borrow_mut(), shared.state());
     let others: Vec<HostId> = state.names.ids().collect();
-    let mut network = shared.network.borrow_mut();
     for other in others {
         network.retry(&mut state, host, other);
         network.retry(&mut state, other, host);
     }
 }
 
+/// See [`crate::engine::Engine::reset`].
+pub fn reset(shared: &Shared, one: HostId, other: HostId) {
+    if let Some(network) = &shared.network {
+        network.borrow_mut().reset_between(one, other);
+    }
+}
+
 /// Has turmoil deliver in the next tick what has arrived by now.
 pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
-    let mut network = shared.network.borrow_mut();
-    let mut state = shared.state.borrow_mut();
+    let Some(network) = &shared.network else { return };
+    let (mut network, mut state) = (network.borrow_mut(), shared.state());
     let due = network.arrived(&mut state);
     if due.is_empty() {
         return;
@@ -294,8 +302,9 @@ pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
 
 /// Takes the messages that the last tick put on links into the model.
 pub fn collect(shared: &Shared, sim: &Sim<'_>) {
-    let network = &mut *shared.network.borrow_mut();
-    let state = &mut *shared.state.borrow_mut();
+    let Some(network) = &shared.network else { return };
+    let network = &mut *network.borrow_mut();
+    let state = &mut *shared.state();
     sim.links(|links| {
         for link in links {
             let pair = link.pair();

@@ -13,14 +13,15 @@ use turmoil::net::{TcpListener, TcpStream};
 
 use crate::engine::turmoil::Shared;
 use crate::engine::turmoil::life::Job;
-use crate::engine::turmoil::network::{SERVER, WireId, v4};
+use crate::engine::turmoil::network::{Network, SERVER, WireId, v4};
 use crate::platform::{Duplex, Listen, Stream};
 use crate::trace::{Connection, HostId};
 
 /// One end of a connection; dropping it closes it.
 pub struct Socket {
     shared: Rc<Shared>,
-    wire: WireId,
+    /// `None` where the network is the user's own.
+    wire: Option<WireId>,
     side: usize,
     stream: TcpStream,
 }
@@ -29,17 +30,25 @@ impl Socket {
     /// The platform's stream over turmoil's.
     pub fn stream(shared: &Rc<Shared>, side: usize, stream: TcpStream) -> Stream {
         let connection = name(&stream, side);
-        let wire = shared.network.borrow().find(connection);
+        let wire = shared.network.as_ref().map(|network| network.borrow().find(connection));
         let socket = Socket { shared: Rc::clone(shared), wire, side, stream };
         Stream::new(Box::pin(socket), connection)
     }
 
+    /// Does something to the connection in the plan's network.
+    fn in_network<T>(&self, act: impl FnOnce(&mut Network, WireId) -> T) -> Option<T> {
+        let (network, wire) = (self.shared.network.as_ref()?, self.wire?);
+        Some(act(&mut network.borrow_mut(), wire))
+    }
+
     fn broken(&self, cx: &Context<'_>) -> io::Result<()> {
-        self.shared.network.borrow_mut().poll_broken(self.wire, self.side, cx.waker())
+        let broken =
+            self.in_network(|network, wire| network.poll_broken(wire, self.side, cx.waker()));
+        broken.unwrap_or(Ok(()))
     }
 
     fn wrote(&self) {
-        self.shared.network.borrow_mut().wrote(self.wire, self.side);
+        self.in_network(|network, wire| network.wrote(wire, self.side));
     }
 }
 
@@ -91,7 +100,7 @@ impl AsyncWrite for Socket {
 
 impl Duplex for Socket {
     fn tag(&self, tag: u32) {
-        self.shared.network.borrow_mut().tag(self.wire, tag);
+        self.in_network(|network, wire| network.tag(wire, tag));
     }
 }
 
@@ -134,8 +143,11 @@ async fn accept(shared: Rc<Shared>, port: u16, backlog: Rc<RefCell<Backlog>>) {
     let listener = listener.expect("a machine's ports are kept apart");
     loop {
         let (stream, _) = listener.accept().await.expect("turmoil's listeners do not fail");
-        let wire = shared.network.borrow().find(name(&stream, SERVER));
-        shared.network.borrow_mut().answer(&mut shared.state.borrow_mut(), wire);
+        if let Some(network) = &shared.network {
+            let mut network = network.borrow_mut();
+            let wire = network.find(name(&stream, SERVER));
+            network.answer(&mut shared.state(), wire);
+        }
         let mut backlog = backlog.borrow_mut();
         backlog.streams.push_back(stream);
         backlog.waker.take().into_iter().for_each(Waker::wake);
