@@ -127,8 +127,7 @@ fn taking_a_fault_out_moves_no_unrelated_draw() {
         let with = scenario.plan(1);
         let mut without = with.clone();
         without.faults.clear();
-        let (with, without) =
-            (Lab::default().run_whole(&with), Lab::default().run_whole(&without));
+        let (with, without) = (Lab::default().run_whole(&with), Lab::default().run_whole(&without));
         let differs = with.lines.iter().zip(&without.lines).position(|(a, b)| a != b);
         let first = with.history.conditions.first().map(|condition| condition.from.seq);
         if let (Some(differs), Some(first)) = (differs, first) {

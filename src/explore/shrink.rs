@@ -28,7 +28,8 @@ pub struct Small {
 /// # Panics
 /// If the tree's own plan has another signature.
 pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> Small {
-    let mut best = keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
+    let mut best =
+        keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
     let mut last = best.plan.clone();
     let mut runs = 0;
     let mut more = tree.simplify();
@@ -50,7 +51,7 @@ pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Sig
 }
 
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
-    plan.validate().ok()?;
+    plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
     if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
         return None;
