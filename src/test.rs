@@ -193,7 +193,7 @@ impl HuntTest {
         let tested = hunting::tested(&report.tally);
         let ending = if let Some(found) = report.found {
             let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
-            say(&format!("{}\nfound after {tested}", story(&finding)));
+            say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
             Ending::Violated
         } else if report.tally.struck_in_hold == 0 {
             say(&format!("unknown: nothing was tested ({tested})"));
@@ -252,23 +252,27 @@ impl ReplayTest {
     }
 }
 
+/// Writes the plan down and panics with the whole story.
+#[track_caller]
+fn fail(finding: &Finding, expected: &str) -> ! {
+    panic!("{}\n{expected}\n{}\n", story(finding), kept(finding));
+}
+
 fn story(finding: &Finding) -> String {
     text::page(finding, &explain(finding), false)
 }
 
-/// Writes the plan down and panics with the whole story.
-#[track_caller]
-fn fail(finding: &Finding, expected: &str) -> ! {
+/// Writes the plan down; how it is run again.
+fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}.plan.json", finding.scenario, finding.seed);
     let place = Path::new(FAILURES).join(&name);
     let written = input::write(Path::new(FAILURES), &name, &finding.plan.to_json());
     let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
-    let plan = match written {
+    let again = match written {
         // The command line knows the catalogue alone.
         Ok(()) if own => format!("again: lockstorm::test::replay({place:?}).lock(...).holds()"),
         Ok(()) => format!("again: lockstorm replay {}", place.display()),
         Err(_) => format!("the plan could not be written to {}", place.display()),
     };
-    let story = story(finding);
-    panic!("{story}\n{expected}\nseed {}, plan {}\n{plan}\n", finding.seed, finding.plan_hash);
+    format!("seed {}, plan {}\n{again}", finding.seed, finding.plan_hash)
 }
