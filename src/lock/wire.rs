@@ -3,7 +3,7 @@
 //!
 //! A checker asks which operation a key came from. The bytes do not say it; the wire does, from
 //! the operation that the caller is in when the library writes a request. Bytes that it cannot
-//! read (replies in RESP3, inline commands cut in two) pass through as well.
+//! read (replies in RESP3) pass through as well.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
