@@ -16,6 +16,11 @@
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
+/// What the README shows is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 pub mod check;
 pub mod cli;
 pub mod explain;

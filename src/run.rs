@@ -20,7 +20,7 @@ use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::History;
-use crate::lock::catalogue::{self, Algorithm};
+use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
@@ -59,58 +59,99 @@ pub struct Step {
     pub at: Instant,
 }
 
-/// Where plans are run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where plans are run, and the locks that they may name.
+#[derive(Clone, Debug, Default)]
 pub struct Lab {
     /// What drives the worlds.
     pub engine: EngineKind,
     /// Whether all that takes time takes whole milliseconds, as on every engine but `event` it
     /// must: only then two engines can be compared.
     pub whole_ms: bool,
+    /// The catalogue, and locks of the caller's own.
+    pub locks: Locks,
 }
 
 impl Lab {
     /// The event engine, made comparable with turmoil.
     pub fn event_in_ms() -> Lab {
-        Lab { engine: EngineKind::Event, whole_ms: true }
+        Lab { engine: EngineKind::Event, whole_ms: true, ..Lab::default() }
     }
 
     /// The turmoil engine.
     #[cfg(feature = "turmoil")]
     pub fn turmoil() -> Lab {
-        Lab { engine: EngineKind::Turmoil, whole_ms: true }
+        Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
     }
 
-    /// Runs a plan with the lock of the catalogue that it names.
+    /// The same lab, which also knows a lock of the caller's own.
     ///
     /// # Panics
-    /// If the plan is not valid: see [`Plan::validate`].
+    /// If there is a lock of this name.
+    #[must_use]
+    #[track_caller]
+    pub fn with_lock(self, own: Algorithm) -> Lab {
+        Lab { locks: self.locks.with(own), ..self }
+    }
+
+    /// Runs a plan with the lock that it names.
+    ///
+    /// # Panics
+    /// If the plan is not valid: see [`Plan::validate_with`].
     pub fn run(&self, plan: &Plan) -> Run {
-        run_in(*self, plan, false)
+        run_in(self, plan, false)
     }
 
     /// As [`Lab::run`], and keeps a line for every record of the trace.
     pub fn run_whole(&self, plan: &Plan) -> Run {
-        run_in(*self, plan, true)
+        run_in(self, plan, true)
+    }
+
+    /// What the lock of a plan promises.
+    pub fn promise(&self, plan: &Plan) -> Promise {
+        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links))
+    }
+
+    /// What the history of a plan is judged by.
+    pub fn terms(&self, plan: &Plan) -> Terms {
+        let promise = self.promise(plan);
+        let asked = asked_nodes(plan, self.algorithm(plan)).len();
+        let asked = u32::try_from(asked).expect("a plan has few nodes");
+        Terms {
+            lock_key: plan.lock.key.clone(),
+            holders: promise.holders,
+            tells_loss: promise.tells_loss,
+            model: promise.model,
+            quorum: plan.lock.quorum.unwrap_or(asked / 2 + 1),
+            ttl: plan.lock.ttl,
+            longest_ttl: plan.longest_ttl(),
+            invariant: match plan.workload.kind {
+                WorkloadKind::Counter => Invariant::Counter,
+                WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
+                WorkloadKind::Ledger => Invariant::Ledger,
+            },
+            callers: plan.workload.clients,
+            faults: plan.faults.iter().map(|fault| fault.id).collect(),
+        }
+    }
+
+    fn algorithm(&self, plan: &Plan) -> &Algorithm {
+        let found = self.locks.find(&plan.lock.algorithm);
+        found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
     }
 }
 
 /// Makes a lock for one caller.
 pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
 
-fn algorithm(plan: &Plan) -> &'static Algorithm {
-    let found = catalogue::find(&plan.lock.algorithm);
-    found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
-}
-
-fn run_in(lab: Lab, plan: &Plan, whole_trace: bool) -> Run {
+fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
+    let algorithm = lab.algorithm(plan);
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
     let job = Job {
         workload: plan.workload.clone(),
-        lock: Rc::new(algorithm(plan).build),
+        lock: Rc::new(algorithm.build),
         config: plan.lock.clone(),
-        nodes: asked_nodes(plan),
+        nodes: asked_nodes(plan, algorithm),
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
     };
@@ -142,43 +183,16 @@ fn run_in(lab: Lab, plan: &Plan, whole_trace: bool) -> Run {
     }
 }
 
-/// What the lock of a plan promises.
-pub fn promise(plan: &Plan) -> Promise {
-    (algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links))
-}
-
-/// What the history of a plan is judged by.
-pub fn terms(plan: &Plan) -> Terms {
-    let promise = promise(plan);
-    let asked = u32::try_from(asked_nodes(plan).len()).expect("a plan has few nodes");
-    Terms {
-        lock_key: plan.lock.key.clone(),
-        holders: promise.holders,
-        tells_loss: promise.tells_loss,
-        model: promise.model,
-        quorum: plan.lock.quorum.unwrap_or(asked / 2 + 1),
-        ttl: plan.lock.ttl,
-        longest_ttl: plan.longest_ttl(),
-        invariant: match plan.workload.kind {
-            WorkloadKind::Counter => Invariant::Counter,
-            WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
-            WorkloadKind::Ledger => Invariant::Ledger,
-        },
-        callers: plan.workload.clients,
-        faults: plan.faults.iter().map(|fault| fault.id).collect(),
-    }
-}
-
 /// The names that a lock asks: every node, the master, or the only one.
-fn asked_nodes(plan: &Plan) -> Vec<String> {
+fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
-        TopologyKind::Independent if algorithm(plan).asks_all => plan.nodes(),
+        TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
         _ => plan.nodes()[..1].to_vec(),
     }
 }
 
-fn spec(lab: Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
     let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));

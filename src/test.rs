@@ -1,21 +1,25 @@
-//! For users' own `#[test]` functions: run a scenario or a hunt, and panic readably.
+//! For users' own `#[test]` functions: run a scenario, a hunt or a saved plan, and panic readably.
 //!
-//! A panic names the seed, the plan file that was written, and the line that runs it again.
+//! A panic names the seed, the plan file that was written, and the line that runs it again. Locks
+//! are those of the catalogue, and each [`Algorithm`] that a test is given with `lock`.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use crate::cli::input;
+use crate::check::Verdict;
+use crate::cli::{Ending, hunting, input, say};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::examine::{self, met};
-use crate::explore::ground::ground;
+use crate::explore::ground::{ground, ground_of};
 use crate::explore::hunt::{self, Hunt, Tally};
 use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
-use crate::run::{Lab, promise};
+use crate::run::Lab;
 use crate::scenario::expectation::Met;
 
 /// Where plans of failed tests are written, seen from the package's root.
@@ -39,6 +43,15 @@ pub struct ScenarioTest {
 }
 
 impl ScenarioTest {
+    /// The file may name this lock too.
+    ///
+    /// # Panics
+    /// If there is a lock of this name.
+    #[track_caller]
+    pub fn lock(self, own: Algorithm) -> ScenarioTest {
+        ScenarioTest { lab: self.lab.with_lock(own), ..self }
+    }
+
     /// Runs it on this seed, not on those that the file names.
     pub fn seed(self, seed: u64) -> ScenarioTest {
         ScenarioTest { seeds: Some(vec![seed]), ..self }
@@ -55,7 +68,8 @@ impl ScenarioTest {
     /// If the file is no scenario, or something else is found than it expects.
     #[track_caller]
     pub fn run(self) {
-        let read = input::scenarios(std::slice::from_ref(&self.path));
+        let paths = std::slice::from_ref(&self.path);
+        let read = input::scenarios_with(&self.lab.locks, paths);
         let scenarios = read.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         for scenario in &scenarios {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
@@ -84,6 +98,26 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
     hunt_from(ground(lock, topology))
 }
 
+/// A hunt for violations of a lock of one's own on a topology.
+///
+/// ```
+/// use lockstorm::lock::catalogue::Algorithm;
+/// use lockstorm::lock::none::NoLock;
+/// use lockstorm::plan::TopologyKind;
+///
+/// const MINE: Algorithm = Algorithm::mutex("mine", |setting| Box::new(NoLock::new(setting)));
+///
+/// let finding = lockstorm::test::hunt_own(MINE, TopologyKind::Single).finds();
+/// assert_eq!(finding.plan.lock.algorithm, "mine");
+/// ```
+///
+/// # Panics
+/// If the catalogue has a lock of this name.
+#[track_caller]
+pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
+    hunt_from(ground_of(&lock, topology)).lock(lock)
+}
+
 /// A hunt whose plans are like `base`, its faults apart.
 pub fn hunt_from(base: Plan) -> HuntTest {
     let verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
@@ -101,6 +135,15 @@ pub struct HuntTest {
 }
 
 impl HuntTest {
+    /// The plans may name this lock too.
+    ///
+    /// # Panics
+    /// If there is a lock of this name.
+    #[track_caller]
+    pub fn lock(self, own: Algorithm) -> HuntTest {
+        HuntTest { lab: self.lab.with_lock(own), ..self }
+    }
+
     /// Draws from these verbs only.
     pub fn faults<'a>(self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
         HuntTest { verbs: verbs.into_iter().map(str::to_owned).collect(), ..self }
@@ -122,7 +165,7 @@ impl HuntTest {
     /// If something is violated, or nothing was tested.
     #[track_caller]
     pub fn holds(self) -> Tally {
-        let (lab, report) = (self.lab, self.hunt());
+        let (lab, report) = self.hunt();
         if let Some(found) = report.found {
             let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
             fail(&finding, "expected: no violation");
@@ -137,29 +180,99 @@ impl HuntTest {
     /// If nothing is found on any of the seeds.
     #[track_caller]
     pub fn finds(self) -> Finding {
-        let (lab, report) = (self.lab, self.hunt());
+        let (lab, report) = self.hunt();
         let tally = report.tally;
         let found = report.found.unwrap_or_else(|| panic!("no violation was found: {tally:?}"));
         examine::finding(&lab, &found.plan, found.trial, Some(found.class))
     }
 
-    fn hunt(self) -> hunt::Report {
-        let within = self.within.then(|| promise(&self.base));
-        let alphabet = Alphabet { verbs: self.verbs, most_faults: 4, within };
-        hunt::hunt(&Hunt { lab: self.lab, base: self.base, alphabet, seeds: self.seeds }, &|_| {})
+    /// Hunts, and tells what came of it on standard output: for a `main`. The exit codes are
+    /// those of the command line.
+    pub fn tell(self) -> ExitCode {
+        let (lab, report) = self.hunt();
+        let tested = hunting::tested(&report.tally);
+        let ending = if let Some(found) = report.found {
+            let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
+            say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
+            Ending::Violated
+        } else if report.tally.struck_in_hold == 0 {
+            say(&format!("unknown: nothing was tested ({tested})"));
+            Ending::Unknown
+        } else {
+            say(&format!("no violation in {tested}"));
+            Ending::Held
+        };
+        ending.into()
+    }
+
+    fn hunt(self) -> (Lab, hunt::Report) {
+        let HuntTest { lab, base, verbs, within, seeds } = self;
+        let within = within.then(|| lab.promise(&base));
+        let alphabet = Alphabet { verbs, most_faults: 4, within };
+        let hunt = Hunt { lab, base, alphabet, seeds };
+        let report = hunt::hunt(&hunt, &|_| {});
+        (hunt.lab, report)
+    }
+}
+
+/// A saved plan to be run again by a test: what a failed test has written, once it is mended.
+pub fn replay(path: impl AsRef<Path>) -> ReplayTest {
+    ReplayTest { path: path.as_ref().to_owned(), lab: Lab::default() }
+}
+
+/// See [`replay`].
+#[must_use = "a test that is not run tests nothing"]
+pub struct ReplayTest {
+    path: PathBuf,
+    lab: Lab,
+}
+
+impl ReplayTest {
+    /// The plan may name this lock too.
+    ///
+    /// # Panics
+    /// If there is a lock of this name.
+    #[track_caller]
+    pub fn lock(self, own: Algorithm) -> ReplayTest {
+        ReplayTest { lab: self.lab.with_lock(own), ..self }
+    }
+
+    /// Runs it, and expects to find nothing.
+    ///
+    /// # Panics
+    /// If the file is no plan, something is violated, or nothing was tested.
+    #[track_caller]
+    pub fn holds(self) {
+        let read = input::plan_with(&self.lab.locks, &self.path);
+        let plan = read.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
+        let finding = examine::plan(&self.lab, &plan);
+        if finding.judgement.verdict != Verdict::Holds {
+            fail(&finding, "expected: no violation");
+        }
     }
 }
 
 /// Writes the plan down and panics with the whole story.
 #[track_caller]
 fn fail(finding: &Finding, expected: &str) -> ! {
+    panic!("{}\n{expected}\n{}\n", story(finding), kept(finding));
+}
+
+fn story(finding: &Finding) -> String {
+    text::page(finding, &explain(finding), false)
+}
+
+/// Writes the plan down; how it is run again.
+fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}.plan.json", finding.scenario, finding.seed);
     let place = Path::new(FAILURES).join(&name);
     let written = input::write(Path::new(FAILURES), &name, &finding.plan.to_json());
-    let plan = match written {
+    let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
+    let again = match written {
+        // The command line knows the catalogue alone.
+        Ok(()) if own => format!("again: lockstorm::test::replay({place:?}).lock(...).holds()"),
         Ok(()) => format!("again: lockstorm replay {}", place.display()),
         Err(_) => format!("the plan could not be written to {}", place.display()),
     };
-    let story = text::page(finding, &explain(finding), false);
-    panic!("{story}\n{expected}\nseed {}, plan {}\n{plan}\n", finding.seed, finding.plan_hash);
+    format!("seed {}, plan {}\n{again}", finding.seed, finding.plan_hash)
 }

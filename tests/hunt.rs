@@ -11,7 +11,7 @@ use lockstorm::explore::ledger;
 use lockstorm::explore::strategy::{Alphabet, USUAL_VERBS, VERBS};
 use lockstorm::lock::ReleaseShape;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
-use lockstorm::run::{Lab, promise};
+use lockstorm::run::Lab;
 use lockstorm::test::hunt_from;
 use lockstorm_sim::time::SECOND;
 use proptest::strategy::ValueTree;
@@ -117,7 +117,7 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
     for kind in KINDS {
         let lock = if kind == TopologyKind::Independent { "redlock" } else { "token-lua" };
         let base = base(lock, kind, |_| {});
-        let promise = promise(&base);
+        let promise = Lab::default().promise(&base);
         for within in [None, Some(promise.clone())] {
             let inside = within.is_some();
             let verbs = VERBS.into_iter().map(str::to_owned).collect();

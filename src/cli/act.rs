@@ -12,7 +12,7 @@ use crate::explore::strategy::{Alphabet, USUAL_VERBS};
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
-use crate::run::{Lab, promise};
+use crate::run::Lab;
 use crate::scenario::Scenario;
 
 /// The scenarios whose reports are kept with the source, as examples.
@@ -37,7 +37,7 @@ pub struct Page {
 }
 
 /// What a hunt is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Quarry {
     /// Where the plans are run.
     pub lab: Lab,
@@ -114,10 +114,10 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     if verbs.is_empty() {
         verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
     }
-    let within = quarry.within_assumptions.then(|| promise(&base));
+    let lab = quarry.lab.clone();
+    let within = quarry.within_assumptions.then(|| lab.promise(&base));
     let alphabet = Alphabet { verbs, most_faults: 4, within };
-    let lab = quarry.lab;
-    let hunt = Hunt { lab, base, alphabet, seeds: quarry.seeds.clone() };
+    let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;

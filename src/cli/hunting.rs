@@ -77,7 +77,7 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
 }
 
 /// How much was tested: a hunt that finds nothing is worth what stands here.
-fn tested(tally: &Tally) -> String {
+pub fn tested(tally: &Tally) -> String {
     let Tally { runs, unknown, with_faults, struck_in_hold, grants, .. } = tally;
     let share = struck_in_hold * 100 / (*runs).max(1);
     format!(

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::lock::catalogue::Locks;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::scenario::Scenario;
@@ -15,11 +16,16 @@ const LONGEST_FILE: u64 = 16 * 1024 * 1024;
 /// Reads every scenario that `inputs` name: files as they stand, the `.toml` files of folders in
 /// the order of their names.
 pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
+    scenarios_with(&Locks::default(), inputs)
+}
+
+/// As [`scenarios`], which may name each of `locks`.
+pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
     let mut read = Vec::new();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for path in files(inputs)? {
         let shown = path.display().to_string();
-        let scenario = Scenario::parse(&shown, &text(&path)?)?;
+        let scenario = Scenario::parse_with(locks, &shown, &text(&path)?)?;
         if let Some(other) = names.insert(scenario.name.clone(), shown.clone()) {
             let what = format!("{other} and {shown} are both named '{}'", scenario.name);
             return Err(Refusal::of_usage(what, "a name stands for one scenario and its report"));
@@ -31,7 +37,12 @@ pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
 
 /// Reads a plan.
 pub fn plan(path: &Path) -> Result<Plan, Refusal> {
-    Plan::from_json(&path.display().to_string(), &text(path)?)
+    plan_with(&Locks::default(), path)
+}
+
+/// As [`plan`], which may name each of `locks`.
+pub fn plan_with(locks: &Locks, path: &Path) -> Result<Plan, Refusal> {
+    Plan::from_json_with(locks, &path.display().to_string(), &text(path)?)
 }
 
 /// Writes a file, its folder included.

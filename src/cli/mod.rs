@@ -53,6 +53,12 @@ impl From<Met> for Ending {
     }
 }
 
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> ExitCode {
+        ExitCode::from(ending as u8)
+    }
+}
+
 /// Does what the arguments say.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ending = match Arguments::try_parse_from(arguments) {
@@ -66,7 +72,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if usage.use_stderr() { Ending::Refused } else { Ending::Held }
         }
     };
-    ExitCode::from(ending as u8)
+    ending.into()
 }
 
 fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {

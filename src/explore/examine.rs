@@ -4,7 +4,7 @@
 use crate::explain::finding::{Class, Expected, Finding};
 use crate::explore::trial::{Trial, attempt, classify};
 use crate::plan::Plan;
-use crate::run::{Lab, promise};
+use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
 
@@ -40,7 +40,7 @@ pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Fi
         engine: lab.engine.word().to_owned(),
         history: trial.run.history,
         judgement: trial.judgement,
-        promise: promise(plan),
+        promise: lab.promise(plan),
         class,
         signature,
         expected: None,

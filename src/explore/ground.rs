@@ -6,7 +6,7 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, SECOND};
 
 use crate::lock::LockConfig;
-use crate::lock::catalogue;
+use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{
     FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
     WorkloadKind,
@@ -20,10 +20,18 @@ const HEAL_AT: u64 = 15 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
 pub const PROBE_TIME: u64 = 10 * SECOND;
 
-/// A plan without faults: three clients who want one lock often, for a counter.
+/// A plan without faults: three clients who want one lock of the catalogue often, for a counter.
 pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
-    let algorithm = catalogue::find(lock);
-    let ttl = algorithm.is_some_and(|algorithm| algorithm.needs_ttl).then_some(TTL);
+    plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
+}
+
+/// As [`ground`], for a lock of one's own.
+pub fn ground_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
+    plan(lock.name, lock.needs_ttl, topology)
+}
+
+fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
+    let ttl = needs_ttl.then_some(TTL);
     let nodes = match topology {
         TopologyKind::Single => 1,
         TopologyKind::Replicated => 3,

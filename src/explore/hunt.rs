@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::run::Lab;
 
 /// What is searched, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Hunt {
     /// Where the plans are run.
     pub lab: Lab,

@@ -51,7 +51,7 @@ pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Sig
 }
 
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
-    plan.validate().ok()?;
+    plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
     if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
         return None;

@@ -5,9 +5,8 @@ use crate::check::signature::Signature;
 use crate::check::{Judgement, Verdict};
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::explore::ledger;
-use crate::lock::Promise;
 use crate::plan::Plan;
-use crate::run::{Lab, Run, promise, terms};
+use crate::run::{Lab, Run};
 
 /// A run and what the checks say about it.
 pub struct Trial {
@@ -20,7 +19,7 @@ pub struct Trial {
 /// Runs a plan and judges its history.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let run = lab.run(plan);
-    let judgement = judge(&run.history, &terms(plan));
+    let judgement = judge(&run.history, &lab.terms(plan));
     Trial { run, judgement }
 }
 
@@ -71,8 +70,7 @@ fn name(broken: &BrokenAssumption) -> String {
 /// breaks a declared assumption; else out-of-model, each broken assumption with the word whether
 /// its faults alone make the difference.
 pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
-    let promise: Promise = promise(plan);
-    let mut broken = ledger::broken(plan, &promise);
+    let mut broken = ledger::broken(plan, &lab.promise(plan));
     if broken.is_empty() {
         return Class::InModel;
     }

@@ -6,7 +6,7 @@ use crate::lock::check_then_set::{self, CheckThenSet};
 use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
 use crate::lock::fenced::{self, Fenced};
 use crate::lock::none::{self, NoLock};
-use crate::lock::promise::Work;
+use crate::lock::promise::{self, Work};
 use crate::lock::px_constant::{self, PxConstant};
 use crate::lock::redlock::{self, Redlock};
 use crate::lock::setnx::{self, Setnx};
@@ -16,7 +16,10 @@ use crate::lock::token_lua::{self, TokenLua};
 use crate::lock::token_lua_renewed::{self, TokenLuaRenewed};
 use crate::lock::{Lock, LockConfig, Promise, Setting};
 
-/// A lock of the catalogue.
+/// A lock that scenarios can name: one of the catalogue, or a caller's own.
+///
+/// A lock of one's own starts from [`Algorithm::lease`] or [`Algorithm::mutex`]; what differs is
+/// written over it: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// Its name in scenarios and on the command line.
@@ -164,12 +167,74 @@ pub const ALGORITHMS: [Algorithm; 11] = [
     },
 ];
 
-/// The lock of this name.
+/// The lock of the catalogue of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
+/// The locks that a plan may name: those of the catalogue, and a caller's own beside them.
+#[derive(Clone, Debug, Default)]
+pub struct Locks {
+    own: Vec<Algorithm>,
+}
+
+impl Locks {
+    /// These and one more.
+    ///
+    /// # Panics
+    /// If there is a lock of this name: a scenario could mean either.
+    #[must_use]
+    #[track_caller]
+    pub fn with(mut self, own: Algorithm) -> Locks {
+        assert!(self.find(own.name).is_none(), "there is a lock named '{}' already", own.name);
+        self.own.push(own);
+        self
+    }
+
+    /// The lock of this name.
+    pub fn find(&self, name: &str) -> Option<&Algorithm> {
+        self.all().find(|algorithm| algorithm.name == name)
+    }
+
+    /// Their names: the catalogue's in its order, then the caller's own.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all().map(|algorithm| algorithm.name).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Algorithm> {
+        ALGORITHMS.iter().chain(&self.own)
+    }
+}
+
 impl Algorithm {
+    /// A lock of one's own whose key on one node lives for a while. Unless written over, it
+    /// makes the choices of [`LEASE`] and promises what [`promise::lease`] says.
+    pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
+        Algorithm {
+            name,
+            about: "a lock of one's own whose key lives for a while",
+            needs_ttl: true,
+            asks_all: false,
+            renews: false,
+            fences: false,
+            build,
+            promise: promise::lease,
+            defaults: LEASE,
+        }
+    }
+
+    /// A lock of one's own whose key on one node lives until it is deleted. Unless written over,
+    /// it makes the choices of [`MUTEX`] and promises what [`promise::mutex`] says.
+    pub const fn mutex(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
+        Algorithm {
+            about: "a lock of one's own whose key lives until it is deleted",
+            needs_ttl: false,
+            promise: promise::mutex,
+            defaults: MUTEX,
+            ..Algorithm::lease(name, build)
+        }
+    }
+
     /// The configuration with nothing left open.
     pub fn choices(&self, config: &LockConfig) -> Choices {
         self.defaults.settle(config)
@@ -196,7 +261,8 @@ impl Algorithm {
 mod tests {
     use lockstorm_sim::time::{MILLISECOND, SECOND};
 
-    use super::{ALGORITHMS, find};
+    use super::{ALGORITHMS, Algorithm, Locks, find};
+    use crate::lock::none::NoLock;
     use crate::lock::promise::Work;
     use crate::lock::{Bounded, LockConfig};
 
@@ -216,6 +282,23 @@ mod tests {
             assert_eq!(found, Some(index));
         }
         assert!(find("redlok").is_none());
+    }
+
+    const MINE: Algorithm = Algorithm::mutex("mine", |setting| Box::new(NoLock::new(setting)));
+
+    #[test]
+    fn a_lock_of_ones_own_is_found_beside_the_catalogue() {
+        let locks = Locks::default().with(MINE);
+        assert!(locks.find("mine").is_some_and(|lock| !lock.needs_ttl));
+        assert!(locks.find("redlock").is_some());
+        assert_eq!(locks.names().len(), ALGORITHMS.len() + 1);
+        assert!(Locks::default().find("mine").is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "there is a lock named 'redlock' already")]
+    fn a_name_stands_for_one_lock() {
+        let _ = Locks::default().with(Algorithm { name: "redlock", ..MINE });
     }
 
     #[test]

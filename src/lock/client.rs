@@ -23,8 +23,24 @@ pub struct Client {
     host: Host,
     node: String,
     line: Option<Line>,
+    attempts: Attempts,
+}
+
+/// Numbers the requests of each operation of a caller to one node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attempts {
     nth: u32,
     attempt: u32,
+}
+
+impl Attempts {
+    /// The address of a request's draws: its caller's nth operation, and the how-many-th
+    /// request of that operation to this node it is.
+    pub fn tag(&mut self, call: Call) -> u32 {
+        self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
+        self.nth = call.nth;
+        (call.nth << 8) | self.attempt.min(0xff)
+    }
 }
 
 /// An open connection.
@@ -57,7 +73,7 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        Client { host, node: node.to_owned(), line: None, nth: 0, attempt: 0 }
+        Client { host, node: node.to_owned(), line: None, attempts: Attempts::default() }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -72,7 +88,7 @@ impl Client {
         command: &'static str,
         args: &[&[u8]],
     ) -> Result<Reply, RequestError> {
-        let tag = self.tag(call);
+        let tag = self.attempts.tag(call);
         let host = self.host.clone();
         let mut sent = false;
         let exchange = self.exchange(call.op, tag, command, args, &mut sent);
@@ -113,14 +129,6 @@ impl Client {
         let head = [script.as_bytes(), count.as_bytes()];
         let words: Vec<&[u8]> = head.iter().chain(keys).chain(args).copied().collect();
         self.request(call, timeout, "EVAL", &words).await
-    }
-
-    /// The address of a request's draws: its caller's nth operation, and the how-many-th
-    /// request of that operation to this node it is.
-    fn tag(&mut self, call: Call) -> u32 {
-        self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
-        self.nth = call.nth;
-        (call.nth << 8) | self.attempt.min(0xff)
     }
 
     async fn exchange(

@@ -31,6 +31,7 @@ pub mod token;
 pub mod token_get_del;
 pub mod token_lua;
 pub mod token_lua_renewed;
+pub mod wire;
 
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///

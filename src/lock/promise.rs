@@ -1,9 +1,12 @@
 //! What the locks count on, put together from a few lists. Each lock's own file says which.
+//!
+//! [`lease`] and [`mutex`] are whole promises for locks of one's own. Others are put together:
+//! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
 
 use lockstorm_sim::fault::LONGEST;
 use lockstorm_sim::time::{Clock, Nanos};
 
-use crate::lock::defaults::Choices;
+use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::{Assumption, Bounded, LockConfig, Model, Promise};
 
 /// What a caller does under the lock, as far as a lock's promise depends on it.
@@ -14,6 +17,18 @@ pub struct Work {
     pub lasts: Nanos,
     /// How long the caller waits for one access before it gives up and releases the lock, ns.
     pub patience: Nanos,
+}
+
+/// The promise of a lock on one node whose key lives for the time that [`LEASE`] makes of the
+/// configuration: one holder, while the work fits into the lease.
+pub fn lease(config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Lease, of_lease(config, &LEASE.settle(config), 0, work))
+}
+
+/// The promise of a lock on one node whose key lives until it is deleted: one holder, while
+/// every holder comes back to release it.
+pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Mutex, of_mutex(work))
 }
 
 /// The promise of a lock for one holder that tells nobody of its loss.

@@ -9,7 +9,7 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
-use crate::lock::catalogue::{ALGORITHMS, Algorithm, find};
+use crate::lock::catalogue::{Algorithm, Locks};
 use crate::plan::fault_contradiction::faults;
 use crate::plan::{FenceMode, Plan, TopologyKind};
 use crate::refusal::nearest;
@@ -50,12 +50,19 @@ const SHORTEST_RETRY: Nanos = MILLISECOND;
 pub const PROBE: Nanos = 5 * SECOND;
 
 impl Plan {
-    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says.
+    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
+    /// lock has to be one of the catalogue.
     pub fn validate(&self) -> Result<(), Contradiction> {
+        self.validate_with(&Locks::default())
+    }
+
+    /// As [`Plan::validate`]; its lock has to be one of `locks`.
+    pub fn validate_with(&self, locks: &Locks) -> Result<(), Contradiction> {
         name(self)?;
         topology(self)?;
-        lock(self)?;
-        workload(self)?;
+        let algorithm = known_lock(self, locks)?;
+        lock(self, algorithm)?;
+        workload(self, algorithm)?;
         links(self)?;
         clocks(self)?;
         times(self)?;
@@ -130,17 +137,21 @@ fn topology(plan: &Plan) -> Checked {
     refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)
 }
 
-fn lock(plan: &Plan) -> Checked {
-    let config = &plan.lock;
-    let Some(algorithm) = find(&config.algorithm) else {
-        let names = ALGORITHMS.map(|algorithm| algorithm.name);
-        let mend = match nearest(&config.algorithm, &names) {
+fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
+    let name = &plan.lock.algorithm;
+    locks.find(name).ok_or_else(|| {
+        let names = locks.names();
+        let mend = match nearest(name, &names) {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("one of: {}", names.join(", ")),
         };
-        let what = format!("there is no lock '{}'", config.algorithm);
-        return refuse_if(true, "lock.algorithm", what, &mend);
-    };
+        let what = format!("there is no lock '{name}'");
+        Contradiction { place: "lock.algorithm".to_owned(), what, mend }
+    })
+}
+
+fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let config = &plan.lock;
     refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
     refuse_if(config.key.len() > 512, "lock.key", "this key is too long", "at most 512 bytes")?;
     ttl(plan, algorithm)?;
@@ -226,7 +237,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
 }
 
-fn workload(plan: &Plan) -> Checked {
+fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let work = &plan.workload;
     refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
     let mend = format!("at most {MOST_CLIENTS}");
@@ -247,16 +258,15 @@ fn workload(plan: &Plan) -> Checked {
     }
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "this is no stock", "from 0 to 1000000000")?;
-    fence(plan)
+    fence(plan, algorithm)
 }
 
-fn fence(plan: &Plan) -> Checked {
+fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let compares =
         matches!(plan.workload.fence, FenceMode::RejectSmaller | FenceMode::RejectSmallerOrEqual);
-    let fences = find(&plan.lock.algorithm).is_some_and(|algorithm| algorithm.fences);
-    let what = format!("{} gives no number that the resource could check", plan.lock.algorithm);
+    let what = format!("{} gives no number that the resource could check", algorithm.name);
     let mend = "take the lock 'fenced', or fence = \"compare-and-set\"";
-    refuse_if(compares && !fences, "workload.fence", what, mend)
+    refuse_if(compares && !algorithm.fences, "workload.fence", what, mend)
 }
 
 fn links(plan: &Plan) -> Checked {

@@ -3,6 +3,7 @@
 use lockstorm_sim::trace::hash_of;
 use serde::Deserialize;
 
+use crate::lock::catalogue::Locks;
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Refusal, Wrong};
 
@@ -27,6 +28,11 @@ impl Plan {
     /// Reads a plan and refuses what is not one, what another version wrote, and what makes no
     /// sense. `name` is the file's name, for the refusal.
     pub fn from_json(name: &str, text: &str) -> Result<Plan, Refusal> {
+        Plan::from_json_with(&Locks::default(), name, text)
+    }
+
+    /// As [`Plan::from_json`]; the plan may name each of `locks`.
+    pub fn from_json_with(locks: &Locks, name: &str, text: &str) -> Result<Plan, Refusal> {
         let refuse = |wrong| Refusal::new(name, text, wrong);
         let head: Head =
             serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
@@ -35,7 +41,7 @@ impl Plan {
         }
         let plan: Plan =
             serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
-        plan.validate().map_err(|found| {
+        plan.validate_with(locks).map_err(|found| {
             let what = format!("{}: {}", found.place, found.what);
             let start = text.find('{').unwrap_or(0);
             refuse(Wrong::at(start..start + 1, what, found.mend))

@@ -9,6 +9,7 @@ use crate::explain::finding::{Class, Finding};
 use crate::explain::quantity::{count, length, list, moment, rate, signed};
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
+use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
 
 /// A table: a head and rows of as many cells.
@@ -168,9 +169,17 @@ fn is_hunted(finding: &Finding) -> bool {
     finding.ask.is_empty()
 }
 
-/// The commands that run it again.
+/// Whether the lock is a caller's own, which the command line does not know.
+fn is_own(finding: &Finding) -> bool {
+    catalogue::find(&finding.plan.lock.algorithm).is_none()
+}
+
+/// The commands that run it again; none for a lock that only a test can be given.
 pub fn commands(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
+    if is_own(finding) {
+        return Vec::new();
+    }
     if is_hunted(finding) {
         return vec![format!("lockstorm replay {scenario}.plan.json")];
     }
@@ -184,25 +193,14 @@ pub fn commands(finding: &Finding) -> Vec<String> {
 pub fn test_snippet(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
     let name = scenario.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    if is_hunted(finding) {
-        return vec![
-            "#[test]".to_owned(),
-            format!("fn {name}() {{"),
-            format!(
-                "    let (name, text) = (\"{scenario}\", include_str!(\"{scenario}.plan.json\"));"
-            ),
-            "    let plan = lockstorm::plan::Plan::from_json(name, text).unwrap();".to_owned(),
-            "    let found = lockstorm::explore::examine::plan(&plan);".to_owned(),
-            "    assert_eq!(found.judgement.verdict, lockstorm::check::Verdict::Holds);".to_owned(),
-            "}".to_owned(),
-        ];
-    }
-    vec![
-        "#[test]".to_owned(),
-        format!("fn {name}() {{"),
-        format!("    lockstorm::test::scenario(\"scenarios/{scenario}.toml\").seed({seed}).run();"),
-        "}".to_owned(),
-    ]
+    let own = if is_own(finding) { ".lock(...)" } else { "" };
+    let line = if is_hunted(finding) {
+        format!("    lockstorm::test::replay(\"{scenario}.plan.json\"){own}.holds();")
+    } else {
+        let file = format!("scenarios/{scenario}.toml");
+        format!("    lockstorm::test::scenario(\"{file}\"){own}.seed({seed}).run();")
+    };
+    vec!["#[test]".to_owned(), format!("fn {name}() {{"), line, "}".to_owned()]
 }
 
 /// What stood under test, in one line.

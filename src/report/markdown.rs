@@ -98,12 +98,15 @@ fn story(out: &mut String, explanation: &Explanation) {
 
 fn reproduce(out: &mut String, finding: &Finding) {
     section(out, "Reproduce");
-    line(out, "```sh");
-    for command in content::commands(finding) {
-        line(out, &command);
+    let commands = content::commands(finding);
+    if !commands.is_empty() {
+        line(out, "```sh");
+        for command in commands {
+            line(out, &command);
+        }
+        line(out, "```");
+        line(out, "");
     }
-    line(out, "```");
-    line(out, "");
     line(out, "```rust");
     for code in content::test_snippet(finding) {
         line(out, &code);

@@ -15,6 +15,7 @@ use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
 use toml::de::DeTable;
 
+use crate::lock::catalogue::Locks;
 use crate::plan::contradiction::PROBE;
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Refusal, Wrong};
@@ -60,7 +61,12 @@ const MOST_SEEDS: u64 = 100_000;
 impl Scenario {
     /// Reads a scenario. `name` is the file's name, for refusals.
     pub fn parse(name: &str, text: &str) -> Result<Scenario, Refusal> {
-        read(name, text).map_err(|wrong| Refusal::new(name, text, wrong))
+        Scenario::parse_with(&Locks::default(), name, text)
+    }
+
+    /// As [`Scenario::parse`]; the scenario may name each of `locks`.
+    pub fn parse_with(locks: &Locks, name: &str, text: &str) -> Result<Scenario, Refusal> {
+        read(locks, name, text).map_err(|wrong| Refusal::new(name, text, wrong))
     }
 
     /// The plan for a seed.
@@ -74,7 +80,7 @@ impl Scenario {
     }
 }
 
-fn read(file: &str, text: &str) -> Result<Scenario, Wrong> {
+fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
     let table = DeTable::parse(text).map_err(|error| no_toml(text, &error))?;
     let mut known = Places::new();
     places("", table.get_ref(), &mut known);
@@ -83,8 +89,8 @@ fn read(file: &str, text: &str) -> Result<Scenario, Wrong> {
     let seeds = seeds(&top)?;
     let lacks = |key, example| top.lacks(key, example);
     let name = top.text("name")?.ok_or_else(|| lacks("name", "\"gc-pause\""))?.to_owned();
-    let plan = plan(&top, &name, seeds[0], &mut known)?;
-    plan.validate().map_err(|found| Wrong {
+    let plan = plan(locks, &top, &name, seeds[0], &mut known)?;
+    plan.validate_with(locks).map_err(|found| Wrong {
         span: Some(place(&known, &found.place)),
         what: found.what,
         label: found.mend,
@@ -102,13 +108,19 @@ fn read(file: &str, text: &str) -> Result<Scenario, Wrong> {
     })
 }
 
-fn plan(top: &Section, name: &str, seed: u64, known: &mut Places) -> Result<Plan, Wrong> {
+fn plan(
+    locks: &Locks,
+    top: &Section,
+    name: &str,
+    seed: u64,
+    known: &mut Places,
+) -> Result<Plan, Wrong> {
     let mut plan = Plan {
         format: FORMAT,
         name: name.to_owned(),
         seed,
         topology: tables::topology(top)?,
-        lock: tables::lock(top)?,
+        lock: tables::lock(top, locks)?,
         workload: tables::workload(top)?,
         links: tables::links(top, known)?,
         clocks: tables::clocks(top)?,

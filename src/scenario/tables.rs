@@ -7,7 +7,7 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
-use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
 use crate::plan::{
     FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
@@ -66,8 +66,8 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
     })
 }
 
-/// `[lock]`: its algorithm has to be named.
-pub fn lock(scenario: &Section) -> Result<LockConfig, Wrong> {
+/// `[lock]`: its algorithm has to be named, and to be one of `locks`.
+pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
     let keys = [
         "algorithm",
         "key",
@@ -86,7 +86,7 @@ pub fn lock(scenario: &Section) -> Result<LockConfig, Wrong> {
     ];
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
-    let names = ALGORITHMS.map(|algorithm| (algorithm.name, algorithm.name));
+    let names: Vec<_> = locks.names().into_iter().map(|name| (name, name)).collect();
     let algorithm = section.word("algorithm", &names)?;
     let shapes = [("own", ReleaseShape::Own), ("blind", ReleaseShape::Blind)];
     let froms = [("send", DeadlineFrom::Send), ("reply", DeadlineFrom::Reply)];

@@ -1,0 +1,80 @@
+//! A lock of one's own on lockstorm's RESP client: SET NX PX, and a compare-and-delete in Lua.
+//!
+//! `cargo run --example own-lock` hunts for a violation within what the lock assumes, and finds
+//! none; the scenario beside this file shows what lies outside of it.
+
+use std::process::ExitCode;
+
+use async_trait::async_trait;
+use lockstorm::lock::answer;
+use lockstorm::lock::catalogue::Algorithm;
+use lockstorm::lock::client::Client;
+use lockstorm::lock::defaults::{Choices, LEASE};
+use lockstorm::lock::owned_key::milliseconds;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, scripts, token};
+use lockstorm::plan::TopologyKind;
+use lockstorm::test::HuntTest;
+
+/// How scenarios name the lock, and how one is made. It promises what every lease does.
+const OWN: Algorithm = Algorithm::lease("own-lock", |setting| Box::new(OwnLock::new(setting)));
+
+/// The lock of one caller.
+struct OwnLock {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl OwnLock {
+    fn new(setting: Setting) -> OwnLock {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        OwnLock { choices: LEASE.settle(&setting.config), client, setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for OwnLock {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.setting;
+        let lease = self.choices.lease(config);
+        let (token, ttl) = (token::fresh(host, call.get(), 0), milliseconds(lease.ttl));
+        let args: [&[u8]; 5] =
+            [config.key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        // The lease runs from before the request: a slow reply shortens the grant.
+        let sent = host.now(lease.clock);
+        let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
+        let deadline = Some(lease.deadline(host, sent));
+        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let Setting { config, call, .. } = &self.setting;
+        let (keys, args) = ([config.key.as_bytes()], [grant.token.as_bytes()]);
+        let script = scripts::COMPARE_AND_DELETE;
+        let timeout = self.choices.timeout;
+        answer::released(&self.client.eval(call.get(), timeout, script, &keys, &args).await)
+    }
+}
+
+/// Whatever is found within what the lock assumes is a bug of the lock.
+fn quarry() -> HuntTest {
+    lockstorm::test::hunt_own(OWN, TopologyKind::Single).within_assumptions().seeds(1..=300)
+}
+
+fn main() -> ExitCode {
+    quarry().tell()
+}
+
+#[test]
+fn it_keeps_its_promise() {
+    assert!(quarry().holds().struck_in_hold > 100);
+}
+
+#[test]
+fn a_gc_pause_outlives_its_lease() {
+    lockstorm::test::scenario("examples/own-lock-gc-pause.toml").lock(OWN).run();
+}

@@ -1,0 +1,191 @@
+//! A lock on redis-rs, the way people write it in production, with a bug that people ship.
+//!
+//! A request that times out may have been done all the same. The hasty lock wants to leave
+//! nothing behind and sends a DEL, without a look at whose key it deletes. The careful one tells
+//! its caller that nobody knows, and leaves the rest to its release, which compares.
+//!
+//! `cargo run --example redis-rs` hunts the hasty lock, `-- careful` the other.
+
+use std::cell::Cell;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use lockstorm::lock::answer::HELD;
+use lockstorm::lock::catalogue::Algorithm;
+use lockstorm::lock::defaults::{Choices, LEASE};
+use lockstorm::lock::owned_key::milliseconds;
+use lockstorm::lock::wire::Wire;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, scripts, token};
+use lockstorm::plan::TopologyKind;
+use lockstorm::test::HuntTest;
+#[cfg(test)]
+use lockstorm::{explain::finding::Class, explore::trial::divergence, run::Lab};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, RedisResult, Script};
+
+/// The lock as it was shipped.
+const HASTY: Algorithm = Algorithm::lease("redis-rs-hasty", |setting| {
+    Box::new(RedisRs::new(setting, AfterTimeOut::Delete))
+});
+
+/// The lock as it was mended.
+const CAREFUL: Algorithm = Algorithm::lease("redis-rs-careful", |setting| {
+    Box::new(RedisRs::new(setting, AfterTimeOut::Tell))
+});
+
+/// What an acquire does that got no answer.
+#[derive(Clone, Copy)]
+enum AfterTimeOut {
+    /// Deletes what it may have left behind, and calls that a refusal.
+    Delete,
+    /// Tells its caller that nobody knows.
+    Tell,
+}
+
+/// The lock of one caller.
+struct RedisRs {
+    setting: Setting,
+    choices: Choices,
+    after_time_out: AfterTimeOut,
+    wire: Wire,
+    open: Option<Open>,
+}
+
+/// A connection that was opened once and serves until it breaks.
+#[derive(Clone)]
+struct Open {
+    connection: MultiplexedConnection,
+    alive: Rc<Cell<bool>>,
+}
+
+/// Connects redis-rs to the lock's node: the only lines that know of a simulation. The time-outs
+/// of redis-rs are off, since they need tokio's clock; the lock has its own round every request.
+async fn connect(setting: &Setting, wire: &Wire, timeout: u64) -> RedisResult<Open> {
+    let stream = wire.open(timeout).await?;
+    let info = RedisConnectionInfo::default();
+    let config =
+        AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let greeted = MultiplexedConnection::new_with_config(&info, stream, config);
+    let greeted = setting.host.timeout(timeout, greeted).await;
+    let (connection, driver) = greeted.ok_or_else(timed_out)??;
+    let alive = Rc::new(Cell::new(true));
+    let ends = Rc::clone(&alive);
+    setting.host.spawn(async move {
+        driver.await;
+        ends.set(false);
+    });
+    Ok(Open { connection, alive })
+}
+
+fn timed_out() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+impl RedisRs {
+    fn new(setting: Setting, after_time_out: AfterTimeOut) -> RedisRs {
+        let wire = Wire::new(&setting, &setting.nodes[0]);
+        let choices = LEASE.settle(&setting.config);
+        RedisRs { setting, choices, after_time_out, wire, open: None }
+    }
+
+    /// Asks on the open connection, or on a new one, with our time-out. A connection on which
+    /// something went wrong is not used again.
+    async fn ask<T>(
+        &mut self,
+        question: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
+    ) -> RedisResult<T> {
+        let timeout = self.choices.timeout;
+        let open = self.open.take().filter(|open| open.alive.get());
+        let mut open = match open {
+            Some(open) => open,
+            None => connect(&self.setting, &self.wire, timeout).await?,
+        };
+        let asked = self.setting.host.timeout(timeout, question(&mut open.connection)).await;
+        let answer = asked.ok_or_else(timed_out)??;
+        self.open = Some(open);
+        Ok(answer)
+    }
+
+    async fn set(&mut self, token: &str) -> RedisResult<bool> {
+        let ttl = milliseconds(self.choices.ttl);
+        let mut command = redis::cmd("SET");
+        command.arg(&self.setting.config.key).arg(token).arg("NX").arg("PX").arg(ttl);
+        self.ask(async |connection| command.query_async(connection).await).await
+    }
+
+    async fn delete(&mut self) -> RedisResult<()> {
+        let command = redis::Cmd::del(&self.setting.config.key);
+        self.ask(async |connection| command.query_async(connection).await).await
+    }
+
+    async fn compare_and_delete(&mut self, token: &str) -> RedisResult<bool> {
+        let script = Script::new(scripts::COMPARE_AND_DELETE);
+        let key = self.setting.config.key.clone();
+        self.ask(async |connection| script.key(key).arg(token).invoke_async(connection).await).await
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for RedisRs {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = self.setting.clone();
+        let lease = self.choices.lease(&config);
+        let token = token::fresh(&host, call.get(), 0);
+        let sent = host.now(lease.clock);
+        let set = self.set(&token).await;
+        let deadline = Some(lease.deadline(&host, sent));
+        let grant = Grant { token, deadline, depth: 1, ..Grant::default() };
+        match (set, self.after_time_out) {
+            (Ok(true), _) => Acquired::Granted(grant),
+            (Ok(false), _) => Acquired::Refused(HELD.to_owned()),
+            (Err(_), AfterTimeOut::Tell) => Acquired::Unknown(grant),
+            (Err(why), AfterTimeOut::Delete) => {
+                // Here is the bug: by now the key may be another's.
+                let _ = self.delete().await;
+                Acquired::Refused(why.to_string())
+            }
+        }
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        match self.compare_and_delete(&grant.token).await {
+            Ok(true) => Released::Released,
+            Ok(false) => Released::NotMine,
+            Err(_) => Released::Unknown,
+        }
+    }
+}
+
+/// Whatever is found within what a lock assumes is a bug of the lock.
+fn quarry(lock: Algorithm) -> HuntTest {
+    lockstorm::test::hunt_own(lock, TopologyKind::Single).within_assumptions().seeds(1..=300)
+}
+
+fn main() -> ExitCode {
+    let careful = std::env::args().nth(1).is_some_and(|word| word == "careful");
+    quarry(if careful { CAREFUL } else { HASTY }).tell()
+}
+
+#[test]
+fn the_hasty_clean_up_is_found_wanting() {
+    let finding = quarry(HASTY).finds();
+    assert_eq!(finding.class, Some(Class::InModel));
+    let lab = Lab::default().with_lock(HASTY);
+    assert_eq!(divergence(&lab, &finding.plan), None, "redis-rs brings no chance of its own");
+}
+
+#[test]
+fn the_careful_one_holds_on_the_same_seeds() {
+    assert!(quarry(CAREFUL).holds().struck_in_hold > 100);
+}
+
+#[test]
+fn a_late_reply_is_enough() {
+    lockstorm::test::scenario("examples/redis-rs-hasty.toml").lock(HASTY).run();
+    lockstorm::test::scenario("examples/redis-rs-careful.toml").lock(CAREFUL).run();
+}

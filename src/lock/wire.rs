@@ -1,0 +1,183 @@
+//! A connection for somebody else's client library: it moves the library's bytes, and writes
+//! down every request as [`crate::lock::client`] does for its own.
+//!
+//! A checker asks which operation a key came from. The bytes do not say it; the wire does, from
+//! the operation that the caller is in when the library writes a request. Bytes that it cannot
+//! read (replies in RESP3) pass through as well.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddrV4;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use lockstorm_sim::platform::Stream;
+use lockstorm_sim::redis::command;
+use lockstorm_sim::redis::frame::{RequestReader, decode_reply};
+use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::{Event, Leg, Request};
+use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
+
+use crate::lock::Setting;
+use crate::lock::client::Attempts;
+
+/// Bytes that may lie between the library and the wire in each direction.
+const ROOM: usize = 64 * 1024;
+/// The command of a request that no connection came up for: nobody knows what it was to be.
+const CONNECT: &str = "CONNECT";
+/// What libraries send for the sake of a connection, and not for an operation of the caller.
+const GREETINGS: [&str; 5] = ["AUTH", "CLIENT", "HELLO", "PING", "SELECT"];
+
+/// The way from one caller's lock to one node, for a client library.
+pub struct Wire {
+    setting: Setting,
+    node: String,
+    attempts: Rc<Cell<Attempts>>,
+}
+
+impl Wire {
+    /// The way to the node with this name. It is looked up at each connect, since a failover
+    /// moves it.
+    pub fn new(setting: &Setting, node: &str) -> Wire {
+        Wire { setting: setting.clone(), node: node.to_owned(), attempts: Rc::default() }
+    }
+
+    /// Opens a connection, waiting at most `within` ns, and gives the library its end of it.
+    /// Dropping that end closes the connection.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` where no process listens, `TimedOut`, and what the network reports.
+    pub async fn open(&self, within: Nanos) -> io::Result<DuplexStream> {
+        let host = &self.setting.host;
+        let to = host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
+        let connected = host.timeout(within, host.connect(to)).await;
+        let opened_by = self.setting.call.get().op;
+        match connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => {
+                let (library, end) = tokio::io::duplex(ROOM);
+                host.spawn(Tap::new(self, stream, end).run(to, opened_by));
+                Ok(library)
+            }
+            Err(error) => {
+                host.mark(Event::Unreached { to, command: CONNECT, op: opened_by }).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A request whose reply is still to come.
+struct Awaited {
+    request: Request,
+    command: &'static str,
+    op: Option<u32>,
+}
+
+/// Where bytes came from.
+enum Side {
+    Library,
+    Node,
+}
+
+/// One connection, listened in to.
+struct Tap {
+    setting: Setting,
+    attempts: Rc<Cell<Attempts>>,
+    stream: Stream,
+    library: DuplexStream,
+    reader: RequestReader,
+    asked: BytesMut,
+    answered: BytesMut,
+    awaited: VecDeque<Awaited>,
+    requests: u32,
+    /// Whether a request was sent that is no greeting.
+    used: bool,
+}
+
+impl Tap {
+    fn new(wire: &Wire, stream: Stream, library: DuplexStream) -> Tap {
+        Tap {
+            setting: wire.setting.clone(),
+            attempts: Rc::clone(&wire.attempts),
+            stream,
+            library,
+            reader: RequestReader::default(),
+            asked: BytesMut::new(),
+            answered: BytesMut::new(),
+            awaited: VecDeque::new(),
+            requests: 0,
+            used: false,
+        }
+    }
+
+    /// Moves bytes until one side is closed. A connection that came to greetings only was opened
+    /// for a request that never left: that it was tried is evidence.
+    async fn run(mut self, to: SocketAddrV4, opened_by: u32) {
+        loop {
+            let passed = match self.next().await {
+                Ok((_, bytes)) if bytes.is_empty() => break,
+                Ok((Side::Library, bytes)) => self.ask(&bytes).await,
+                Ok((Side::Node, bytes)) => self.answer(&bytes).await,
+                Err(_) => break,
+            };
+            if passed.is_err() {
+                break;
+            }
+        }
+        if !self.used {
+            let unreached = Event::Unreached { to, command: CONNECT, op: opened_by };
+            self.setting.host.mark(unreached).await;
+        }
+    }
+
+    /// The next bytes of either side; none at its end.
+    async fn next(&mut self) -> io::Result<(Side, Vec<u8>)> {
+        let mut room = [0; 4096];
+        poll_fn(|cx| {
+            let mut buffer = ReadBuf::new(&mut room);
+            let read = Pin::new(&mut self.library).poll_read(cx, &mut buffer);
+            if let Poll::Ready(read) = read {
+                return Poll::Ready(read.map(|()| (Side::Library, buffer.filled().to_vec())));
+            }
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            read.map(|read| read.map(|()| (Side::Node, buffer.filled().to_vec())))
+        })
+        .await
+    }
+
+    /// Passes on what the library wrote; requests that were written at once travel together.
+    async fn ask(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let call = self.setting.call.get();
+        let mut attempts = self.attempts.get();
+        self.stream.tag(attempts.tag(call));
+        self.attempts.set(attempts);
+        self.stream.write_all(bytes).await?;
+        self.asked.extend_from_slice(bytes);
+        while let Ok(Some(words)) = self.reader.next(&mut self.asked) {
+            let command = command::name(&words[0]).unwrap_or("UNKNOWN");
+            let op = (!GREETINGS.contains(&command)).then_some(call.op);
+            let request = Request { connection: self.stream.connection(), nth: self.requests };
+            self.requests += 1;
+            self.used |= op.is_some();
+            self.awaited.push_back(Awaited { request, command, op });
+            self.setting.host.mark(Event::Message { request, leg: Leg::Sent, command, op }).await;
+        }
+        Ok(())
+    }
+
+    /// Passes on what the node wrote. Faults that wait for a reply strike before the library
+    /// has it.
+    async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.answered.extend_from_slice(bytes);
+        while let Ok(Some(_)) = decode_reply(&mut self.answered) {
+            let Some(Awaited { request, command, op }) = self.awaited.pop_front() else { break };
+            let delivered = Event::Message { request, leg: Leg::Delivered, command, op };
+            self.setting.host.mark(delivered).await;
+        }
+        self.library.write_all(bytes).await
+    }
+}

@@ -1,0 +1,78 @@
+//! Locks of a caller's own: they are run, promised and judged as those of the catalogue are.
+
+use std::path::Path;
+
+use lockstorm::explore::ground::{ground, ground_of};
+use lockstorm::lock::Model;
+use lockstorm::lock::catalogue::{Algorithm, find};
+use lockstorm::lock::px_constant::PxConstant;
+use lockstorm::lock::token_lua::TokenLua;
+use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+
+/// token-lua by another name.
+const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));
+
+/// What `mine` was before it was mended: its release asks nobody whose key it deletes.
+const BEFORE: Algorithm = Algorithm::lease("mine", |setting| Box::new(PxConstant::new(setting)));
+
+#[test]
+fn the_same_lock_by_another_name_has_the_same_trace() {
+    let theirs = ground("token-lua", TopologyKind::Single);
+    let mut own = ground_of(&MINE, TopologyKind::Single);
+    assert_eq!(own.until, theirs.until);
+    let (catalogue, lab) = (Lab::default(), Lab::default().with_lock(MINE));
+    assert_eq!(lab.run(&own).trace, catalogue.run(&theirs).trace);
+    assert_eq!(lab.promise(&own), catalogue.promise(&theirs));
+    own.lock = theirs.lock.clone();
+    assert_eq!(lab.run(&own).trace, catalogue.run(&theirs).trace);
+}
+
+#[test]
+fn only_who_knows_the_lock_takes_a_plan_that_names_it() {
+    let plan = ground_of(&MINE, TopologyKind::Single);
+    let refused = plan.validate().expect_err("the catalogue has no such lock");
+    assert_eq!(refused.what, "there is no lock 'mine'");
+    assert!(Plan::from_json("mine.plan.json", &plan.to_json()).is_err());
+    let lab = Lab::default().with_lock(MINE);
+    assert_eq!(plan.validate_with(&lab.locks), Ok(()));
+    let read = Plan::from_json_with(&lab.locks, "mine.plan.json", &plan.to_json());
+    assert_eq!(read.ok(), Some(plan));
+}
+
+#[test]
+fn a_scenario_is_held_to_what_its_own_lock_can_do() {
+    let text = "name = \"mine\"\nask = \"?\"\nexpect = { holds = true }\n[lock]\n\
+                algorithm = \"mine\"\nrenew_every = \"1s\"\nttl = \"10s\"\n";
+    let lab = Lab::default().with_lock(MINE);
+    let refused = Scenario::parse_with(&lab.locks, "mine.toml", text).expect_err("it renews not");
+    assert!(refused.render(false).contains("mine does not renew"));
+    let renewed = Lab::default().with_lock(Algorithm { renews: true, ..MINE });
+    assert!(Scenario::parse_with(&renewed.locks, "mine.toml", text).is_ok());
+    assert!(Scenario::parse("mine.toml", text).is_err());
+}
+
+#[test]
+fn a_saved_plan_holds_once_the_lock_is_mended() {
+    let single = TopologyKind::Single;
+    let found = lockstorm::test::hunt_own(BEFORE, single).within_assumptions().finds();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mine.plan.json");
+    std::fs::write(&path, found.plan.to_json()).unwrap();
+    lockstorm::test::replay(&path).lock(MINE).holds();
+    let broken = std::panic::catch_unwind(|| lockstorm::test::replay(path).lock(BEFORE).holds());
+    let told = *broken.expect_err("it is still broken").downcast::<String>().unwrap();
+    assert!(
+        told.contains("again: lockstorm::test::replay(\"target/lockstorm/hunt-mine-"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_mutex_of_ones_own_has_no_time_to_live() {
+    let setnx = find("setnx").expect("a lock of the catalogue");
+    let mutex = Algorithm::mutex("my-mutex", setnx.build);
+    let finding = lockstorm::test::hunt_own(mutex, TopologyKind::Single).finds();
+    assert_eq!(finding.plan.lock.ttl, None);
+    assert_eq!(finding.promise.model, Model::Mutex);
+}
