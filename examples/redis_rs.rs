@@ -4,11 +4,13 @@
 //! nothing behind and sends a DEL, without a look at whose key it deletes. The careful one tells
 //! its caller that nobody knows, and leaves the rest to its release, which compares.
 //!
-//! `cargo run --example redis-rs` hunts the hasty lock, `-- careful` the other.
+//! `cargo run --example redis-rs` hunts the hasty lock, `-- careful` the other, and `-- tokio` the
+//! other once more, with the tasks and timers of tokio that a service gives it.
 
 use std::cell::Cell;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lockstorm::lock::answer::HELD;
@@ -34,6 +36,24 @@ const CAREFUL: Algorithm = Algorithm::lease("redis-rs-careful", |setting| {
     Box::new(RedisRs::new(setting, AfterTimeOut::Tell))
 });
 
+/// The mended lock with tokio's own tasks and timers, as a service has them. It is run on turmoil.
+const ON_TOKIO: Algorithm = Algorithm {
+    runs_tokio: true,
+    ..Algorithm::lease("redis-rs-on-tokio", |setting| {
+        let lock = RedisRs::new(setting, AfterTimeOut::Tell);
+        Box::new(RedisRs { connect: Connect::Tokio, ..lock })
+    })
+};
+
+/// Who drives the connection.
+#[derive(Clone, Copy)]
+enum Connect {
+    /// The lock's host, on any engine.
+    Host,
+    /// `tokio::spawn`, with time-outs on `tokio::time`.
+    Tokio,
+}
+
 /// What an acquire does that got no answer.
 #[derive(Clone, Copy)]
 enum AfterTimeOut {
@@ -49,14 +69,14 @@ struct RedisRs {
     choices: Choices,
     after_time_out: AfterTimeOut,
     wire: Wire,
+    connect: Connect,
     open: Option<Open>,
 }
 
 /// A connection that was opened once and serves until it breaks.
-#[derive(Clone)]
 struct Open {
     connection: MultiplexedConnection,
-    alive: Rc<Cell<bool>>,
+    is_alive: Rc<dyn Fn() -> bool>,
 }
 
 /// Connects redis-rs to the lock's node: the only lines that know of a simulation. The time-outs
@@ -75,7 +95,25 @@ async fn connect(setting: &Setting, wire: &Wire, timeout: u64) -> RedisResult<Op
         driver.await;
         ends.set(false);
     });
-    Ok(Open { connection, alive })
+    Ok(Open { connection, is_alive: Rc::new(move || alive.get()) })
+}
+
+/// As a service connects, but for where the bytes go: redis-rs keeps its own time-outs, and its
+/// driver is tokio's task.
+#[expect(clippy::disallowed_methods, reason = "this is what a lock on tokio does")]
+async fn connect_on_tokio(wire: &Wire, timeout: u64) -> RedisResult<Open> {
+    let timeout = Duration::from_nanos(timeout);
+    let opened = tokio::time::timeout(timeout, wire.open(u64::MAX)).await;
+    let stream = opened.map_err(|_| timed_out())??;
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(Some(timeout))
+        .set_connection_timeout(Some(timeout));
+    let info = RedisConnectionInfo::default();
+    let greeted = MultiplexedConnection::new_with_config(&info, stream, config);
+    let (connection, driver) =
+        tokio::time::timeout(timeout, greeted).await.map_err(|_| timed_out())??;
+    let driver = tokio::spawn(driver);
+    Ok(Open { connection, is_alive: Rc::new(move || !driver.is_finished()) })
 }
 
 fn timed_out() -> RedisError {
@@ -86,7 +124,7 @@ impl RedisRs {
     fn new(setting: Setting, after_time_out: AfterTimeOut) -> RedisRs {
         let wire = Wire::new(&setting, &setting.nodes[0]);
         let choices = LEASE.settle(&setting.config);
-        RedisRs { setting, choices, after_time_out, wire, open: None }
+        RedisRs { setting, choices, after_time_out, wire, connect: Connect::Host, open: None }
     }
 
     /// Asks on the open connection, or on a new one, with our time-out. A connection on which
@@ -96,13 +134,20 @@ impl RedisRs {
         question: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
     ) -> RedisResult<T> {
         let timeout = self.choices.timeout;
-        let open = self.open.take().filter(|open| open.alive.get());
+        let open = self.open.take().filter(|open| (open.is_alive)());
         let mut open = match open {
             Some(open) => open,
-            None => connect(&self.setting, &self.wire, timeout).await?,
+            None => match self.connect {
+                Connect::Host => connect(&self.setting, &self.wire, timeout).await?,
+                Connect::Tokio => connect_on_tokio(&self.wire, timeout).await?,
+            },
         };
-        let asked = self.setting.host.timeout(timeout, question(&mut open.connection)).await;
-        let answer = asked.ok_or_else(timed_out)??;
+        let question = question(&mut open.connection);
+        let answer = match self.connect {
+            Connect::Host => self.setting.host.timeout(timeout, question).await,
+            Connect::Tokio => Some(question.await),
+        };
+        let answer = answer.ok_or_else(timed_out)??;
         self.open = Some(open);
         Ok(answer)
     }
@@ -167,8 +212,12 @@ fn quarry(lock: Algorithm) -> HuntTest {
 }
 
 fn main() -> ExitCode {
-    let careful = std::env::args().nth(1).is_some_and(|word| word == "careful");
-    quarry(if careful { CAREFUL } else { HASTY }).tell()
+    let lock = match std::env::args().nth(1).as_deref() {
+        Some("careful") => CAREFUL,
+        Some("tokio") => ON_TOKIO,
+        _ => HASTY,
+    };
+    quarry(lock).tell()
 }
 
 #[test]
@@ -188,4 +237,16 @@ fn the_careful_one_holds_on_the_same_seeds() {
 fn a_late_reply_is_enough() {
     lockstorm::test::scenario("examples/redis-rs-hasty.toml").lock(HASTY).run();
     lockstorm::test::scenario("examples/redis-rs-careful.toml").lock(CAREFUL).run();
+}
+
+#[test]
+fn the_careful_one_holds_on_tokio_too() {
+    let hunt = lockstorm::test::hunt_own(ON_TOKIO, TopologyKind::Single);
+    assert!(hunt.within_assumptions().seeds(1..=10).holds().grants > 50);
+}
+
+#[test]
+fn a_late_reply_is_enough_on_turmoil_too() {
+    let hasty = lockstorm::test::scenario("examples/redis-rs-hasty.toml").lock(HASTY);
+    hasty.on_turmoil().run();
 }

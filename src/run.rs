@@ -83,14 +83,27 @@ impl Lab {
         Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
     }
 
-    /// The same lab, which also knows a lock of the caller's own.
+    /// The same lab, which also knows a lock of the caller's own. One that runs tokio's tasks takes
+    /// it to the turmoil engine.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If there is a lock of this name, or it needs an engine that is not built in.
     #[must_use]
     #[track_caller]
     pub fn with_lock(self, own: Algorithm) -> Lab {
-        Lab { locks: self.locks.with(own), ..self }
+        let lab = if own.runs_tokio { self.on_turmoil(own.name) } else { self };
+        Lab { locks: lab.locks.with(own), ..lab }
+    }
+
+    #[cfg(feature = "turmoil")]
+    fn on_turmoil(self, _: &str) -> Lab {
+        Lab { engine: EngineKind::Turmoil, whole_ms: true, ..self }
+    }
+
+    #[cfg(not(feature = "turmoil"))]
+    #[track_caller]
+    fn on_turmoil(self, lock: &str) -> Lab {
+        panic!("'{lock}' runs tokio's tasks: build lockstorm with its feature 'turmoil'")
     }
 
     /// Runs a plan with the lock that it names.

@@ -52,6 +52,13 @@ impl ScenarioTest {
         ScenarioTest { lab: self.lab.with_lock(own), ..self }
     }
 
+    /// Runs it on turmoil, in whole milliseconds: slower, and a second opinion.
+    #[cfg(feature = "turmoil")]
+    pub fn on_turmoil(self) -> ScenarioTest {
+        let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
+        ScenarioTest { lab, ..self }
+    }
+
     /// Runs it on this seed, not on those that the file names.
     pub fn seed(self, seed: u64) -> ScenarioTest {
         ScenarioTest { seeds: Some(vec![seed]), ..self }
@@ -144,6 +151,13 @@ impl HuntTest {
         HuntTest { lab: self.lab.with_lock(own), ..self }
     }
 
+    /// Runs the plans on turmoil, in whole milliseconds: slower, and a second opinion.
+    #[cfg(feature = "turmoil")]
+    pub fn on_turmoil(self) -> HuntTest {
+        let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
+        HuntTest { lab, ..self }
+    }
+
     /// Draws from these verbs only.
     pub fn faults<'a>(self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
         HuntTest { verbs: verbs.into_iter().map(str::to_owned).collect(), ..self }
@@ -208,7 +222,8 @@ impl HuntTest {
     fn hunt(self) -> (Lab, hunt::Report) {
         let HuntTest { lab, base, verbs, within, seeds } = self;
         let within = within.then(|| lab.promise(&base));
-        let alphabet = Alphabet { verbs, most_faults: 4, within };
+        let halts_clients = !lab.locks.find(&base.lock.algorithm).is_some_and(|l| l.runs_tokio);
+        let alphabet = Alphabet { verbs, most_faults: 4, halts_clients, within };
         let hunt = Hunt { lab, base, alphabet, seeds };
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)

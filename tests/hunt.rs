@@ -99,6 +99,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
             alphabet: Alphabet {
                 verbs: ["pause", "partition", "jitter"].map(str::to_owned).into(),
                 most_faults: 4,
+                halts_clients: true,
                 within: None,
             },
             seeds: 1..=200,
@@ -121,7 +122,7 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
         for within in [None, Some(promise.clone())] {
             let inside = within.is_some();
             let verbs = VERBS.into_iter().map(str::to_owned).collect();
-            let alphabet = Alphabet { verbs, most_faults: 4, within };
+            let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
             let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
             for seed in 1..=300 {
                 let plan = draw(&hunt, seed).current();

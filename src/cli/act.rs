@@ -116,7 +116,7 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     }
     let lab = quarry.lab.clone();
     let within = quarry.within_assumptions.then(|| lab.promise(&base));
-    let alphabet = Alphabet { verbs, most_faults: 4, within };
+    let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {

@@ -14,6 +14,7 @@ use proptest::{collection, sample};
 
 use crate::explore::ledger::keep_within;
 use crate::lock::Promise;
+use crate::plan::fault_contradiction::halts_clients;
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 
 /// What a search may draw.
@@ -23,6 +24,9 @@ pub struct Alphabet {
     pub verbs: BTreeSet<String>,
     /// The most faults in one plan.
     pub most_faults: usize,
+    /// Whether clients may be paused and suspended: those of a lock that runs tokio's own tasks
+    /// cannot.
+    pub halts_clients: bool,
     /// Draw only plans that keep to these assumptions.
     pub within: Option<Promise>,
 }
@@ -80,25 +84,27 @@ pub const VERBS: [&str; 21] = [
 
 /// Plans like `base` with other faults, and with as many clients or fewer.
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
-    let (base, within) = (base.clone(), alphabet.within.clone());
-    let faults = collection::vec(fault(&base, alphabet), 0..=alphabet.most_faults);
+    let (base, alphabet) = (base.clone(), alphabet.clone());
+    let faults = collection::vec(fault(&base, &alphabet), 0..=alphabet.most_faults);
     let clients = base.workload.clients.min(2)..=base.workload.clients;
     (clients, faults)
-        .prop_map(move |(clients, faults)| assemble(&base, clients, faults, within.as_ref()))
+        .prop_map(move |(clients, faults)| assemble(&base, clients, faults, &alphabet))
         .boxed()
 }
 
-fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, within: Option<&Promise>) -> Plan {
+fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
     let mut plan = base.clone();
     plan.workload.clients = clients;
     let hosts = plan.hosts();
     let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
     let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));
-    plan.faults = faults.into_iter().filter(|fault| there(fault) && waits(fault)).collect();
+    let halts = |fault: &Fault| alphabet.halts_clients || !halts_clients(&plan, fault);
+    let kept = |fault: &Fault| there(fault) && waits(fault) && halts(fault);
+    plan.faults = faults.into_iter().filter(kept).collect();
     for (id, fault) in (1..).zip(&mut plan.faults) {
         fault.id = id;
     }
-    if let Some(promise) = within {
+    if let Some(promise) = &alphabet.within {
         keep_within(&mut plan, promise);
     }
     plan

@@ -66,7 +66,7 @@ impl Plan {
         links(self)?;
         clocks(self)?;
         times(self)?;
-        faults(self)
+        faults(self, algorithm)
     }
 }
 

@@ -7,6 +7,7 @@ use lockstorm_sim::trace::Edge;
 
 use crate::history::WORDS;
 use crate::length;
+use crate::lock::catalogue::Algorithm;
 use crate::plan::contradiction::{
     Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
 };
@@ -14,7 +15,7 @@ use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 use crate::refusal::nearest;
 
 /// Checks every fault, and that each anchor can come.
-pub fn faults(plan: &Plan) -> Checked {
+pub fn faults(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let mut ids = BTreeSet::new();
     for fault in &plan.faults {
         let place = format!("fault.{}", fault.id);
@@ -23,11 +24,25 @@ pub fn faults(plan: &Plan) -> Checked {
     for fault in &plan.faults {
         let place = format!("fault.{}", fault.id);
         target(plan, fault, &place)?;
+        can_stop(plan, fault, algorithm, &place)?;
         size(&fault.verb, &place)?;
         length_of(fault, &place)?;
         anchor(plan, fault, &place)?;
     }
     Ok(())
+}
+
+/// Refuses to halt clients whose lock runs tasks that no engine can stop.
+fn can_stop(plan: &Plan, fault: &Fault, algorithm: &Algorithm, place: &str) -> Checked {
+    let wrong = algorithm.runs_tokio && halts_clients(plan, fault);
+    let what = format!("tokio's own tasks of {} go on through a pause", algorithm.name);
+    refuse_if(wrong, place, what, "pause a node, or spawn through the lock's host")
+}
+
+/// Whether a fault is to stop what a client runs, and let it go on later.
+pub fn halts_clients(plan: &Plan, fault: &Fault) -> bool {
+    let client = |host: &&str| plan.clients().iter().any(|client| client == host);
+    matches!(fault.verb, Verb::Pause | Verb::Suspend) && fault.target.hosts().iter().any(client)
 }
 
 fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
