@@ -4,6 +4,10 @@
 main:
     cargo run --release
 
+# every scenario on both engines
+both:
+    cargo run --release -- --engine both
+
 # what CI runs
 check:
     bash .ci/run

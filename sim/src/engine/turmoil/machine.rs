@@ -118,6 +118,7 @@ impl Platform for Machine {
 }
 
 /// Sleeps until a clock reads enough, and looks again whenever the clock is changed.
+#[expect(clippy::disallowed_methods, reason = "on turmoil, tokio's timers follow its time")]
 async fn sleep(shared: Rc<Shared>, host: HostId, clock: Clock, reading: Nanos) {
     let changed = Rc::clone(&shared.lives.borrow()[usize::from(host.0)].clock_changed);
     loop {
