@@ -65,6 +65,7 @@ fn every_difference_is_noticed() {
     assert_eq!(agreement(&finding, &finding), Agreement::Whole);
     notices(&finding, "another verdict", |other| other.judgement.verdict = Verdict::Holds);
     notices(&finding, "another class", |other| other.class = None);
+    notices(&finding, "another nearest miss", |other| other.judgement.nearest_miss = Some(0));
     let granted = |outcome: &Outcome| matches!(outcome, Outcome::Granted { .. });
     let grant = finding.history.ops.iter().rposition(|op| granted(&op.outcome)).expect("a grant");
     notices(&finding, "another outcome", |other| {

@@ -1,6 +1,6 @@
 //! Do two engines tell the same of a plan? A verdict from one engine alone is one opinion.
 //!
-//! Verdict, kinds and class have to be the same, and the operations on the lock with what came of
+//! Verdict, kinds, class and nearest miss have to be the same, and the operations on the lock with what came of
 //! them. Two of them that lie further apart than [`SLACK`] on both engines have to come in the
 //! same order. Where two requests reach a node at the same time, each engine breaks the tie in
 //! its own way, and may tell another story from there on: only the verdicts are compared then.
@@ -46,6 +46,7 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     if classes[0] != classes[1] {
         return Agreement::Not(say(classes[0], classes[1]));
     }
+    let misses = [one, other].map(|finding| finding.judgement.nearest_miss);
     let key = &one.plan.lock.key;
     let ops = [one, other].map(|finding| of_lock(&finding.history, key));
     let parting = parting(&ops);
@@ -54,12 +55,25 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
         return Agreement::Not(difference);
     }
     match (parting, tie) {
+        (None, _) if !near(misses) => Agreement::Not(say(&told(misses[0]), &told(misses[1]))),
         (None, _) => Agreement::Whole,
         (Some(_), Some(at)) => Agreement::UntilTie(at),
         (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
             Agreement::Not(format!("operation {nth} of {process} on the lock: {}", say(&a, &b)))
         }
     }
+}
+
+/// Whether two runs came as near to a violation.
+fn near(misses: [Option<i64>; 2]) -> bool {
+    match misses {
+        [Some(one), Some(other)] => one.abs_diff(other) <= SLACK,
+        [one, other] => one == other,
+    }
+}
+
+fn told(miss: Option<i64>) -> String {
+    miss.map_or("no nearest miss".to_owned(), |miss| format!("a nearest miss of {miss} ns"))
 }
 
 /// The operations on the lock, by whose and which of his they are.
