@@ -1,9 +1,10 @@
 //! Do two engines tell the same of a plan? A verdict from one engine alone is one opinion.
 //!
-//! Verdict, kinds, class and nearest miss have to be the same, and the operations on the lock with what came of
-//! them. Two of them that lie further apart than [`SLACK`] on both engines have to come in the
-//! same order. Where two requests reach a node at the same time, each engine breaks the tie in
-//! its own way, and may tell another story from there on: only the verdicts are compared then.
+//! Verdict, kinds, class and nearest miss have to be the same, and the operations on the lock with
+//! what came of them. Two of them that lie further apart than [`SLACK`] on both engines have to
+//! come in the same order. Where two requests reach a node at the same time, each engine breaks
+//! the tie in its own way, and may tell another story from there on: only the verdicts are
+//! compared then.
 
 use std::collections::BTreeMap;
 
