@@ -181,3 +181,20 @@ fn a_run_ends_with_what_it_found() {
     check(&folder, &["run", "not.toml"], 1, &["NOT as expected"]);
     check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
 }
+
+#[cfg(feature = "turmoil")]
+#[test]
+fn a_second_engine_is_asked_for_by_its_name() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
+    let race = fs::read_to_string(file).unwrap();
+    let folder = Folder::new("engines").with("scenarios/race.toml", race);
+    let both = ["run", "scenarios/race.toml", "--engine", "both"];
+    check(&folder, &both, 0, &["double-grant", " agree ", "1 agree, 0 do not"]);
+    check(&folder, &["--engine", "turmoil"], 0, &["1 as expected", "double-grant"]);
+    assert!(!folder.0.join("reports").exists(), "the reports are those of the event engine");
+    check(&folder, &["run", "scenarios", "--engine", "clock"], 3, &["'clock'", "both"]);
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..1"];
+    check(&folder, &[&hunt[..], &["--engine", "turmoil"]].concat(), 1, &["double-grant"]);
+    let replay = ["replay", "reports/hunt-none.plan.json", "--engine", "turmoil"];
+    check(&folder, &replay, 1, &["the same as that of a second run"]);
+}

@@ -76,3 +76,28 @@ fn a_mutex_of_ones_own_has_no_time_to_live() {
     assert_eq!(finding.plan.lock.ttl, None);
     assert_eq!(finding.promise.model, Model::Mutex);
 }
+
+#[test]
+#[cfg(feature = "turmoil")]
+fn clients_that_run_tokios_tasks_are_not_paused() {
+    let tokio = Algorithm { runs_tokio: true, ..MINE };
+    let lab = Lab::default().with_lock(tokio);
+    assert_eq!(lab.engine.word(), "turmoil");
+    let text = |target: &str| {
+        format!(
+            "name = \"mine\"\nask = \"?\"\nexpect = {{ holds = true }}\n[lock]\n\
+             algorithm = \"mine\"\nttl = \"10s\"\n[[fault]]\nkind = \"pause\"\n\
+             target = \"{target}\"\nat = \"1s\"\nfor = \"1s\"\n"
+        )
+    };
+    let refused = Scenario::parse_with(&lab.locks, "mine.toml", &text("c1")).expect_err("no pause");
+    let told = refused.render(false);
+    assert!(told.contains("tokio's own tasks of mine go on through a pause"), "{told}");
+    assert!(Scenario::parse_with(&lab.locks, "mine.toml", &text("n1")).is_ok());
+    let tally = lockstorm::test::hunt_own(tokio, TopologyKind::Single)
+        .faults(["pause", "suspend"])
+        .within_assumptions()
+        .seeds(1..=6)
+        .holds();
+    assert!(tally.grants > 0);
+}

@@ -51,7 +51,8 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     let key = &one.plan.lock.key;
     let ops = [one, other].map(|finding| of_lock(&finding.history, key));
     let parting = parting(&ops);
-    let tie = parting.as_ref().and_then(|parting| tie(&one.history, parting));
+    let histories = [&one.history, &other.history];
+    let tie = parting.as_ref().and_then(|parting| tie(histories, parting));
     if let Some(difference) = order(&ops, tie.unwrap_or(Nanos::MAX), &say) {
         return Agreement::Not(difference);
     }
@@ -93,36 +94,41 @@ fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'
 struct Parting<'a> {
     who: (&'a str, usize),
     told: [String; 2],
-    op: &'a Op,
+    /// It, as far as there is one on each engine.
+    ops: [Option<&'a Op>; 2],
 }
 
 fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option<Parting<'a>> {
-    let told = |op: Option<&&Op>| {
+    let told = |op: Option<&Op>| {
         op.map_or("nothing".to_owned(), |op| {
             let outcome = op.ret.map_or("pending", |_| op.outcome.told(&op.kind));
             format!("{}: {outcome}", op.kind.asked())
         })
     };
-    let partings = one.iter().chain(other).filter_map(|(who, op)| {
-        let told = [told(one.get(who)), told(other.get(who))];
-        (told[0] != told[1]).then_some(Parting { who: *who, told, op })
+    let partings = one.keys().chain(other.keys()).filter_map(|who| {
+        let ops = [one, other].map(|ops| ops.get(who).copied());
+        let told = ops.map(told);
+        (told[0] != told[1]).then_some(Parting { who: *who, told, ops })
     });
-    partings.min_by_key(|parting| parting.op.call.at)
+    partings.min_by_key(|parting| parting.ops.iter().flatten().map(|op| op.call.at).min())
 }
 
-/// When another client's request reached a node together with one of this operation's.
-fn tie(history: &History, parting: &Parting) -> Option<Nanos> {
+/// When another client's request reached a node together with one of this operation's, on either
+/// engine.
+fn tie(histories: [&History; 2], parting: &Parting) -> Option<Nanos> {
+    histories.into_iter().zip(parting.ops).find_map(|(history, op)| rivalled(history, op?))
+}
+
+fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     let applied = |request: &Request| {
         request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| at.at)
     };
-    let own = history.requests.iter().filter(|request| request.op == parting.op.id);
-    own.filter_map(|own| {
+    history.requests.iter().filter(|request| request.op == op.id).find_map(|own| {
         let at = applied(own)?;
         let rivals = history.requests.iter().filter(|r| r.from != own.from && r.to == own.to);
         let mut rivals = rivals.filter_map(applied);
         rivals.any(|rival| rival.abs_diff(at) <= TIE).then_some(at)
     })
-    .next()
 }
 
 fn order(
