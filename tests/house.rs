@@ -46,7 +46,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("mlua", &["sim/src/redis/script"], "Lua has one door"),
     ("xxhash_rust", &["sim/src/trace.rs"], "the trace hash has one door"),
     ("turmoil::", &["sim/src/engine/turmoil", "sim/src/engine.rs"], "turmoil has one door"),
-    ("tokio::runtime", &[], "the event engine is the only runtime"),
+    ("tokio::runtime", &[], "runtimes are turmoil's and our own"),
     ("std::fs", &["src/cli"], "only the command line touches files"),
     ("std::env", &["src/cli", "src/main.rs"], "only the command line reads the environment"),
     ("println!", &["src/cli", "src/main.rs"], "only the command line prints"),
