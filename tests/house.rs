@@ -42,7 +42,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
 /// (word, files that may use it, why)
 const DOORS: &[(&str, &[&str], &str)] = &[
     ("rand_chacha", &["sim/src/rng.rs"], "chance has one door"),
-    ("redis_protocol", &["sim/src/redis/frame.rs"], "the codec has one door"),
+    ("redis_protocol", &["sim/src/redis/frame"], "the codec has one door"),
     ("mlua", &["sim/src/redis/script"], "Lua has one door"),
     ("xxhash_rust", &["sim/src/trace.rs"], "the trace hash has one door"),
     ("turmoil::", &["sim/src/engine/turmoil", "sim/src/engine.rs"], "turmoil has one door"),

@@ -17,9 +17,10 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::command;
-use lockstorm_sim::redis::frame::RequestReader;
-use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
+use lockstorm_sim::redis::command::admission::apply;
+use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_sim::redis::node::{Node, NodeConfig};
+use lockstorm_sim::redis::session::Session;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,7 +53,7 @@ async fn serve(host: Host, mut stream: Stream, node: Rc<RefCell<Node>>) {
         while let Ok(Some(request)) = reader.next(&mut inbox) {
             let mut bytes = BytesMut::new();
             node.borrow_mut().set_time(host.now(Clock::Wall));
-            command::apply(&mut node.borrow_mut(), &mut session, &request).encode(&mut bytes);
+            apply(&mut node.borrow_mut(), &mut session, &request).encode(&mut bytes);
             if stream.write_all(&bytes).await.is_err() {
                 return;
             }

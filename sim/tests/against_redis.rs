@@ -15,9 +15,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
-use lockstorm_sim::redis::command::apply;
-use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader, decode_reply};
-use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
+use lockstorm_sim::redis::command::admission::apply;
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_sim::redis::frame::{Arguments, Reply};
+use lockstorm_sim::redis::node::{Node, NodeConfig};
+use lockstorm_sim::redis::session::{After, Session};
 use tempfile::TempDir;
 
 const FILES: [(&str, &str); 6] = [
@@ -60,7 +63,10 @@ impl Ours {
 
     fn answer(&mut self, line: &str) -> BytesMut {
         self.node.set_time(now_ms() * 1_000_000);
-        let reply = apply(&mut self.node, &mut self.session, &parse(line));
+        let mut reply = apply(&mut self.node, &mut self.session, &parse(line));
+        if let After::Wait { .. } = std::mem::take(&mut self.session.after) {
+            reply = Reply::Integer(0);
+        }
         let mut bytes = BytesMut::new();
         reply.encode(&mut bytes);
         bytes

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockstorm_sim::engine::turmoil::guest::{GuestNode, add_node};
-use lockstorm_sim::redis::frame::{Reply, decode_reply};
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::time::SECOND;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -10,7 +10,8 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::{Reply, decode_reply, encode_request};
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::{Reply, encode_request};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::redis::server::serve;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
@@ -70,6 +71,7 @@ fn show(reply: Option<Reply>) -> String {
             let items: Vec<String> = items.into_iter().map(|item| show(Some(item))).collect();
             format!("[{}]", items.join(" "))
         }
+        Some(other) => unreachable!("RESP2 has no {other:?}"),
     }
 }
 

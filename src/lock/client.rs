@@ -200,7 +200,7 @@ impl Line {
 
     async fn reply(&mut self) -> io::Result<Reply> {
         loop {
-            let decoded = frame::decode_reply(&mut self.inbox);
+            let decoded = frame::decode::decode_reply(&mut self.inbox);
             if let Some(reply) = decoded.map_err(|_| io::ErrorKind::InvalidData)? {
                 return Ok(reply);
             }

@@ -17,7 +17,8 @@ use std::task::Poll;
 use bytes::BytesMut;
 use lockstorm_sim::platform::Stream;
 use lockstorm_sim::redis::command;
-use lockstorm_sim::redis::frame::{RequestReader, decode_reply};
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::request::RequestReader;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
@@ -158,7 +159,7 @@ impl Tap {
         self.stream.write_all(bytes).await?;
         self.asked.extend_from_slice(bytes);
         while let Ok(Some(words)) = self.reader.next(&mut self.asked) {
-            let command = command::name(&words[0]).unwrap_or("UNKNOWN");
+            let command = command::table::name(&words[0]).unwrap_or("UNKNOWN");
             let op = (!GREETINGS.contains(&command)).then_some(call.op);
             let request = Request { connection: self.stream.connection(), nth: self.requests };
             self.requests += 1;

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader};
+use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_sim::redis::frame::{Arguments, Reply};
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

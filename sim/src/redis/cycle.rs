@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::redis::frame::Reply;
-use crate::redis::node::{Append, Session};
+use crate::redis::node::Append;
 use crate::redis::server::Server;
 use crate::redis::signal::{First, first};
 use crate::time::{Clock, MILLISECOND, Nanos, SECOND};
@@ -54,6 +54,33 @@ async fn expire_now(server: &Server) {
     drop(turn);
 }
 
+/// Ends blocking commands and pauses at the first tick after their time.
+pub async fn end_waits_in_time(server: Rc<Server>) {
+    loop {
+        let seen = server.waits.count();
+        let next = server.node.borrow().clients.next_deadline_ms();
+        let Some(next) = next else {
+            server.waits.past(seen).await;
+            continue;
+        };
+        let tick = next.div_ceil(TICK_MS).saturating_mul(TICK_MS).saturating_mul(MILLISECOND);
+        let tick = server.host.sleep_until(Clock::Wall, tick);
+        if let First::That(()) = first(server.waits.past(seen), tick).await {
+            let turn = server.turn.clone().lock().await;
+            {
+                let mut node = server.node.borrow_mut();
+                node.set_time(server.host.now(Clock::Wall));
+                node.end_waits();
+            }
+            if server.publish(Origin::Node) {
+                server.write_log().await;
+            }
+            server.wake();
+            drop(turn);
+        }
+    }
+}
+
 /// `appendfsync everysec`, and what CONFIG SET may turn into it.
 async fn sync_each_second(server: Rc<Server>) {
     loop {
@@ -66,7 +93,7 @@ async fn sync_each_second(server: Rc<Server>) {
 
 /// Waits until so many replicas have acknowledged the session's last write; a time-out takes
 /// effect at the next tick.
-pub async fn wait(server: &Server, session: &Session, replicas: usize, timeout_ms: u64) -> Reply {
+pub async fn wait(server: &Server, last_write: u64, replicas: usize, timeout_ms: u64) -> Reply {
     server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());
     let until = (timeout_ms > 0).then(|| {
         let until = server.host.now(Clock::Monotonic) / MILLISECOND + timeout_ms;
@@ -80,7 +107,7 @@ pub async fn wait(server: &Server, session: &Session, replicas: usize, timeout_m
                  (master -> replica?)",
             );
         }
-        let acked = server.node.borrow().acknowledged(session.last_write);
+        let acked = server.node.borrow().acknowledged(last_write);
         let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
         if acked >= replicas || late {
             return Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX));

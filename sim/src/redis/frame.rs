@@ -1,22 +1,22 @@
 //! Bytes to requests, replies to bytes and back. The one door to `redis-protocol`.
 //!
-//! Requests are walked here (inline commands, limits, Redis's error texts, a resume point), since
-//! the package knows none of these. Replies are written by its RESP2 encoder and read by its
-//! RESP2 decoder, but only once they are known to be whole and not too deep: it recurses.
+//! Scalars of RESP2 are written by the package's encoder and replies are read by its decoder, but
+//! only once they are known to be whole and not too deep: it recurses.
+//!
+//! - `request`: requests out of bytes
+//! - `decode`: replies out of bytes
 
-use bytes::{Buf, Bytes, BytesMut};
-use redis_protocol::resp2::decode::decode_range;
+pub mod decode;
+pub mod request;
+
+use bytes::{Bytes, BytesMut};
 use redis_protocol::resp2::encode::extend_encode_borrowed;
-use redis_protocol::resp2::types::{BorrowedFrame, RangeFrame};
+use redis_protocol::resp2::types::BorrowedFrame;
 
-/// Bytes after which a line without an end is refused: `PROTO_INLINE_MAX_SIZE`.
-const LONGEST_LINE: usize = 64 * 1024;
 /// The most bytes in one argument: `proto-max-bulk-len`.
 const LONGEST_BULK: i64 = 512 * 1024 * 1024;
 /// The most arguments that a request may announce: `INT_MAX`.
 const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
-/// The deepest nesting that a reply may have.
-const DEEPEST: usize = 128;
 
 /// One request: the command's name and its arguments.
 pub type Arguments = Vec<Bytes>;
@@ -34,232 +34,6 @@ impl ProtocolError {
     /// The reply that Redis sends before it closes the connection.
     pub fn reply(&self) -> Reply {
         Reply::Error([b"ERR Protocol error: ", &self.0[..]].concat().into())
-    }
-}
-
-/// Takes requests from the front of a buffer. A partial request is not parsed again from its
-/// start when more bytes have come.
-#[derive(Debug, Default)]
-pub struct RequestReader {
-    /// Where the next unread line or bulk starts, from the request's start.
-    at: usize,
-    /// How far the line at `at` was searched for its end.
-    searched: usize,
-    /// Arguments still to come; `None` before the `*n` line.
-    missing: Option<usize>,
-    /// Length of the bulk that starts at `at`, once its `$n` line was read.
-    bulk: Option<usize>,
-    /// Where the arguments so far lie, from the request's start.
-    ranges: Vec<(usize, usize)>,
-}
-
-impl RequestReader {
-    /// The next whole request; `None` if more bytes are needed. Empty requests are skipped.
-    ///
-    /// # Errors
-    /// What Redis refuses, in its words.
-    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
-        while !buffer.is_empty() {
-            let request = match buffer[0] {
-                b'*' => self.array(buffer)?,
-                _ => self.inline(buffer)?,
-            };
-            match request {
-                Some(request) if request.is_empty() => {}
-                other => return Ok(other),
-            }
-        }
-        Ok(None)
-    }
-
-    fn inline(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
-        let Some(end) = self.find(buffer, b'\n') else {
-            if buffer.len() > LONGEST_LINE {
-                return Err(ProtocolError::new("too big inline request"));
-            }
-            return Ok(None);
-        };
-        let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
-        let request = split_line(line);
-        self.finish(buffer, end + 1);
-        request.map(Some).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))
-    }
-
-    fn array(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
-        let mut missing = match self.missing {
-            Some(missing) => missing,
-            None => match self.announced(buffer)? {
-                None => return Ok(None),
-                Some(0) => {
-                    self.finish(buffer, self.at);
-                    return Ok(Some(Vec::new()));
-                }
-                Some(count) => count,
-            },
-        };
-        while missing > 0 {
-            self.missing = Some(missing);
-            let Some(length) = self.bulk_length(buffer)? else { return Ok(None) };
-            if buffer.len() - self.at < length + 2 {
-                return Ok(None);
-            }
-            self.ranges.push((self.at, self.at + length));
-            self.skip_to(self.at + length + 2);
-            self.bulk = None;
-            missing -= 1;
-        }
-        Ok(Some(self.take(buffer)))
-    }
-
-    /// Reads the `*n` line. A negative count is an empty request, as in Redis.
-    fn announced(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        let wrong = || ProtocolError::new("invalid multibulk length");
-        let Some(end) = self.line_end(buffer, "too big mbulk count string")? else {
-            return Ok(None);
-        };
-        let count = integer(&buffer[1..end]).filter(|n| *n <= MOST_ARGUMENTS).ok_or_else(wrong)?;
-        self.skip_to(end + 2);
-        Ok(Some(usize::try_from(count).unwrap_or(0)))
-    }
-
-    /// Reads the `$n` line unless it was read before.
-    fn bulk_length(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        if self.bulk.is_none() {
-            let Some(end) = self.line_end(buffer, "too big bulk count string")? else {
-                return Ok(None);
-            };
-            let first = buffer[self.at];
-            if first != b'$' {
-                return Err(ProtocolError(
-                    [b"expected '$', got '", &[first][..], b"'"].concat().into(),
-                ));
-            }
-            let wrong = || ProtocolError::new("invalid bulk length");
-            let length = integer(&buffer[self.at + 1..end]);
-            let length = length.filter(|n| (0..=LONGEST_BULK).contains(n)).ok_or_else(wrong)?;
-            self.bulk = Some(usize::try_from(length).map_err(|_| wrong())?);
-            self.skip_to(end + 2);
-        }
-        Ok(self.bulk)
-    }
-
-    /// Where the `\r` of the line at `self.at` is, if the byte after it is there too.
-    fn line_end(
-        &mut self,
-        buffer: &[u8],
-        too_long: &'static str,
-    ) -> Result<Option<usize>, ProtocolError> {
-        match self.find(buffer, b'\r') {
-            None if buffer.len() - self.at > LONGEST_LINE => Err(ProtocolError::new(too_long)),
-            Some(end) if end + 1 < buffer.len() => Ok(Some(end)),
-            _ => Ok(None),
-        }
-    }
-
-    /// Redis searches with `strchr`: a NUL hides what comes after it.
-    fn find(&mut self, buffer: &[u8], byte: u8) -> Option<usize> {
-        let from = self.searched.max(self.at);
-        let found = buffer[from..].iter().position(|b| *b == byte || *b == 0);
-        self.searched = found.map_or(buffer.len(), |index| from + index);
-        found.map(|index| from + index).filter(|index| buffer[*index] == byte)
-    }
-
-    fn skip_to(&mut self, at: usize) {
-        self.at = at;
-        self.searched = at;
-    }
-
-    fn take(&mut self, buffer: &mut BytesMut) -> Arguments {
-        let whole = buffer.split_to(self.at).freeze();
-        let arguments = self.ranges.iter().map(|(from, to)| whole.slice(*from..*to)).collect();
-        self.reset();
-        arguments
-    }
-
-    fn finish(&mut self, buffer: &mut BytesMut, length: usize) {
-        buffer.advance(length);
-        self.reset();
-    }
-
-    fn reset(&mut self) {
-        self.ranges.clear();
-        (self.at, self.searched, self.missing, self.bulk) = (0, 0, None, None);
-    }
-}
-
-/// Splits an inline request as `sdssplitargs` does; `None` if quotes do not match.
-fn split_line(line: &[u8]) -> Option<Arguments> {
-    let mut arguments = Vec::new();
-    let mut rest = line;
-    loop {
-        rest = rest.trim_ascii_start();
-        if rest.is_empty() {
-            return Some(arguments);
-        }
-        let (argument, after) = split_argument(rest)?;
-        arguments.push(Bytes::from(argument));
-        rest = after;
-    }
-}
-
-fn split_argument(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut argument = Vec::new();
-    let mut rest = line;
-    while let Some((first, after)) = rest.split_first() {
-        match first {
-            b'"' | b'\'' => {
-                rest = quoted(*first, after, &mut argument)?;
-                let closed = rest.first().is_none_or(u8::is_ascii_whitespace);
-                return closed.then_some((argument, rest));
-            }
-            b' ' | b'\n' | b'\r' | b'\t' | 0 => break,
-            other => argument.push(*other),
-        }
-        rest = after;
-    }
-    Some((argument, rest))
-}
-
-/// Reads up to the closing `quote`; returns what lies behind it.
-fn quoted<'a>(quote: u8, mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        match (quote, rest) {
-            (b'"', [b'\\', b'x', high, low, after @ ..])
-                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                into.push(hex(*high) << 4 | hex(*low));
-                rest = after;
-            }
-            (b'"', [b'\\', escaped, after @ ..]) => {
-                into.push(unescaped(*escaped));
-                rest = after;
-            }
-            (b'\'', [b'\\', b'\'', after @ ..]) => {
-                into.push(b'\'');
-                rest = after;
-            }
-            (_, [byte, after @ ..]) if *byte == quote => return Some(after),
-            (_, [byte, after @ ..]) => {
-                into.push(*byte);
-                rest = after;
-            }
-            (_, []) => return None,
-        }
-    }
-}
-
-fn hex(digit: u8) -> u8 {
-    char::from(digit).to_digit(16).map_or(0, |value| value.to_le_bytes()[0])
-}
-
-fn unescaped(byte: u8) -> u8 {
-    match byte {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 8,
-        b'a' => 7,
-        other => other,
     }
 }
 
@@ -293,8 +67,18 @@ pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
     }
 }
 
+/// The form in which a connection is answered; HELLO chooses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, with which every connection begins.
+    #[default]
+    Two,
+    /// RESP3.
+    Three,
+}
+
 /// What a node answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// `+OK`
     Simple(Bytes),
@@ -304,17 +88,35 @@ pub enum Reply {
     Integer(i64),
     /// `$2`
     Bulk(Bytes),
-    /// `$-1`
+    /// `$-1`; in RESP3 `_`
     Nil,
     /// `*2`
     Array(Vec<Reply>),
-    /// `*-1`
+    /// `*-1`; in RESP3 `_`
     NilArray,
+    /// `%1`: names and values in turn; in RESP2 an array of them
+    Map(Vec<Reply>),
+    /// `~2`; in RESP2 an array
+    Set(Vec<Reply>),
+    /// `>3`: told without being asked; in RESP2 an array
+    Push(Vec<Reply>),
+    /// `,1.5`; in RESP2 a bulk string
+    Double(f64),
+    /// `#t`; in RESP2 1 or 0
+    Boolean(bool),
+    /// `(1234`; in RESP2 a bulk string
+    BigNumber(Bytes),
+    /// `=15`: plain text; in RESP2 a bulk string
+    Verbatim([u8; 3], Bytes),
+    /// Several replies to one request, or none.
+    Several(Vec<Reply>),
 }
 
 impl Reply {
     /// `+OK`.
     pub const OK: Reply = Reply::Simple(Bytes::from_static(b"OK"));
+    /// No reply at all.
+    pub const SILENCE: Reply = Reply::Several(Vec::new());
 
     /// A simple string that is known beforehand.
     pub fn simple(text: &'static str) -> Reply {
@@ -331,19 +133,70 @@ impl Reply {
         Reply::Bulk(Bytes::copy_from_slice(bytes))
     }
 
-    /// Appends the reply's bytes.
+    /// A bulk string that is known beforehand.
+    pub fn word(text: &'static str) -> Reply {
+        Reply::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A number of things.
+    pub fn count(things: usize) -> Reply {
+        Reply::Integer(i64::try_from(things).unwrap_or(i64::MAX))
+    }
+
+    /// Appends the reply's bytes in RESP2.
     pub fn encode(&self, out: &mut BytesMut) {
+        self.encode_in(Protocol::Two, out);
+    }
+
+    /// Appends the reply's bytes.
+    pub fn encode_in(&self, protocol: Protocol, out: &mut BytesMut) {
         match self {
             Reply::Simple(text) => scalar(out, &BorrowedFrame::SimpleString(text)),
             Reply::Error(text) => encode_error(out, text),
             Reply::Integer(value) => scalar(out, &BorrowedFrame::Integer(*value)),
             Reply::Bulk(bytes) => scalar(out, &BorrowedFrame::BulkString(bytes)),
-            Reply::Nil => scalar(out, &BorrowedFrame::Null),
-            Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
-            Reply::Array(items) => {
-                head(out, b"*", items.len());
-                items.iter().for_each(|item| item.encode(out));
+            Reply::Array(items) => aggregate(out, b"*", items, items.len(), protocol),
+            Reply::Several(items) => items.iter().for_each(|item| item.encode_in(protocol, out)),
+            other if protocol == Protocol::Three => other.encode_new(out),
+            other => other.encode_old(out),
+        }
+    }
+
+    /// What RESP3 brought, in RESP3.
+    fn encode_new(&self, out: &mut BytesMut) {
+        let line = |out: &mut BytesMut, kind: &[u8], text: &[u8]| {
+            out.extend_from_slice(kind);
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+        };
+        match self {
+            Reply::Map(items) => aggregate(out, b"%", items, items.len() / 2, Protocol::Three),
+            Reply::Set(items) => aggregate(out, b"~", items, items.len(), Protocol::Three),
+            Reply::Push(items) => aggregate(out, b">", items, items.len(), Protocol::Three),
+            Reply::Double(value) => line(out, b",", in_17_digits(*value).as_bytes()),
+            Reply::Boolean(value) => line(out, b"#", if *value { b"t" } else { b"f" }),
+            Reply::BigNumber(digits) => line(out, b"(", digits),
+            Reply::Verbatim(format, text) => {
+                head(out, b"=", text.len() + 4);
+                out.extend_from_slice(format);
+                line(out, b":", text);
             }
+            _ => line(out, b"_", b""),
+        }
+    }
+
+    /// What RESP3 brought, as Redis writes it to old clients.
+    fn encode_old(&self, out: &mut BytesMut) {
+        let bulk = |out: &mut BytesMut, text: &[u8]| scalar(out, &BorrowedFrame::BulkString(text));
+        match self {
+            Reply::Map(items) | Reply::Set(items) | Reply::Push(items) => {
+                aggregate(out, b"*", items, items.len(), Protocol::Two);
+            }
+            Reply::Double(value) => bulk(out, in_17_digits(*value).as_bytes()),
+            Reply::Boolean(value) => scalar(out, &BorrowedFrame::Integer(i64::from(*value))),
+            Reply::BigNumber(text) | Reply::Verbatim(_, text) => bulk(out, text),
+            Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+            _ => scalar(out, &BorrowedFrame::Null),
         }
     }
 
@@ -351,6 +204,32 @@ impl Reply {
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }
+}
+
+fn aggregate(out: &mut BytesMut, kind: &[u8], items: &[Reply], count: usize, protocol: Protocol) {
+    head(out, kind, count);
+    items.iter().for_each(|item| item.encode_in(protocol, out));
+}
+
+/// `%.17g`, as C writes it.
+pub fn in_17_digits(number: f64) -> String {
+    if !number.is_finite() {
+        let sign = if number.is_sign_negative() { "-" } else { "" };
+        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
+    }
+    if number.fract() == 0.0 && number.abs() < 1e17 {
+        return format!("{number:.0}");
+    }
+    let scientific = format!("{number:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    if (-4..17).contains(&exponent) {
+        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
+        return trim(&format!("{number:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
 }
 
 fn scalar(out: &mut BytesMut, frame: &BorrowedFrame) {
@@ -389,88 +268,5 @@ fn head(out: &mut BytesMut, kind: &[u8], count: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Takes a whole reply from the front of the buffer; `None` if more bytes are needed.
-///
-/// # Errors
-/// Bytes that are no RESP2 reply, or one nested deeper than 128 levels.
-pub fn decode_reply(buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolError> {
-    let Some(length) = reply_length(buffer)? else { return Ok(None) };
-    let wrong = |_| ProtocolError::new("invalid reply");
-    let decoded = decode_range(&buffer[..length]).map_err(wrong)?;
-    let Some((frame, _)) = decoded else { return Err(ProtocolError::new("invalid reply")) };
-    let plain = match frame {
-        RangeFrame::Integer(value) => Reply::Integer(value),
-        RangeFrame::Null if buffer[0] == b'*' => Reply::NilArray,
-        RangeFrame::Null => Reply::Nil,
-        RangeFrame::SimpleString(_) if buffer.starts_with(b"+OK\r\n") => Reply::OK,
-        other => return Ok(Some(from_ranges(other, &buffer.split_to(length).freeze()))),
-    };
-    buffer.advance(length);
-    Ok(Some(plain))
-}
-
-fn from_ranges(frame: RangeFrame, whole: &Bytes) -> Reply {
-    match frame {
-        RangeFrame::SimpleString((from, to)) => Reply::Simple(whole.slice(from..to)),
-        RangeFrame::Error((from, to)) => Reply::Error(whole.slice(from..to)),
-        RangeFrame::BulkString((from, to)) => Reply::Bulk(whole.slice(from..to)),
-        RangeFrame::Integer(value) => Reply::Integer(value),
-        RangeFrame::Null => Reply::Nil,
-        RangeFrame::Array(items) => {
-            Reply::Array(items.into_iter().map(|item| from_ranges(item, whole)).collect())
-        }
-    }
-}
-
-/// The length of the reply at the buffer's front, if it is all there. Walks without recursion.
-fn reply_length(buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-    let wrong = || ProtocolError::new("invalid reply");
-    let mut at = 0;
-    let mut missing: Vec<i64> = Vec::new();
-    loop {
-        let Some(kind) = buffer.get(at) else { return Ok(None) };
-        if !b"+-:$*".contains(kind) {
-            return Err(wrong());
-        }
-        let Some(line) = buffer[at..].windows(2).position(|pair| pair == b"\r\n") else {
-            return Ok(None);
-        };
-        let text = &buffer[at + 1..at + line];
-        at += line + 2;
-        match kind {
-            b'+' | b'-' => {}
-            b':' => drop(integer(text).ok_or_else(wrong)?),
-            b'$' => {
-                let length = integer(text).filter(|n| (-1..=LONGEST_BULK).contains(n));
-                if let Ok(length) = usize::try_from(length.ok_or_else(wrong)?) {
-                    at += length + 2;
-                }
-                if at > buffer.len() {
-                    return Ok(None);
-                }
-            }
-            _ => {
-                let items = integer(text).filter(|n| (-1..=MOST_ARGUMENTS).contains(n));
-                missing.push(items.ok_or_else(wrong)? + 1);
-            }
-        }
-        if missing.len() > DEEPEST {
-            return Err(ProtocolError::new("reply nested too deep"));
-        }
-        // Each array counts one more than its items, for itself.
-        while let Some(left) = missing.last_mut() {
-            *left -= 1;
-            if *left > 0 {
-                break;
-            }
-            missing.pop();
-        }
-        if missing.is_empty() {
-            return Ok(Some(at));
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "frame_tests.rs"]
 mod tests;

@@ -3,11 +3,21 @@
 //! Pure data. It knows no clock, no command and no role: whether a key whose time has passed is
 //! hidden or deleted is decided above. Orders are fixed, so that nothing depends on a hash.
 
+pub mod hash;
+pub mod list;
+pub mod set;
+pub mod sorted_set;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
 
 use bytes::Bytes;
+
+use crate::redis::keyspace::hash::Hash;
+use crate::redis::keyspace::list::List;
+use crate::redis::keyspace::set::Set;
+use crate::redis::keyspace::sorted_set::SortedSet;
 
 /// A key. Shared between the entries and the order of their ends.
 pub type Key = Rc<[u8]>;
@@ -22,6 +32,12 @@ pub enum Value {
     String(Bytes),
     /// Fields and their values.
     Hash(Hash),
+    /// Elements from the left to the right.
+    List(List),
+    /// Members.
+    Set(Set),
+    /// Members by their scores.
+    SortedSet(SortedSet),
 }
 
 impl Value {
@@ -30,54 +46,10 @@ impl Value {
         match self {
             Value::String(_) => "string",
             Value::Hash(_) => "hash",
+            Value::List(_) => "list",
+            Value::Set(_) => "set",
+            Value::SortedSet(_) => "zset",
         }
-    }
-}
-
-/// A hash whose fields are listed in the order in which they were added, as a listpack does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hash {
-    fields: BTreeMap<Bytes, (u64, Bytes)>,
-    added: u64,
-}
-
-impl Hash {
-    /// The value of a field.
-    pub fn get(&self, field: &[u8]) -> Option<&Bytes> {
-        self.fields.get(field).map(|(_, value)| value)
-    }
-
-    /// Sets a field; whether it is new.
-    pub fn set(&mut self, field: &[u8], value: Bytes) -> bool {
-        if let Some((_, old)) = self.fields.get_mut(field) {
-            *old = value;
-            return false;
-        }
-        self.added += 1;
-        self.fields.insert(Bytes::copy_from_slice(field), (self.added, value));
-        true
-    }
-
-    /// Removes a field; whether it was there.
-    pub fn remove(&mut self, field: &[u8]) -> bool {
-        self.fields.remove(field).is_some()
-    }
-
-    /// How many fields there are.
-    pub fn len(&self) -> usize {
-        self.fields.len()
-    }
-
-    /// Whether there is no field.
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
-    }
-
-    /// Fields and values in the order in which the fields were added.
-    pub fn in_order(&self) -> Vec<(&Bytes, &Bytes)> {
-        let mut fields: Vec<_> = self.fields.iter().collect();
-        fields.sort_unstable_by_key(|(_, (place, _))| *place);
-        fields.into_iter().map(|(field, (_, value))| (field, value)).collect()
     }
 }
 
@@ -243,7 +215,7 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hash, Keyspace, Value};
+    use super::{Keyspace, Value};
     use bytes::Bytes;
 
     #[test]
@@ -261,17 +233,5 @@ mod tests {
         assert_eq!((keyspace.next_end_ms(), keyspace.db(0).ending()), (None, 0));
         keyspace.db_mut(0).remove(b"k");
         assert!(keyspace.db(0).is_empty());
-    }
-
-    #[test]
-    fn a_hash_lists_its_fields_as_they_were_added() {
-        let mut hash = Hash::default();
-        for field in [b"c", b"a", b"b", b"a"] {
-            hash.set(field, Bytes::new());
-        }
-        hash.remove(b"c");
-        hash.set(b"c", Bytes::new());
-        let order: Vec<&[u8]> = hash.in_order().iter().map(|(field, _)| &field[..]).collect();
-        assert_eq!(order, [b"a", b"b", b"c"]);
     }
 }

@@ -6,15 +6,19 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `keyspace`: keys, values, ends
 //! - `node`: the state of a node, and what a command did to it
+//! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
 //! - `script`: Lua
 //! - `persistence`: the append-only file, snapshots
 //! - `signal`: how tasks of one node wait for each other
-//! - `server`: connections, the order of execution, the trace
+//! - `server`: the order of execution, the trace, the file
+//! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 
+pub mod clients;
 pub mod command;
+pub mod conversation;
 pub mod cycle;
 pub mod frame;
 pub mod keyspace;
@@ -23,4 +27,5 @@ pub mod persistence;
 pub mod replication;
 pub mod script;
 pub mod server;
+pub mod session;
 pub mod signal;

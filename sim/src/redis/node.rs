@@ -8,6 +8,7 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
+use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::trace::KeyChange;
@@ -39,6 +40,12 @@ pub struct NodeConfig {
     pub min_replicas_to_write: u32,
     /// How old a good replica's last word may be, in whole seconds.
     pub min_replicas_max_lag: u64,
+    /// The default user's password; empty if it has none.
+    pub password: Bytes,
+    /// Which changes of keys are told: `notify-keyspace-events`.
+    pub notify: String,
+    /// Bytes of memory that keys may take; 0 is without limit.
+    pub max_memory: u64,
 }
 
 impl Default for NodeConfig {
@@ -49,6 +56,9 @@ impl Default for NodeConfig {
             replica_of: None,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
+            password: Bytes::new(),
+            notify: String::new(),
+            max_memory: 0,
         }
     }
 }
@@ -147,6 +157,8 @@ pub struct Node {
     pub scripts: BTreeMap<Bytes, Bytes>,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
+    /// Who is connected.
+    pub clients: Clients,
     /// Commands executed.
     pub executed: u64,
     /// Keys that expired.
@@ -202,6 +214,7 @@ impl Node {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
         let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
         self.tell(db, by_node, command);
+        self.clients.note(db, &key, false);
         self.effects.changes.push(Change { key, change, until_ms: None, by_node });
         true
     }
@@ -216,6 +229,7 @@ impl Node {
     /// Notes what happened to a key, with the end that it has now.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
         let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
+        self.clients.note(db, &key, change == KeyChange::Set);
         self.effects.changes.push(Change { key, change, until_ms, by_node: false });
     }
 
@@ -240,61 +254,4 @@ impl Node {
         let good = self.replicas.iter().filter(|r| now_s.saturating_sub(r.acked_at_s) <= lag);
         self.good_replicas = u32::try_from(good.count()).unwrap_or(u32::MAX);
     }
-}
-
-/// What a connection has set for itself.
-#[derive(Clone, Debug, Default)]
-pub struct Session {
-    /// Its number, from 1.
-    pub id: u64,
-    /// The name that CLIENT SETNAME gave.
-    pub name: Bytes,
-    /// The selected database.
-    pub db: usize,
-    /// Commands that wait for EXEC.
-    pub queued: Option<Vec<Arguments>>,
-    /// Whether a command was refused since MULTI, so that EXEC must refuse.
-    pub broken: bool,
-    /// Whether EXEC runs its commands now.
-    pub in_exec: bool,
-    /// Whether its commands come from the node's master (or from its own file).
-    pub from_master: bool,
-    /// The offset after its last write.
-    pub last_write: u64,
-    /// Where a replica says that it listens.
-    pub listening_port: u16,
-    /// Set while a script's commands run: what the script may and did do.
-    pub script: Option<ScriptRun>,
-    /// What the server must do behind the reply.
-    pub after: After,
-}
-
-/// A script while it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScriptRun {
-    /// Whether its head says `no-writes`.
-    pub read_only: bool,
-}
-
-/// What the server must do behind a reply, or in its place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum After {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// Close the connection.
-    Close,
-    /// Answer when so many replicas have acknowledged this connection's last write.
-    Wait {
-        /// How many.
-        replicas: usize,
-        /// Until when at most, in ms from now; 0 is for ever.
-        timeout_ms: u64,
-    },
-    /// Follow another master, or none.
-    Follow(Option<SocketAddrV4>),
-    /// Feed a replica from now on, beginning with everything.
-    Feed,
-    /// Send no reply.
-    Silence,
 }

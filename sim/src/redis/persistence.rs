@@ -6,10 +6,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::redis::command::apply;
-use crate::redis::frame::{Arguments, RequestReader, encode_request};
+use crate::redis::command::admission::apply;
+use crate::redis::frame::request::RequestReader;
+use crate::redis::frame::{Arguments, encode_request, in_17_digits};
 use crate::redis::keyspace::{Keyspace, Value};
-use crate::redis::node::{Node, Session, Told};
+use crate::redis::node::{Node, Told};
+use crate::redis::session::Session;
 
 /// The file's name on the node's disk.
 pub const FILE: &str = "appendonly.aof";
@@ -110,14 +112,28 @@ fn creation(key: &[u8], value: &Value) -> Arguments {
             let pairs = hash.in_order().into_iter().flat_map(|(f, v)| [f.clone(), v.clone()]);
             [word(b"HSET"), word(key)].into_iter().chain(pairs).collect()
         }
+        Value::List(list) => {
+            let elements = list.0.iter().cloned();
+            [word(b"RPUSH"), word(key)].into_iter().chain(elements).collect()
+        }
+        Value::Set(set) => {
+            let members = set.0.iter().cloned();
+            [word(b"SADD"), word(key)].into_iter().chain(members).collect()
+        }
+        Value::SortedSet(set) => {
+            let score = |score: &f64| Bytes::from(in_17_digits(*score));
+            let pairs = set.0.iter().flat_map(|(member, s)| [score(s), member.clone()]);
+            [word(b"ZADD"), word(key)].into_iter().chain(pairs).collect()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Script, load, snapshot};
-    use crate::redis::command::apply;
-    use crate::redis::node::{Node, NodeConfig, Session};
+    use crate::redis::command::admission::apply;
+    use crate::redis::node::{Node, NodeConfig};
+    use crate::redis::session::Session;
     use bytes::{Bytes, BytesMut};
 
     const NOW: u64 = 1_000_000;
@@ -153,7 +169,7 @@ mod tests {
 
     /// The file as lines of words.
     fn lines_of(file: &[u8]) -> Vec<String> {
-        let mut reader = crate::redis::frame::RequestReader::default();
+        let mut reader = crate::redis::frame::request::RequestReader::default();
         let mut buffer = BytesMut::from(file);
         let mut lines = Vec::new();
         while let Some(args) = reader.next(&mut buffer).unwrap() {

@@ -13,12 +13,15 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use crate::platform::{Host, Stream};
-use crate::redis::command::apply;
-use crate::redis::frame::{Arguments, Reply, RequestReader, decode_reply, encode_request};
+use crate::redis::command::admission::apply;
+use crate::redis::frame::decode::decode_reply;
+use crate::redis::frame::request::RequestReader;
+use crate::redis::frame::{Arguments, Reply, encode_request};
 use crate::redis::keyspace::Keyspace;
-use crate::redis::node::{Node, Replica, Session, Told};
+use crate::redis::node::{Node, Replica, Told};
 use crate::redis::persistence::{Script, load, snapshot};
 use crate::redis::server::Server;
+use crate::redis::session::Session;
 use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, SECOND};
 use crate::trace::{Connection, Event, Origin};
@@ -302,12 +305,12 @@ impl Link<'_> {
 }
 
 /// Feeds the replica at the other end of a connection until it ends.
-pub async fn feed(server: Rc<Server>, session: Session, stream: Stream) {
+pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream) {
     let address = stream.connection().client;
     server.host.record(Event::Snapshot { connection: stream.connection() });
-    let outbox = open(&server, &session);
+    let outbox = open(server, id);
     let (reading, writing) = tokio::io::split(stream);
-    let take = take_acknowledgements(&server, session, address, reading);
+    let take = take_acknowledgements(server, id, address, reading);
     first(pour(&outbox, writing), take).await;
     server.feeds.borrow_mut().outboxes.retain(|other| other.session != outbox.session);
     let mut node = server.node.borrow_mut();
@@ -316,16 +319,16 @@ pub async fn feed(server: Rc<Server>, session: Session, stream: Stream) {
 }
 
 /// Answers PSYNC: from here on the replica gets everything.
-fn open(server: &Rc<Server>, session: &Session) -> Rc<Outbox> {
+fn open(server: &Rc<Server>, id: u64) -> Rc<Outbox> {
     let mut node = server.node.borrow_mut();
     node.propagates = true;
     let keys = snapshot(&node.keyspace);
-    let (id, offset, length) = (&node.replication_id, node.offset, keys.len());
+    let (history, offset, length) = (&node.replication_id, node.offset, keys.len());
     let mut bytes =
-        BytesMut::from(format!("+FULLRESYNC {id} {offset}\r\n${length}\r\n").as_bytes());
+        BytesMut::from(format!("+FULLRESYNC {history} {offset}\r\n${length}\r\n").as_bytes());
     bytes.extend_from_slice(&keys);
     let outbox = Rc::new(Outbox {
-        session: session.id,
+        session: id,
         bytes: RefCell::new(bytes),
         filled: Signal::default(),
         cut: std::cell::Cell::new(false),
@@ -353,7 +356,7 @@ async fn pour(outbox: &Outbox, mut writing: WriteHalf<Stream>) {
 
 async fn take_acknowledgements(
     server: &Server,
-    mut session: Session,
+    id: u64,
     address: SocketAddrV4,
     mut reading: ReadHalf<Stream>,
 ) {
@@ -364,13 +367,13 @@ async fn take_acknowledgements(
             let mut node = server.node.borrow_mut();
             node.set_time(server.host.now(Clock::Wall));
             let now_s = node.now_ms / 1_000;
-            if !node.replicas.iter().any(|replica| replica.session == session.id) {
-                let (session, port) = (session.id, session.listening_port);
-                let acked_at_s = now_s;
+            if !node.replicas.iter().any(|replica| replica.session == id) {
+                let port = node.clients.get(id).map_or(0, |session| session.listening_port);
+                let (session, acked_at_s) = (id, now_s);
                 node.replicas.push(Replica { session, port, address, acked: 0, acked_at_s });
                 node.recount_good_replicas();
             }
-            apply(&mut node, &mut session, &args);
+            node.request(id, &args);
             drop(node);
             server.acknowledged.raise();
         }

@@ -14,11 +14,13 @@ use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
+use crate::redis::command::admission::{check_write, execute};
 use crate::redis::command::scripting::sha1_hex;
-use crate::redis::command::{Kind, check_arity, check_write, execute, find};
-use crate::redis::frame::Reply;
-use crate::redis::node::{Node, ScriptRun, Session};
-use crate::redis::script::value::{in_17_digits, to_lua, to_reply};
+use crate::redis::command::table::{Flags, look_up};
+use crate::redis::frame::{Reply, in_17_digits};
+use crate::redis::node::Node;
+use crate::redis::script::value::{to_lua, to_reply};
+use crate::redis::session::{ScriptRun, Session};
 
 /// Instructions between two looks at the meter.
 const LOOK_EVERY: u32 = 10_000;
@@ -86,7 +88,7 @@ pub fn run(
         id: session.id,
         db: session.db,
         from_master: session.from_master,
-        script: Some(ScriptRun { read_only: flags.no_writes }),
+        script: Some(ScriptRun { read_only: flags.no_writes, ..ScriptRun::default() }),
         ..Session::default()
     };
     MACHINE.with(|machine| {
@@ -330,16 +332,16 @@ fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, Reply> {
 /// The refusals of `scriptCall`, then the executor.
 fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     let Running { node, session } = running;
-    let Some(command) = find(&args[0]) else {
+    let Some(command) = look_up(args) else {
         return Reply::error("ERR Unknown Redis command called from script");
     };
-    if check_arity(command, args).is_err() {
+    if !command.takes(args.len()) {
         return Reply::error("ERR Wrong number of args calling Redis command from script");
     }
-    if command.kind == Kind::NoScript {
+    if command.flags.any(Flags::NOSCRIPT) {
         return Reply::error("ERR This Redis command is not allowed from script");
     }
-    if command.kind == Kind::Write {
+    if command.flags.any(Flags::WRITE) {
         if session.script.as_ref().is_some_and(|script| script.read_only) {
             return Reply::error("ERR Write commands are not allowed from read-only scripts.");
         }
@@ -388,9 +390,10 @@ fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
 
 #[cfg(test)]
 mod tests {
-    use crate::redis::command::apply;
+    use crate::redis::command::admission::apply;
     use crate::redis::frame::Reply;
-    use crate::redis::node::{Node, NodeConfig, Session};
+    use crate::redis::node::{Node, NodeConfig};
+    use crate::redis::session::Session;
     use bytes::Bytes;
 
     fn node() -> Node {

@@ -1,26 +1,27 @@
-//! A node as a process: connections, the order in which requests are executed, the trace.
+//! A node as a process: the order of execution, the trace, the file.
 //!
-//! One task a connection. What a request does is decided by `command`; here its effects go to
-//! the trace, the file and the replicas, and its reply to the client, in the order of Redis:
-//! executed, written to the file (and synced, if every write is), answered.
+//! What a request does is decided by `command`; here its effects go to the trace, the file and the
+//! replicas, in the order of Redis: executed, written to the file (and synced, if every write is),
+//! answered. What is said on one connection is in `conversation`.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::platform::{Host, HostMutex, Stream};
-use crate::redis::command::{apply, name};
+use crate::platform::{Host, HostMutex};
+use crate::redis::conversation::converse;
 use crate::redis::cycle;
-use crate::redis::frame::{Arguments, Reply, RequestReader};
-use crate::redis::node::{After, Append, Effects, Node, NodeConfig, Session};
+use crate::redis::frame::Arguments;
+use crate::redis::node::{Append, Effects, Node, NodeConfig};
 use crate::redis::persistence::{FILE, Script, load};
-use crate::redis::replication::{Feeds, feed, follow_anew};
-use crate::redis::signal::Signal;
+use crate::redis::replication::{Feeds, follow_anew};
+use crate::redis::session::{After, Session};
+use crate::redis::signal::{First, Signal, first};
 use crate::rng::Purpose;
-use crate::time::{Clock, MILLISECOND};
-use crate::trace::{Event, Leg, Origin, Request};
+use crate::time::{Clock, MILLISECOND, Nanos};
+use crate::trace::{Event, Origin, Request};
 
 /// A running node. Its tasks share it.
 pub struct Server {
@@ -40,8 +41,14 @@ pub struct Server {
     pub ends: Signal,
     /// Until when that cycle waits, in Unix milliseconds.
     pub waits_until_ms: Cell<Option<u64>>,
+    /// Raised when somebody begins to wait, so that the end of his time is looked for.
+    pub waits: Signal,
+    /// Raised when the process is to end.
+    pub ended: Signal,
+    /// Whether the ends of waits are looked for.
+    pub tended: Cell<bool>,
+    wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     log: RefCell<Log>,
-    sessions: Cell<u64>,
 }
 
 /// The append-only file between execution and disk.
@@ -66,8 +73,11 @@ pub async fn serve(host: Host, config: NodeConfig) {
     if server.node.borrow().master.is_some() {
         follow_anew(&server);
     }
-    while let Ok(stream) = listener.accept().await {
-        host.spawn(converse(Rc::clone(&server), stream));
+    loop {
+        match first(listener.accept(), server.ended.past(0)).await {
+            First::This(Ok(stream)) => host.spawn(converse(Rc::clone(&server), stream)),
+            _ => return,
+        }
     }
 }
 
@@ -98,19 +108,27 @@ impl Server {
             role: Signal::default(),
             ends: Signal::default(),
             waits_until_ms: Cell::new(None),
+            waits: Signal::default(),
+            ended: Signal::default(),
+            tended: Cell::new(false),
+            wakes: RefCell::default(),
             log: RefCell::default(),
-            sessions: Cell::new(0),
         }
     }
 
-    /// The number of the next connection.
-    pub fn next_session(&self) -> u64 {
-        self.sessions.set(self.sessions.get() + 1);
-        self.sessions.get()
+    /// What is raised when a connection has something to look at that nobody asked for.
+    pub fn wake_of(&self, id: u64) -> Rc<Signal> {
+        Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
 
-    /// Executes a request when it is its turn.
-    async fn execute(&self, session: &mut Session, request: Request, args: &Arguments) -> Reply {
+    /// Forgets a connection.
+    pub fn disconnect(&self, id: u64) {
+        self.wakes.borrow_mut().remove(&id);
+        self.node.borrow_mut().disconnect(id);
+    }
+
+    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
+    pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         let turn = self.turn.clone().lock().await;
         let wall = self.host.now(Clock::Wall);
         let slowness = self.host.slowness();
@@ -119,15 +137,48 @@ impl Server {
         if extra > 0 {
             self.host.sleep(extra).await;
         }
-        let mut node = self.node.borrow_mut();
-        node.set_time(wall);
-        let reply = apply(&mut node, session, args);
-        drop(node);
+        self.request(id, wall, args);
         if self.publish(Origin::Request(request)) {
-            session.last_write = self.node.borrow().offset;
+            let mut node = self.node.borrow_mut();
+            let offset = node.offset;
+            if let Some(session) = node.clients.get_mut(id) {
+                session.last_write = offset;
+            }
+        }
+        self.wake();
+        let nap = match self.node.borrow().clients.get(id) {
+            Some(Session { after: After::Sleep(nap), .. }) => *nap,
+            _ => 0,
+        };
+        if nap > 0 {
+            self.host.sleep(nap).await;
         }
         drop(turn);
-        reply
+    }
+
+    fn request(&self, id: u64, wall: Nanos, args: &Arguments) {
+        let mut node = self.node.borrow_mut();
+        node.set_time(wall);
+        node.request(id, args);
+    }
+
+    /// Wakes the connections that were told something, and the task that ends waits.
+    pub fn wake(self: &Rc<Server>) {
+        let mut node = self.node.borrow_mut();
+        if node.clients.has_woken() {
+            for id in node.clients.take_woken() {
+                if let Some(wake) = self.wakes.borrow().get(&id) {
+                    wake.raise();
+                }
+            }
+        }
+        if node.clients.take_new_wait() {
+            drop(node);
+            self.waits.raise();
+            if !self.tended.replace(true) {
+                self.host.spawn(cycle::end_waits_in_time(Rc::clone(self)));
+            }
+        }
     }
 
     /// Tells trace, file and replicas what was done; whether a command was passed on.
@@ -205,105 +256,5 @@ impl Server {
         self.host.disk().replace(FILE, bytes);
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
-    }
-}
-
-/// What a connection is about to do after its requests were executed.
-struct Conversation {
-    server: Rc<Server>,
-    session: Session,
-    stream: Stream,
-    nth: u32,
-    output: BytesMut,
-    /// Executed requests whose replies are not yet written.
-    unanswered: Vec<(Request, &'static str)>,
-}
-
-/// Serves one connection until it ends.
-async fn converse(server: Rc<Server>, stream: Stream) {
-    let session = Session { id: server.next_session(), ..Session::default() };
-    let mut input = BytesMut::with_capacity(1024);
-    let mut reader = RequestReader::default();
-    let output = BytesMut::with_capacity(1024);
-    let mut talk = Conversation { server, session, stream, nth: 0, output, unanswered: Vec::new() };
-    loop {
-        match reader.next(&mut input) {
-            Ok(Some(args)) => {
-                talk.serve(&args).await;
-                match std::mem::take(&mut talk.session.after) {
-                    After::Close => break,
-                    After::Feed => {
-                        if talk.flush().await.is_ok() {
-                            feed(talk.server, talk.session, talk.stream).await;
-                        }
-                        return;
-                    }
-                    _ => {}
-                }
-                continue;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                error.reply().encode(&mut talk.output);
-                break;
-            }
-        }
-        if talk.flush().await.is_err() {
-            return;
-        }
-        match talk.stream.read_buf(&mut input).await {
-            Ok(1..) => {}
-            _ => return,
-        }
-    }
-    if talk.flush().await.is_ok() {
-        let _ = talk.stream.shutdown().await;
-    }
-}
-
-impl Conversation {
-    /// Executes one request and puts its reply behind the others.
-    async fn serve(&mut self, args: &Arguments) {
-        let request = Request { connection: self.stream.connection(), nth: self.nth };
-        self.nth += 1;
-        let command = name(&args[0]).unwrap_or("UNKNOWN");
-        let mut reply = self.server.execute(&mut self.session, request, args).await;
-        if let After::Follow(master) = self.session.after {
-            self.server.change_role(master);
-            self.session.after = After::Nothing;
-        }
-        self.mark(request, Leg::Applied, command).await;
-        if let After::Wait { replicas, timeout_ms } = self.session.after {
-            if self.flush().await.is_err() {
-                self.session.after = After::Close;
-                return;
-            }
-            reply = cycle::wait(&self.server, &self.session, replicas, timeout_ms).await;
-            self.session.after = After::Nothing;
-        }
-        if !matches!(self.session.after, After::Silence | After::Feed) {
-            reply.encode(&mut self.output);
-            self.unanswered.push((request, command));
-        }
-    }
-
-    /// Writes all replies that are due.
-    async fn flush(&mut self) -> std::io::Result<()> {
-        if self.output.is_empty() {
-            return Ok(());
-        }
-        self.server.write_log().await;
-        self.stream.write_all(&self.output).await?;
-        self.output.clear();
-        let mut answered = std::mem::take(&mut self.unanswered);
-        for (request, command) in answered.drain(..) {
-            self.mark(request, Leg::Replied, command).await;
-        }
-        self.unanswered = answered;
-        Ok(())
-    }
-
-    async fn mark(&self, request: Request, leg: Leg, command: &'static str) {
-        self.server.host.mark(Event::Message { request, leg, command, op: None }).await;
     }
 }

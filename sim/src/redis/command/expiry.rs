@@ -3,9 +3,22 @@
 //! Ends are Unix milliseconds of the node's wall clock. Whatever the command said, replicas and
 //! file are told the absolute time.
 
-use crate::redis::command::{Call, NOT_INTEGER, Outcome, digits, word};
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Entry;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("expire", expire),
+    ("expireat", expireat),
+    ("expiretime", expiretime),
+    ("persist", persist),
+    ("pexpire", pexpire),
+    ("pexpireat", pexpireat),
+    ("pexpiretime", pexpiretime),
+    ("pttl", pttl),
+    ("ttl", ttl),
+];
 
 /// What a number of an EXPIRE counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

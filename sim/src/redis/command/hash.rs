@@ -2,10 +2,27 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::{Call, Outcome, WRONGTYPE, digits, wrong_arity};
+use crate::redis::command::{Call, Family, Outcome, WRONGTYPE, digits, wrong_arity};
 use crate::redis::frame::{Reply, integer};
-use crate::redis::keyspace::{Hash, Value};
+use crate::redis::keyspace::Value;
+use crate::redis::keyspace::hash::Hash;
 use crate::trace::KeyChange;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("hdel", hdel),
+    ("hexists", hexists),
+    ("hget", hget),
+    ("hgetall", hgetall),
+    ("hincrby", hincrby),
+    ("hkeys", hkeys),
+    ("hlen", hlen),
+    ("hmget", hmget),
+    ("hmset", hmset),
+    ("hset", hset),
+    ("hsetnx", hsetnx),
+    ("hvals", hvals),
+];
 
 fn count(length: usize) -> Reply {
     Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX))

@@ -1,8 +1,12 @@
 //! Keys of any type: DEL, EXISTS, TYPE, KEYS.
 
-use crate::redis::command::{Call, Outcome};
+use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Key;
+
+/// What is here, by name.
+pub const FAMILY: Family =
+    &[("del", del), ("exists", exists), ("keys", keys), ("type", kind), ("unlink", del)];
 
 /// DEL key ... and UNLINK key ...
 pub fn del(call: &mut Call) -> Outcome {

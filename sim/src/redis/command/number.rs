@@ -1,7 +1,11 @@
 //! Strings that are counted with: INCR and DECR.
 
-use crate::redis::command::{Call, NOT_INTEGER, Outcome, digits};
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits};
 use crate::redis::frame::{Reply, integer};
+
+/// What is here, by name.
+pub const FAMILY: Family =
+    &[("decr", decr), ("decrby", decrby), ("incr", incr), ("incrby", incrby)];
 
 /// INCR key
 pub fn incr(call: &mut Call) -> Outcome {

@@ -7,9 +7,19 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
-use crate::redis::command::{Call, NOT_INTEGER, Outcome, digits, word};
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
 use crate::redis::frame::{Reply, integer};
-use crate::redis::node::After;
+use crate::redis::session::After;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("psync", psync),
+    ("replconf", replconf),
+    ("replicaof", replicaof),
+    ("role", role),
+    ("slaveof", replicaof),
+    ("wait", wait),
+];
 
 /// REPLICAOF host port | NO ONE
 pub fn replicaof(call: &mut Call) -> Outcome {
@@ -71,6 +81,7 @@ pub fn wait(call: &mut Call) -> Outcome {
     let wanted = usize::try_from(replicas.max(0)).map_err(|_| Reply::error(NOT_INTEGER))?;
     if acked < wanted && !call.session.in_exec {
         call.session.after = After::Wait { replicas: wanted, timeout_ms };
+        return Ok(Reply::SILENCE);
     }
     Ok(Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX)))
 }
@@ -90,8 +101,7 @@ pub fn replconf(call: &mut Call) -> Outcome {
             }
             b"ack" => {
                 acknowledge(call, number);
-                call.session.after = After::Silence;
-                return Ok(Reply::OK);
+                return Ok(Reply::SILENCE);
             }
             b"capa" | b"ip-address" | b"getack" | b"rdb-only" | b"rdb-filter-only" => {}
             _ => {
@@ -118,5 +128,5 @@ pub fn psync(call: &mut Call) -> Outcome {
         return Err(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     call.session.after = After::Feed;
-    Ok(Reply::OK)
+    Ok(Reply::SILENCE)
 }

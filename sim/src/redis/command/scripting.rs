@@ -3,9 +3,20 @@
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-use crate::redis::command::{Call, Outcome, unknown_subcommand, wrong_arity};
+use crate::redis::command::{Call, Family, Outcome, container};
 use crate::redis::frame::Reply;
 use crate::redis::script;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("eval", eval),
+    ("evalsha", evalsha),
+    ("script", container),
+    ("script|exists", exists),
+    ("script|flush", flush),
+    ("script|kill", kill),
+    ("script|load", load),
+];
 
 /// EVAL script numkeys key ... arg ...
 pub fn eval(call: &mut Call) -> Outcome {
@@ -40,36 +51,35 @@ fn split_words<'a>(call: &Call<'a>) -> Result<(&'a [Bytes], &'a [Bytes]), Reply>
         .ok_or(Reply::error("ERR Number of keys can't be greater than number of args"))
 }
 
-/// SCRIPT LOAD | EXISTS | FLUSH
-pub fn script(call: &mut Call) -> Outcome {
-    match (&call.word(1)[..], call.from(2)) {
-        (b"LOAD", [body]) => {
-            let sha = sha1_hex(body);
-            script::check(&sha, body)?;
-            call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
-            Ok(Reply::Bulk(sha))
-        }
-        (b"EXISTS", shas @ [_, ..]) => {
-            let known = |sha: &Bytes| call.node.scripts.contains_key(&sha.to_ascii_lowercase()[..]);
-            let replies = shas.iter().map(|sha| Reply::Integer(i64::from(known(sha))));
-            Ok(Reply::Array(replies.collect()))
-        }
-        (b"FLUSH", how @ ([] | [_])) => {
-            let known = |word: &Bytes| matches!(&word.to_ascii_uppercase()[..], b"SYNC" | b"ASYNC");
-            if !how.iter().all(known) {
-                return Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
-            }
-            call.node.scripts.clear();
-            Ok(Reply::OK)
-        }
-        (b"KILL", []) => Err(Reply::error("NOTBUSY No scripts in execution right now.")),
-        (b"FLUSH", _) => Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
-        (b"LOAD" | b"EXISTS" | b"KILL", _) => {
-            let name = String::from_utf8_lossy(&call.args[1]).to_ascii_lowercase();
-            Err(wrong_arity(&format!("script|{name}")))
-        }
-        _ => Err(unknown_subcommand(call.args)),
+/// SCRIPT LOAD script
+pub fn load(call: &mut Call) -> Outcome {
+    let body = &call.args[2];
+    let sha = sha1_hex(body);
+    script::check(&sha, body)?;
+    call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
+    Ok(Reply::Bulk(sha))
+}
+
+/// SCRIPT EXISTS sha1 ...
+pub fn exists(call: &mut Call) -> Outcome {
+    let known = |sha: &Bytes| call.node.scripts.contains_key(&sha.to_ascii_lowercase()[..]);
+    let replies = call.from(2).iter().map(|sha| Reply::Integer(i64::from(known(sha))));
+    Ok(Reply::Array(replies.collect()))
+}
+
+/// SCRIPT FLUSH [ASYNC | SYNC]
+pub fn flush(call: &mut Call) -> Outcome {
+    let known = |word: &Bytes| matches!(&word.to_ascii_uppercase()[..], b"SYNC" | b"ASYNC");
+    if call.from(3).is_empty() && call.from(2).iter().all(known) {
+        call.node.scripts.clear();
+        return Ok(Reply::OK);
     }
+    Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
+}
+
+/// SCRIPT KILL
+pub fn kill(_: &mut Call) -> Outcome {
+    Err(Reply::error("NOTBUSY No scripts in execution right now."))
 }
 
 /// The SHA1 of a script in lower-case hexadecimal.

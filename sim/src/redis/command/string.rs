@@ -3,9 +3,26 @@
 use bytes::Bytes;
 
 use crate::redis::command::expiry::{Deadline, Unit};
-use crate::redis::command::{Call, Outcome, SYNTAX, digits, word, wrong_arity};
+use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits, word, wrong_arity};
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::keyspace::Entry;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("append", append),
+    ("get", get),
+    ("getdel", getdel),
+    ("getex", getex),
+    ("getset", getset),
+    ("mget", mget),
+    ("mset", mset),
+    ("msetnx", msetnx),
+    ("psetex", psetex),
+    ("set", set),
+    ("setex", setex),
+    ("setnx", setnx),
+    ("strlen", strlen),
+];
 
 /// What SET may be told beside key and value.
 #[derive(Default)]

@@ -1,32 +1,41 @@
-//! MULTI, EXEC, DISCARD. A transaction is a queue of the session; EXEC runs it in one go.
+//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC runs it in one go.
 
-use crate::redis::command::{Call, Kind, Outcome, execute, find};
-use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::Session;
+use crate::redis::command::admission::execute;
+use crate::redis::command::table::look_up;
+use crate::redis::command::{Call, Family, Outcome};
+use crate::redis::frame::Reply;
+use crate::redis::keyspace::Key;
+use crate::redis::session::Session;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("discard", discard),
+    ("exec", exec),
+    ("multi", multi),
+    ("unwatch", unwatch),
+    ("watch", watch),
+];
 
 /// Whether a command is executed inside MULTI instead of queued.
 pub fn runs_at_once(name: &str) -> bool {
-    matches!(name, "EXEC" | "DISCARD" | "MULTI" | "QUIT")
-}
-
-/// Whether EXEC would execute a write.
-pub fn would_write(name: &str, session: &Session) -> bool {
-    let writes = |args: &Arguments| find(&args[0]).is_some_and(|c| c.kind == Kind::Write);
-    name == "EXEC" && session.queued.as_ref().is_some_and(|queued| queued.iter().any(writes))
+    matches!(name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET" | "WATCH")
 }
 
 /// Gives a transaction up because EXEC itself was refused.
 pub fn abort(session: &mut Session, refusal: &Reply) -> Reply {
-    end(session);
+    session.queued = None;
+    session.broken = false;
     let Reply::Error(why) = refusal else { return refusal.clone() };
     let why = why.strip_prefix(b"ERR ").unwrap_or(why);
     let head = &b"EXECABORT Transaction discarded because of: "[..];
     Reply::Error([head, why].concat().into())
 }
 
-fn end(session: &mut Session) {
-    session.queued = None;
-    session.broken = false;
+/// Forgets what was queued and watched.
+pub fn end(call: &mut Call) {
+    call.session.queued = None;
+    call.session.broken = false;
+    call.node.clients.unwatch(call.session);
 }
 
 /// MULTI
@@ -43,7 +52,7 @@ pub fn discard(call: &mut Call) -> Outcome {
     if call.session.queued.is_none() {
         return Err(Reply::error("ERR DISCARD without MULTI"));
     }
-    end(call.session);
+    end(call);
     Ok(Reply::OK)
 }
 
@@ -52,15 +61,58 @@ pub fn exec(call: &mut Call) -> Outcome {
     let Some(queued) = call.session.queued.take() else {
         return Err(Reply::error("ERR EXEC without MULTI"));
     };
-    if std::mem::take(&mut call.session.broken) {
+    let broken = call.session.broken;
+    let dirty = call.session.dirty || watched_expired(call);
+    end(call);
+    if broken {
         return Err(Reply::error("EXECABORT Transaction discarded because of previous errors."));
+    }
+    if dirty {
+        return Ok(Reply::NilArray);
     }
     call.session.in_exec = true;
     let mut replies = Vec::with_capacity(queued.len());
     for args in &queued {
-        let command = find(&args[0]).expect("only known commands are queued");
+        let command = look_up(args).expect("only known commands are queued");
         replies.push(execute(call.node, call.session, command, args));
     }
     call.session.in_exec = false;
     Ok(Reply::Array(replies))
+}
+
+/// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).
+fn watched_expired(call: &Call) -> bool {
+    let (node, now) = (&call.node, call.node.now_ms);
+    let expired = |(db, key, before): &(usize, Key, bool)| {
+        !before && node.keyspace.db(*db).get(key).is_some_and(|entry| entry.is_expired(now))
+    };
+    call.session.watched.iter().any(expired)
+}
+
+/// WATCH key ...
+pub fn watch(call: &mut Call) -> Outcome {
+    if call.session.queued.is_some() {
+        return Err(Reply::error("ERR WATCH inside MULTI is not allowed"));
+    }
+    let (db, id, now) = (call.session.db, call.session.id, call.node.now_ms);
+    for name in call.from(1) {
+        if call.session.dirty {
+            break;
+        }
+        let key = Key::from(&name[..]);
+        if call.session.watched.iter().any(|(at, known, _)| (*at, known) == (db, &key)) {
+            continue;
+        }
+        let entry = call.node.keyspace.db(db).get(&key);
+        let expired = entry.is_some_and(|entry| entry.is_expired(now));
+        call.session.watched.push((db, Key::clone(&key), expired));
+        call.node.clients.watchers.entry((db, key)).or_default().push(id);
+    }
+    Ok(Reply::OK)
+}
+
+/// UNWATCH
+pub fn unwatch(call: &mut Call) -> Outcome {
+    call.node.clients.unwatch(call.session);
+    Ok(Reply::OK)
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use mlua::{Lua, Table, Value};
 
-use crate::redis::frame::Reply;
+use crate::redis::frame::{Reply, in_17_digits};
 
 /// How deep a table may be nested that is turned into a reply.
 const DEEPEST: usize = 100;
@@ -16,7 +16,16 @@ pub fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
         Reply::Simple(text) => single_field(lua, "ok", text)?,
         Reply::Error(text) => single_field(lua, "err", text)?,
-        Reply::Array(items) => {
+        Reply::Double(number) => Value::String(lua.create_string(in_17_digits(*number))?),
+        Reply::Boolean(value) => Value::Number(f64::from(u8::from(*value))),
+        Reply::BigNumber(text) | Reply::Verbatim(_, text) => {
+            Value::String(lua.create_string(text)?)
+        }
+        Reply::Array(items)
+        | Reply::Map(items)
+        | Reply::Set(items)
+        | Reply::Push(items)
+        | Reply::Several(items) => {
             let table = lua.create_table_with_capacity(items.len(), 0)?;
             for item in items {
                 table.raw_push(to_lua(lua, item)?)?;
@@ -73,47 +82,4 @@ fn table_to_reply(table: &Table, depth: usize) -> Reply {
 fn whole(number: f64) -> i64 {
     let fits = number > -9.3e18 && number < 9.223_372_036_854_775e18;
     if fits { number as i64 } else { i64::MIN }
-}
-
-/// `%.17g`.
-pub fn in_17_digits(number: f64) -> String {
-    if !number.is_finite() {
-        let sign = if number.is_sign_negative() { "-" } else { "" };
-        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
-    }
-    if number.fract() == 0.0 && number.abs() < 1e17 {
-        return format!("{number:.0}");
-    }
-    let scientific = format!("{number:.16e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    if (-4..17).contains(&exponent) {
-        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
-        return trim(&format!("{number:.decimals$}"));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_17_digits;
-
-    #[test]
-    fn numbers_are_written_as_c_writes_them() {
-        for (number, text) in [
-            (1.5, "1.5"),
-            (3.1, "3.1000000000000001"),
-            (-0.0, "-0"),
-            (1e16, "10000000000000000"),
-            (1e17, "1e+17"),
-            (1e-5, "1.0000000000000001e-05"),
-            (0.0001, "0.0001"),
-            (1e300, "1.0000000000000001e+300"),
-            (f64::NEG_INFINITY, "-inf"),
-        ] {
-            assert_eq!(in_17_digits(number), text);
-        }
-    }
 }

@@ -1,0 +1,302 @@
+//! The clients of a node: who is connected, who listens to what, who waits for a key, and what
+//! the node tells them without being asked.
+//!
+//! A session is taken out while its request runs; what others are told meanwhile is put behind
+//! their output, and the server is told whom to wake.
+
+pub mod channels;
+pub mod waits;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
+
+use bytes::Bytes;
+
+use crate::redis::clients::channels::{Channel, own_channels};
+use crate::redis::command::admission::apply;
+use crate::redis::command::word;
+use crate::redis::frame::Reply;
+use crate::redis::keyspace::Key;
+use crate::redis::node::Node;
+use crate::redis::session::{Answers, Block, Closing, Pop, Session};
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    /// By number; `None` while its request runs.
+    sessions: BTreeMap<u64, Option<Box<Session>>>,
+    last: u64,
+    /// Who listens to a channel, in the order in which they began.
+    channels: BTreeMap<Bytes, Vec<u64>>,
+    patterns: BTreeMap<Bytes, Vec<u64>>,
+    shards: BTreeMap<Bytes, Vec<u64>>,
+    /// Who sees all commands.
+    pub monitors: BTreeSet<u64>,
+    /// Who watches a key.
+    pub watchers: BTreeMap<(usize, Key), Vec<u64>>,
+    /// Who waits for a key, in the order in which they came.
+    waiting: BTreeMap<(usize, Key), Vec<u64>>,
+    /// Keys that were created while somebody waits for them.
+    ready: Vec<(usize, Key)>,
+    /// Watched keys that were touched by the present request.
+    touched: Vec<(usize, Key)>,
+    /// CLIENT PAUSE.
+    pause: Option<Pause>,
+    /// To whom something was told since the server last looked.
+    woken: BTreeSet<u64>,
+    /// Whether somebody has begun to wait since then.
+    new_wait: bool,
+}
+
+/// What CLIENT PAUSE holds back, and until when in Unix milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Until when.
+    pub until_ms: u64,
+    /// Everything, or only what may change keys.
+    pub all: bool,
+}
+
+impl Clients {
+    /// Sessions in the order of their numbers; one whose request runs is not among them.
+    pub fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values().flatten().map(Box::as_ref)
+    }
+
+    /// A session whose request does not run.
+    pub fn get(&self, id: u64) -> Option<&Session> {
+        self.sessions.get(&id)?.as_deref()
+    }
+
+    /// A session whose request does not run, to change it.
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Session> {
+        self.sessions.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// How many are connected.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Whom the server has to look at: something is to be sent, or the connection is to be closed.
+    pub fn take_woken(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// What is held back at present.
+    pub fn pause(&self) -> Option<Pause> {
+        self.pause
+    }
+
+    /// Whether [`Clients::take_woken`] has something.
+    pub fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
+    /// Holds requests back from now on, or no longer.
+    pub fn set_pause(&mut self, pause: Option<Pause>) {
+        self.pause = pause;
+        self.new_wait = true;
+    }
+
+    /// Whether somebody has begun to wait since this was last asked.
+    pub fn take_new_wait(&mut self) -> bool {
+        std::mem::take(&mut self.new_wait)
+    }
+
+    /// Has the server look at a session.
+    pub fn wake(&mut self, id: u64) {
+        self.woken.insert(id);
+    }
+
+    /// Ends a connection from the node's side.
+    pub fn close(&mut self, id: u64, how: Closing) {
+        if let Some(session) = self.get_mut(id) {
+            session.closing = Some(how);
+            self.wake(id);
+        }
+    }
+
+    /// Tells a session something without being asked.
+    fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
+        if running.id == id {
+            running.push(reply);
+        } else if let Some(session) = self.get_mut(id) {
+            session.push(reply);
+            self.wake(id);
+        }
+    }
+
+    /// Shows a line to everybody who sees all commands.
+    pub fn show(&mut self, running: &mut Session, line: &Reply) {
+        for id in self.monitors.clone() {
+            self.tell(id, running, line);
+        }
+    }
+
+    /// Notes that a key was changed, for those who watch it, and whether it was created, for those
+    /// who wait for it.
+    pub fn note(&mut self, db: usize, key: &Key, created: bool) {
+        if self.watchers.is_empty() && self.waiting.is_empty() {
+            return;
+        }
+        let place = (db, Key::clone(key));
+        if self.watchers.contains_key(&place) {
+            self.touched.push(place.clone());
+        }
+        if created && self.waiting.contains_key(&place) && !self.ready.contains(&place) {
+            self.ready.push(place);
+        }
+    }
+
+    /// Notes that the database holds other keys now: whoever waits for one looks again.
+    pub fn note_all(&mut self, db: usize) {
+        let waiting: Vec<_> = self.waiting.keys().filter(|place| place.0 == db).cloned().collect();
+        self.ready.extend(waiting);
+    }
+
+    /// Marks those who watch what was touched: their EXEC will refuse.
+    fn mark_watchers(&mut self) {
+        for place in std::mem::take(&mut self.touched) {
+            for id in self.watchers.get(&place).cloned().unwrap_or_default() {
+                if let Some(session) = self.get_mut(id) {
+                    session.dirty = true;
+                }
+            }
+        }
+    }
+
+    /// Has a session watch no key any more.
+    pub fn unwatch(&mut self, session: &mut Session) {
+        for (db, key, _) in session.watched.drain(..) {
+            let place = (db, key);
+            if let Some(ids) = self.watchers.get_mut(&place) {
+                ids.retain(|id| *id != session.id);
+                if ids.is_empty() {
+                    self.watchers.remove(&place);
+                }
+            }
+        }
+        session.dirty = false;
+    }
+
+    /// Lets a session wait for its keys.
+    fn enqueue(&mut self, id: u64, pop: &Pop) {
+        self.new_wait = true;
+        for key in &pop.keys {
+            let ids = self.waiting.entry((pop.db, Key::clone(key))).or_default();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, id: u64, pop: &Pop) {
+        for key in &pop.keys {
+            let place = (pop.db, Key::clone(key));
+            if let Some(ids) = self.waiting.get_mut(&place) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.waiting.remove(&place);
+                }
+            }
+        }
+    }
+
+    /// Ends a session's wait; what it waited with is returned.
+    fn unblock(&mut self, id: u64) -> Option<Block> {
+        let block = self.get_mut(id)?.blocked.take()?;
+        if let Block::Keys(pop) = &block {
+            self.dequeue(id, pop);
+        }
+        self.wake(id);
+        Some(block)
+    }
+
+    /// Ends a blocking pop with this answer; whether there was one.
+    pub fn answer_blocked(&mut self, id: u64, answer: impl FnOnce(&Pop) -> Reply) -> bool {
+        let waits = self.get(id).is_some_and(|s| matches!(s.blocked, Some(Block::Keys(_))));
+        if !waits {
+            return false;
+        }
+        let Some(Block::Keys(pop)) = self.unblock(id) else { return false };
+        let reply = answer(&pop);
+        if let Some(session) = self.get_mut(id) {
+            session.push(&reply);
+        }
+        true
+    }
+
+    /// When the node next has to look at those who wait, in Unix milliseconds.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let until = |session: &Session| match &session.blocked {
+            Some(Block::Keys(pop)) => pop.until_ms,
+            _ => None,
+        };
+        let pause = self.pause.map(|pause| pause.until_ms);
+        self.iter().filter_map(until).chain(pause).min()
+    }
+}
+
+impl Node {
+    /// Takes a connection up; its number.
+    pub fn connect(&mut self, addresses: [SocketAddrV4; 2]) -> u64 {
+        self.clients.last += 1;
+        let id = self.clients.last;
+        let user = self.config.password.is_empty().then(|| word("default"));
+        let since_ms = [self.now_ms; 2];
+        let session = Session { id, addresses, since_ms, user, ..Session::default() };
+        self.clients.sessions.insert(id, Some(Box::new(session)));
+        id
+    }
+
+    /// Forgets a connection.
+    pub fn disconnect(&mut self, id: u64) {
+        self.clients.unblock(id);
+        let Some(Some(mut session)) = self.clients.sessions.remove(&id) else { return };
+        self.forget_interests(&mut session);
+        self.clients.woken.remove(&id);
+    }
+
+    /// Has a session watch, see and listen to nothing any more.
+    pub fn forget_interests(&mut self, session: &mut Session) {
+        self.clients.unwatch(session);
+        self.clients.monitors.remove(&session.id);
+        session.monitors = false;
+        for kind in [Channel::Plain, Channel::Pattern, Channel::Shard] {
+            for name in std::mem::take(own_channels(session, kind)) {
+                own_channels(session, kind).insert(name.clone());
+                self.clients.unlisten(session, kind, &name);
+            }
+        }
+    }
+
+    /// Executes a request of a connection. The reply is put behind its output, unless the request
+    /// has to wait.
+    ///
+    /// # Panics
+    /// If there is no such connection, or a request of it waits.
+    pub fn request(&mut self, id: u64, args: &[Bytes]) {
+        let slot = self.clients.sessions.get_mut(&id).expect("it is connected");
+        let mut session = slot.take().expect("it asks one thing at a time");
+        assert!(session.blocked.is_none(), "a request waits");
+        session.since_ms[1] = self.now_ms;
+        let reply = apply(self, &mut session, args);
+        match session.answers {
+            Answers::On => session.push(&reply),
+            Answers::Off => {}
+            Answers::Skip => session.answers = Answers::On,
+            Answers::SkipNext => session.answers = Answers::Skip,
+        }
+        if let Some(Block::Keys(pop)) = &session.blocked {
+            self.clients.enqueue(id, pop);
+        }
+        self.clients.sessions.insert(id, Some(session));
+        self.settle();
+    }
+}

@@ -1,0 +1,100 @@
+//! Those who wait: for keys, and for the end of a pause.
+
+use bytes::Bytes;
+
+use crate::redis::command::Call;
+use crate::redis::frame::{Arguments, Reply};
+use crate::redis::keyspace::Key;
+use crate::redis::node::Node;
+use crate::redis::session::{Block, Closing, Session};
+
+impl Node {
+    /// What follows every request: watchers are marked, those who wait for new keys are served.
+    pub fn settle(&mut self) {
+        if !self.clients.touched.is_empty() {
+            self.clients.mark_watchers();
+        }
+        while !self.clients.ready.is_empty() {
+            for (db, key) in std::mem::take(&mut self.clients.ready) {
+                for id in self.clients.waiting.get(&(db, key.clone())).cloned().unwrap_or_default()
+                {
+                    self.serve_waiting(id, &key);
+                }
+            }
+            self.clients.mark_watchers();
+        }
+    }
+
+    /// Lets a session that waits try again for a key.
+    fn serve_waiting(&mut self, id: u64, key: &Key) {
+        let Some(slot) = self.clients.sessions.get_mut(&id) else { return };
+        let Some(mut session) = slot.take() else { return };
+        let Some(Block::Keys(pop)) = session.blocked.clone() else {
+            self.clients.sessions.insert(id, Some(session));
+            return;
+        };
+        let db = std::mem::replace(&mut session.db, pop.db);
+        let mut call =
+            Call { node: self, session: &mut session, args: &pop.args, command: pop.command };
+        let served = (pop.serve)(&mut call, key);
+        session.db = db;
+        if let Some(reply) = &served {
+            session.push(reply);
+        }
+        self.clients.sessions.insert(id, Some(session));
+        if served.is_some() {
+            self.clients.unblock(id);
+        }
+    }
+
+    /// Ends the waits whose time is over, and the pause.
+    pub fn end_waits(&mut self) {
+        if self.clients.pause.is_some_and(|pause| pause.until_ms <= self.now_ms) {
+            self.clients.pause = None;
+            self.resume_paused();
+        }
+        let now = self.now_ms;
+        let late = |session: &&Session| match &session.blocked {
+            Some(Block::Keys(pop)) => pop.until_ms.is_some_and(|until| until <= now),
+            _ => false,
+        };
+        let late: Vec<u64> = self.clients.iter().filter(late).map(|session| session.id).collect();
+        for id in late {
+            self.clients.answer_blocked(id, |pop| pop.late.clone());
+        }
+    }
+
+    /// Executes the requests that a pause held back.
+    pub fn resume_paused(&mut self) {
+        let held = |session: &&Session| matches!(session.blocked, Some(Block::Paused(_)));
+        let held: Vec<u64> = self.clients.iter().filter(held).map(|session| session.id).collect();
+        for id in held {
+            if let Some(Block::Paused(args)) = self.clients.unblock(id) {
+                self.request(id, &args);
+            }
+        }
+    }
+
+    /// Ends every wait with Redis's words for a node that became a replica.
+    pub fn end_waits_by_role(&mut self) {
+        let ids: Vec<u64> = self.clients.iter().map(|session| session.id).collect();
+        for id in ids {
+            let ended = self.clients.answer_blocked(id, |_| {
+                Reply::error(
+                    "UNBLOCKED force unblock from blocking operation, instance state changed \
+                     (master -> replica?)",
+                )
+            });
+            if ended {
+                self.clients.close(id, Closing::AfterOutput);
+            }
+        }
+    }
+}
+
+/// A request that CLIENT PAUSE holds back.
+pub fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
+    let args: Arguments = args.to_vec();
+    session.blocked = Some(Block::Paused(args));
+    Reply::SILENCE
+}

@@ -1,0 +1,6 @@
+//! ACL, AUTH and HELLO: who may ask.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

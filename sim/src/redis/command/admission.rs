@@ -1,0 +1,176 @@
+//! What stands before every command: the refusals of `processCommand`, in its order, and the
+//! queue of a transaction.
+
+use bytes::Bytes;
+
+use crate::redis::clients::waits::hold_back;
+use crate::redis::command::table::{Command, Flags, look_up};
+use crate::redis::command::{
+    Call, find, monitor, server, transaction, unknown_command, unknown_subcommand, wrong_arity,
+};
+use crate::redis::frame::Reply;
+use crate::redis::node::Node;
+use crate::redis::session::{Closing, Session};
+
+const READONLY: &str = "READONLY You can't write against a read only replica.";
+const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+/// Memory is used up.
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Executes one request as it came from a connection, its master or its file. What it did is in
+/// `node.effects`, what the server must do in `session.after`.
+pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
+    if is_from_a_browser(&args[0]) {
+        session.closing = Some(Closing::AtOnce);
+        return Reply::SILENCE;
+    }
+    let command = match look_up(args) {
+        Some(command) => command,
+        None => return refuse(session, None, unknown(args)),
+    };
+    session.last_command = Some(command);
+    match admit(node, session, command, args) {
+        Err(refusal) => refuse(session, Some(command), refusal),
+        Ok(()) if is_held_back(node, session, command) => hold_back(session, args),
+        Ok(()) => match &mut session.queued {
+            Some(queued) if !transaction::runs_at_once(command.name) => {
+                queued.push(args.to_vec());
+                Reply::simple("QUEUED")
+            }
+            _ => execute(node, session, command, args),
+        },
+    }
+}
+
+/// `POST` and `Host:` come from a browser that was led astray: its connection is closed.
+fn is_from_a_browser(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
+}
+
+fn unknown(args: &[Bytes]) -> Reply {
+    match find(&args[0]) {
+        Some(container) => unknown_subcommand(container.name, &args[1]),
+        None => unknown_command(args),
+    }
+}
+
+fn refuse(session: &mut Session, command: Option<&Command>, refusal: Reply) -> Reply {
+    let in_transaction = session.queued.is_some();
+    session.broken |= in_transaction;
+    if in_transaction && command.is_some_and(|command| command.name == "EXEC") {
+        return transaction::abort(session, &refusal);
+    }
+    refusal
+}
+
+fn admit(
+    node: &mut Node,
+    session: &Session,
+    command: &'static Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    if !command.takes(args.len()) {
+        return Err(wrong_arity(command.lower));
+    }
+    if session.user.is_none() && !command.flags.any(Flags::NO_AUTH) {
+        return Err(Reply::error("NOAUTH Authentication required."));
+    }
+    if session.queued.is_some() && command.flags.any(Flags::NO_MULTI) {
+        return Err(Reply::error("ERR Command not allowed inside a transaction"));
+    }
+    let flags = flags_of(session, command);
+    if !node.loading && !session.from_master {
+        check_memory(node, session, command, flags)?;
+    }
+    if flags.any(Flags::WRITE) && !node.loading {
+        check_write(node, session)?;
+    }
+    if session.only_listens() && !is_about_subscriptions(command.name) {
+        return Err(only_listens(command.lower));
+    }
+    Ok(())
+}
+
+/// What a command may do; EXEC may do what was queued.
+fn flags_of(session: &Session, command: &Command) -> Flags {
+    let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
+    let queued = queued.into_iter().flatten().filter_map(|args| look_up(args));
+    queued.fold(command.flags, |flags, command| flags.and(command.flags))
+}
+
+fn is_about_subscriptions(name: &str) -> bool {
+    matches!(
+        name,
+        "PING"
+            | "SUBSCRIBE"
+            | "SSUBSCRIBE"
+            | "UNSUBSCRIBE"
+            | "SUNSUBSCRIBE"
+            | "PSUBSCRIBE"
+            | "PUNSUBSCRIBE"
+            | "QUIT"
+            | "RESET"
+    )
+}
+
+fn only_listens(command: &str) -> Reply {
+    let text = format!(
+        "ERR Can't execute '{command}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+         RESET are allowed in this context"
+    );
+    Reply::Error(text.into())
+}
+
+/// Makes room, and refuses what needs memory where none is left.
+fn check_memory(
+    node: &mut Node,
+    session: &Session,
+    command: &Command,
+    flags: Flags,
+) -> Result<(), Reply> {
+    if node.config.max_memory == 0 || server::make_room(node) {
+        return Ok(());
+    }
+    let queues =
+        session.queued.is_some() && !matches!(command.name, "EXEC" | "DISCARD" | "QUIT" | "RESET");
+    if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
+}
+
+/// Refuses a write on a replica, or without enough good replicas.
+pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
+    if session.from_master {
+        return Ok(());
+    }
+    if node.good_replicas < node.config.min_replicas_to_write && node.master.is_none() {
+        return Err(Reply::error(NOREPLICAS));
+    }
+    if node.master.is_some() {
+        return Err(Reply::error(READONLY));
+    }
+    Ok(())
+}
+
+fn is_held_back(node: &Node, session: &Session, command: &Command) -> bool {
+    let Some(pause) = node.clients.pause() else { return false };
+    if session.from_master || session.id == 0 || pause.until_ms <= node.now_ms {
+        return false;
+    }
+    pause.all || flags_of(session, command).any(Flags::WRITE.and(Flags::MAY_REPLICATE))
+}
+
+/// Executes a command that nothing speaks against.
+pub fn execute(
+    node: &mut Node,
+    session: &mut Session,
+    command: &'static Command,
+    args: &[Bytes],
+) -> Reply {
+    node.executed += 1;
+    if !node.clients.monitors.is_empty()
+        && !command.flags.any(Flags::SKIP_MONITOR.and(Flags::ADMIN))
+    {
+        monitor::show(node, session, args);
+    }
+    let mut call = Call { node, session, args, command };
+    (command.run)(&mut call).unwrap_or_else(|error| error)
+}

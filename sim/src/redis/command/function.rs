@@ -1,0 +1,6 @@
+//! FUNCTION and FCALL: scripts with names that stay.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

@@ -1,0 +1,63 @@
+//! MONITOR: a line for every command that is executed.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+use crate::redis::command::{Call, Family, Outcome};
+use crate::redis::frame::Reply;
+use crate::redis::node::Node;
+use crate::redis::session::Session;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[("monitor", monitor)];
+
+/// MONITOR
+pub fn monitor(call: &mut Call) -> Outcome {
+    if call.session.in_exec || call.session.script.is_some() {
+        return Err(Reply::error("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !call.session.from_master && !call.session.monitors {
+        call.session.monitors = true;
+        call.node.clients.monitors.insert(call.session.id);
+    }
+    Ok(Reply::OK)
+}
+
+/// Tells everybody who monitors what is being executed.
+pub fn show(node: &mut Node, session: &mut Session, args: &[Bytes]) {
+    let (seconds, micros) = (node.now_us / 1_000_000, node.now_us % 1_000_000);
+    let from = match session.script {
+        Some(_) => "lua".to_owned(),
+        None => session.addresses[0].to_string(),
+    };
+    let mut line = format!("{seconds}.{micros:06} [{} {from}]", session.db);
+    for arg in args {
+        let _ = write!(line, " {}", quoted(arg));
+    }
+    node.clients.show(session, &Reply::Simple(Bytes::from(line)));
+}
+
+/// Bytes between quotes, as `sdscatrepr` writes them.
+pub fn quoted(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for byte in bytes {
+        match byte {
+            b'\\' | b'"' => {
+                text.push('\\');
+                text.push(char::from(*byte));
+            }
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            other => {
+                let _ = write!(text, "\\x{other:02x}");
+            }
+        }
+    }
+    text.push('"');
+    text
+}

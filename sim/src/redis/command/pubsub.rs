@@ -1,0 +1,6 @@
+//! PUBLISH, SUBSCRIBE and their kin.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

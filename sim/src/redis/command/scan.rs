@@ -1,0 +1,6 @@
+//! Cursors: SCAN and its kin.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

@@ -1,0 +1,6 @@
+//! SORT.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

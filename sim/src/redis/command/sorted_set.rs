@@ -1,0 +1,6 @@
+//! Sorted sets.
+
+use crate::redis::command::Family;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[];

@@ -1,0 +1,218 @@
+//! The command table: what each command is called, what it takes and what it may do.
+//!
+//! The facts stand in `commands.txt`, as Redis tells them of itself; here they are joined with the
+//! functions that execute. A command without a function is unknown to the node.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use crate::redis::command::{Call, Outcome, families};
+
+/// No command has a longer name.
+const LONGEST_NAME: usize = 20;
+
+const FACTS: &str = include_str!("commands.txt");
+
+/// What executes a command.
+pub type Run = fn(&mut Call) -> Outcome;
+
+/// One line of the command table.
+#[derive(Debug)]
+pub struct Command {
+    /// Its name in upper case; `CLIENT|ID` for a subcommand.
+    pub name: &'static str,
+    /// The same in lower case, as error texts have it.
+    pub lower: &'static str,
+    /// How many words it has with its name; negative: at least so many.
+    pub arity: i32,
+    /// What it is allowed to do.
+    pub flags: Flags,
+    /// The first key, the last one (from the end if negative) and the step between keys.
+    pub keys: (i64, i64, i64),
+    /// The words of the facts as they stand: flags, categories, tips, key specifications.
+    pub told: [&'static str; 4],
+    /// Executes it.
+    pub run: Run,
+    /// Its subcommands, by name.
+    pub subcommands: Vec<Command>,
+}
+
+/// What a command may do, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// Changes keys.
+    pub const WRITE: Flags = Flags(1);
+    /// Reads keys.
+    pub const READONLY: Flags = Flags(1 << 1);
+    /// Refused when memory is used up.
+    pub const DENYOOM: Flags = Flags(1 << 2);
+    /// May not be called by a script.
+    pub const NOSCRIPT: Flags = Flags(1 << 3);
+    /// Allowed while the node loads its file.
+    pub const LOADING: Flags = Flags(1 << 4);
+    /// Not shown to MONITOR.
+    pub const SKIP_MONITOR: Flags = Flags(1 << 5);
+    /// Allowed before AUTH.
+    pub const NO_AUTH: Flags = Flags(1 << 6);
+    /// Not allowed inside a transaction.
+    pub const NO_MULTI: Flags = Flags(1 << 7);
+    /// Allowed while a script holds the node.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 8);
+    /// May change keys, or tell replicas something.
+    pub const MAY_REPLICATE: Flags = Flags(1 << 9);
+    /// For administrators.
+    pub const ADMIN: Flags = Flags(1 << 10);
+    /// Allowed on a replica without its master.
+    pub const STALE: Flags = Flags(1 << 11);
+
+    /// Whether one of the other's flags is set.
+    pub fn any(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// All flags of both.
+    pub fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    fn of(words: &str) -> Flags {
+        let flag = |word| match word {
+            "write" => Flags::WRITE,
+            "readonly" => Flags::READONLY,
+            "denyoom" => Flags::DENYOOM,
+            "noscript" => Flags::NOSCRIPT,
+            "loading" => Flags::LOADING,
+            "skip_monitor" => Flags::SKIP_MONITOR,
+            "no_auth" => Flags::NO_AUTH,
+            "no_multi" => Flags::NO_MULTI,
+            "allow_busy" => Flags::ALLOW_BUSY,
+            "may_replicate" => Flags::MAY_REPLICATE,
+            "admin" => Flags::ADMIN,
+            "stale" => Flags::STALE,
+            _ => Flags::default(),
+        };
+        words.split(',').map(flag).fold(Flags::default(), Flags::and)
+    }
+}
+
+static TABLE: LazyLock<Vec<Command>> = LazyLock::new(join);
+
+/// Every command, by name.
+pub fn all() -> &'static [Command] {
+    &TABLE
+}
+
+/// Joins facts and functions.
+fn join() -> Vec<Command> {
+    let runs: BTreeMap<&str, Run> =
+        families().iter().flat_map(|family| family.iter()).copied().collect();
+    let mut table: Vec<Command> = Vec::new();
+    for line in FACTS.lines().filter(|line| !line.starts_with('#')) {
+        let Some(command) = read(line, &runs) else { continue };
+        match command.lower.split_once('|') {
+            None => table.push(command),
+            Some((container, _)) => {
+                let container = table.last_mut().filter(|last| last.lower == container);
+                container.expect("a container comes before its parts").subcommands.push(command);
+            }
+        }
+    }
+    table.sort_by_key(|command| command.name);
+    table
+}
+
+fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
+    let words: Vec<&'static str> = line.split(' ').collect();
+    let &[lower, arity, flags, first, last, step, categories, tips, specifications] = &words[..]
+    else {
+        panic!("nine words a line: {line}");
+    };
+    let number = |word: &str| word.parse::<i64>().expect("a number");
+    let told = [flags, categories, tips, specifications];
+    Some(Command {
+        name: lower.to_ascii_uppercase().leak(),
+        lower,
+        arity: i32::try_from(number(arity)).expect("a small number"),
+        flags: Flags::of(flags),
+        keys: (number(first), number(last), number(step)),
+        told: told.map(|words| if words == "-" { "" } else { words }),
+        run: *runs.get(lower)?,
+        subcommands: Vec::new(),
+    })
+}
+
+/// Finds a command by its name in any case; its subcommands are not looked at.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut upper = [0; LONGEST_NAME];
+    let upper = upper.get_mut(..name.len())?;
+    upper.copy_from_slice(name);
+    upper.make_ascii_uppercase();
+    let table = all();
+    table.binary_search_by(|command| command.name.as_bytes().cmp(upper)).ok().map(|at| &table[at])
+}
+
+/// Finds the command of a request: a subcommand where the name alone is a container.
+pub fn look_up(args: &[Bytes]) -> Option<&'static Command> {
+    let command = find(args.first()?)?;
+    match args.get(1) {
+        Some(word) if !command.subcommands.is_empty() => command.subcommand(word),
+        _ => Some(command),
+    }
+}
+
+/// Finds a command by its full name: `client|id`.
+pub fn find_full(name: &[u8]) -> Option<&'static Command> {
+    let mut parts = name.splitn(2, |byte| *byte == b'|');
+    let command = find(parts.next()?)?;
+    match parts.next() {
+        None => Some(command),
+        Some(part) => command.subcommand(part),
+    }
+}
+
+impl Command {
+    /// The subcommand of this name in any case.
+    pub fn subcommand(&'static self, word: &[u8]) -> Option<&'static Command> {
+        let own = |command: &&Command| {
+            let part = command.lower.rsplit('|').next().unwrap_or_default();
+            part.as_bytes().eq_ignore_ascii_case(word)
+        };
+        self.subcommands.iter().find(own)
+    }
+
+    /// Whether so many words fit.
+    pub fn takes(&self, words: usize) -> bool {
+        let words = i32::try_from(words).unwrap_or(i32::MAX);
+        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+    }
+}
+
+/// The name in upper case of the command with this first word, if there is such a command.
+pub fn name(word: &[u8]) -> Option<&'static str> {
+    find(word).map(|command| command.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST_NAME, all, name};
+
+    #[test]
+    fn the_table_is_in_order_and_found_in_any_case() {
+        assert!(all().windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(all().iter().all(|c| c.name.len() <= LONGEST_NAME));
+        assert!(all().iter().all(|c| name(c.lower.as_bytes()) == Some(c.name)));
+        assert_eq!((name(b"nosuch"), name(b"")), (None, None));
+    }
+
+    #[test]
+    fn every_function_has_its_facts() {
+        let named = |c: &super::Command| 1 + c.subcommands.len();
+        let known: usize = all().iter().map(named).sum();
+        let functions: usize = super::families().iter().map(|family| family.len()).sum();
+        assert_eq!(known, functions);
+    }
+}

@@ -1,0 +1,186 @@
+//! What is said on one connection: requests in their order, replies behind them, and what the node
+//! tells without being asked.
+
+use std::io;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::platform::Stream;
+use crate::redis::command::table::name;
+use crate::redis::cycle;
+use crate::redis::frame::request::RequestReader;
+use crate::redis::frame::{Arguments, Reply};
+use crate::redis::replication::feed;
+use crate::redis::server::Server;
+use crate::redis::session::{After, Closing, Session};
+use crate::redis::signal::{First, Signal, first};
+use crate::trace::{Event, Leg, Request};
+
+/// How many bytes are read ahead while a request waits.
+const MOST_AHEAD: usize = 1 << 20;
+
+/// See the head of this file.
+struct Conversation {
+    server: Rc<Server>,
+    id: u64,
+    stream: Stream,
+    reader: RequestReader,
+    input: BytesMut,
+    output: BytesMut,
+    nth: u32,
+    /// Executed requests whose replies are not yet written.
+    unanswered: Vec<(Request, &'static str)>,
+    /// The request that waits.
+    waiting: Option<(Request, &'static str)>,
+    wake: Rc<Signal>,
+}
+
+/// What comes of a request.
+enum Next {
+    /// The next one.
+    Go,
+    /// The connection is fed from now on.
+    Feed,
+}
+
+/// Serves one connection until it ends.
+pub async fn converse(server: Rc<Server>, stream: Stream) {
+    let connection = stream.connection();
+    let id = server.node.borrow_mut().connect([connection.client, connection.server]);
+    let talk = Conversation {
+        id,
+        stream,
+        reader: RequestReader::default(),
+        input: BytesMut::with_capacity(1024),
+        output: BytesMut::with_capacity(1024),
+        nth: 0,
+        unanswered: Vec::new(),
+        waiting: None,
+        wake: server.wake_of(id),
+        server: Rc::clone(&server),
+    };
+    let _ = talk.go_on().await;
+    server.disconnect(id);
+}
+
+impl Conversation {
+    async fn go_on(mut self) -> io::Result<()> {
+        loop {
+            let seen = self.wake.count();
+            self.notice_answer();
+            if let Next::Feed = self.serve_all().await? {
+                self.flush().await?;
+                feed(&self.server, self.id, self.stream).await;
+                return Ok(());
+            }
+            self.flush().await?;
+            match self.session(|session| session.closing) {
+                None => {}
+                Some(Closing::AtOnce) => return Ok(()),
+                Some(Closing::AfterOutput) => return self.stream.shutdown().await,
+            }
+            if self.input.len() > MOST_AHEAD && self.waiting.is_some() {
+                self.wake.past(seen).await;
+                continue;
+            }
+            let read = self.stream.read_buf(&mut self.input);
+            if let First::This(read) = first(read, self.wake.past(seen)).await
+                && read? == 0
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    fn session<T>(&self, look: impl FnOnce(&mut Session) -> T) -> T {
+        let mut node = self.server.node.borrow_mut();
+        look(node.clients.get_mut(self.id).expect("it is connected as long as it is served"))
+    }
+
+    /// The request that waited may have been answered meanwhile.
+    fn notice_answer(&mut self) {
+        if self.waiting.is_some() && self.session(|session| session.blocked.is_none()) {
+            self.unanswered.extend(self.waiting.take());
+        }
+    }
+
+    /// Serves every whole request that has come, as long as none of them waits.
+    async fn serve_all(&mut self) -> io::Result<Next> {
+        while self.waiting.is_none() && self.session(|session| session.closing.is_none()) {
+            match self.reader.next(&mut self.input) {
+                Ok(Some(args)) => {
+                    if let Next::Feed = self.serve(&args).await? {
+                        return Ok(Next::Feed);
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => self.session(|session| {
+                    session.push(&error.reply());
+                    session.closing = Some(Closing::AfterOutput);
+                }),
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    /// Executes one request and does what it asks of the connection.
+    async fn serve(&mut self, args: &Arguments) -> io::Result<Next> {
+        let request = Request { connection: self.stream.connection(), nth: self.nth };
+        self.nth += 1;
+        let command = name(&args[0]).unwrap_or("UNKNOWN");
+        let before = self.session(|session| session.output.len());
+        self.server.execute(self.id, request, args).await;
+        let (after, waits, after_len) = self.session(|session| {
+            let after = std::mem::take(&mut session.after);
+            (after, session.blocked.is_some(), session.output.len())
+        });
+        if let After::Follow(master) = after {
+            self.server.change_role(master);
+        }
+        self.mark(request, Leg::Applied, command).await;
+        match after {
+            After::Wait { replicas, timeout_ms } => {
+                self.flush().await?;
+                let last_write = self.session(|session| session.last_write);
+                let reply = cycle::wait(&self.server, last_write, replicas, timeout_ms).await;
+                self.answer(request, command, &reply);
+            }
+            After::Feed => return Ok(Next::Feed),
+            After::ShutDown => self.server.ended.raise(),
+            _ if waits => self.waiting = Some((request, command)),
+            _ if after_len > before => self.unanswered.push((request, command)),
+            _ => {}
+        }
+        Ok(Next::Go)
+    }
+
+    fn answer(&mut self, request: Request, command: &'static str, reply: &Reply) {
+        self.session(|session| session.push(reply));
+        self.unanswered.push((request, command));
+    }
+
+    /// Writes all that waits to be sent.
+    async fn flush(&mut self) -> io::Result<()> {
+        let mut output = std::mem::take(&mut self.output);
+        self.session(|session| std::mem::swap(&mut session.output, &mut output));
+        self.output = output;
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.server.write_log().await;
+        self.stream.write_all(&self.output).await?;
+        self.output.clear();
+        let mut answered = std::mem::take(&mut self.unanswered);
+        for (request, command) in answered.drain(..) {
+            self.mark(request, Leg::Replied, command).await;
+        }
+        self.unanswered = answered;
+        Ok(())
+    }
+
+    async fn mark(&self, request: Request, leg: Leg, command: &'static str) {
+        self.server.host.mark(Event::Message { request, leg, command, op: None }).await;
+    }
+}

@@ -1,0 +1,211 @@
+//! What a connection has set for itself, and what waits to be sent to it.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::redis::command::table::Command;
+use crate::redis::command::{Call, word};
+use crate::redis::frame::{Arguments, Protocol, Reply};
+use crate::redis::keyspace::Key;
+
+/// One connection of a node, or what stands for one: its master, its file, a script.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Its number, from 1.
+    pub id: u64,
+    /// The client's address, and the node's as the client sees it.
+    pub addresses: [SocketAddrV4; 2],
+    /// The node's wall clock when it connected, and when it last asked, in Unix milliseconds.
+    pub since_ms: [u64; 2],
+    /// The name that CLIENT SETNAME gave.
+    pub name: Bytes,
+    /// The user that it speaks for; `None` before AUTH.
+    pub user: Option<Bytes>,
+    /// The selected database.
+    pub db: usize,
+    /// In which form it is answered.
+    pub protocol: Protocol,
+    /// Whether it is answered.
+    pub answers: Answers,
+    /// The command that it asked last.
+    pub last_command: Option<&'static Command>,
+    /// Commands that wait for EXEC.
+    pub queued: Option<Vec<Arguments>>,
+    /// Whether a command was refused since MULTI, so that EXEC must refuse.
+    pub broken: bool,
+    /// Whether EXEC runs its commands now.
+    pub in_exec: bool,
+    /// Keys that WATCH named, with their databases, and whether they had expired by then.
+    pub watched: Vec<(usize, Key, bool)>,
+    /// Whether one of them was touched.
+    pub dirty: bool,
+    /// What it listens to.
+    pub subscriptions: Subscriptions,
+    /// Whether it sees all commands.
+    pub monitors: bool,
+    /// Why it waits, if it does.
+    pub blocked: Option<Block>,
+    /// What is to be sent to it.
+    pub output: BytesMut,
+    /// Whether it is to be closed, and how.
+    pub closing: Option<Closing>,
+    /// Whether its commands come from the node's master (or from its own file).
+    pub from_master: bool,
+    /// The offset after its last write.
+    pub last_write: u64,
+    /// Where a replica says that it listens.
+    pub listening_port: u16,
+    /// Set while a script's commands run: what the script may and did do.
+    pub script: Option<ScriptRun>,
+    /// What the server must do behind the reply.
+    pub after: After,
+}
+
+impl Default for Session {
+    fn default() -> Session {
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        Session {
+            id: 0,
+            addresses: [nowhere; 2],
+            since_ms: [0; 2],
+            name: Bytes::new(),
+            user: Some(word("default")),
+            db: 0,
+            protocol: Protocol::Two,
+            answers: Answers::On,
+            last_command: None,
+            queued: None,
+            broken: false,
+            in_exec: false,
+            watched: Vec::new(),
+            dirty: false,
+            subscriptions: Subscriptions::default(),
+            monitors: false,
+            blocked: None,
+            output: BytesMut::new(),
+            closing: None,
+            from_master: false,
+            last_write: 0,
+            listening_port: 0,
+            script: None,
+            after: After::Nothing,
+        }
+    }
+}
+
+impl Session {
+    /// Puts a reply behind what waits to be sent, in the session's form.
+    pub fn push(&mut self, reply: &Reply) {
+        reply.encode_in(self.protocol, &mut self.output);
+    }
+
+    /// Whether it may use only the commands about subscriptions: RESP2 has no pushes.
+    pub fn only_listens(&self) -> bool {
+        self.protocol == Protocol::Two && !self.subscriptions.is_empty()
+    }
+}
+
+/// What CLIENT REPLY chose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// Every request is answered.
+    #[default]
+    On,
+    /// None is.
+    Off,
+    /// The next one is not.
+    SkipNext,
+    /// The one that runs is not.
+    Skip,
+}
+
+/// What a session listens to.
+#[derive(Clone, Debug, Default)]
+pub struct Subscriptions {
+    /// Channels by their names.
+    pub channels: BTreeSet<Bytes>,
+    /// Channels by patterns.
+    pub patterns: BTreeSet<Bytes>,
+    /// Shard channels.
+    pub shards: BTreeSet<Bytes>,
+}
+
+impl Subscriptions {
+    /// Whether it listens to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
+    }
+}
+
+/// Why a session waits. Requests behind the one that waits are not looked at.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// A blocking pop waits for one of its keys.
+    Keys(Pop),
+    /// CLIENT PAUSE holds this request back.
+    Paused(Arguments),
+}
+
+/// A blocking command that waits for keys.
+#[derive(Clone, Debug)]
+pub struct Pop {
+    /// The request.
+    pub args: Arguments,
+    /// Its command.
+    pub command: &'static Command,
+    /// The database and the keys.
+    pub db: usize,
+    /// One of which must get what it wants.
+    pub keys: Vec<Key>,
+    /// Until when it waits, in Unix milliseconds of the node's clock; `None` is for ever.
+    pub until_ms: Option<u64>,
+    /// Tries again for one key; `None` if it still finds nothing there.
+    pub serve: fn(&mut Call, &Key) -> Option<Reply>,
+    /// The answer when its time is over.
+    pub late: Reply,
+}
+
+/// How a connection is ended by the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// At once, whatever waits to be sent.
+    AtOnce,
+    /// When everything is sent.
+    AfterOutput,
+}
+
+/// A script while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptRun {
+    /// Whether its head says `no-writes`, or it was called by a `_RO` form.
+    pub read_only: bool,
+    /// Whether it may write when memory is used up.
+    pub allow_oom: bool,
+    /// Whether it has written.
+    pub wrote: bool,
+}
+
+/// What the server must do behind a reply, or in its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum After {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Answer when so many replicas have acknowledged this connection's last write.
+    Wait {
+        /// How many.
+        replicas: usize,
+        /// Until when at most, in ms from now; 0 is for ever.
+        timeout_ms: u64,
+    },
+    /// Follow another master, or none.
+    Follow(Option<SocketAddrV4>),
+    /// Feed a replica from now on, beginning with everything.
+    Feed,
+    /// Hold the node for so many nanoseconds before the reply: DEBUG SLEEP.
+    Sleep(u64),
+    /// End the process.
+    ShutDown,
+}
