@@ -27,8 +27,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const ROUNDS: usize = 5;
 const REQUESTS: u32 = 200_000;
 const WORLDS: u32 = 200;
-const UNLOCK: &str =
-    "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+const UNLOCK: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 const CASES: [(&str, &[&str]); 4] = [
     ("get", &["GET", "lock:1"]),
@@ -82,9 +81,7 @@ fn wire(request: &BytesMut, at_a_time: u32) -> f64 {
     let batch = request.repeat(at_a_time as usize);
     let client: Process = {
         let answered = Rc::clone(&answered);
-        Rc::new(move |host| {
-            Box::pin(ask(host, batch.clone(), at_a_time, Rc::clone(&answered)))
-        })
+        Rc::new(move |host| Box::pin(ask(host, batch.clone(), at_a_time, Rc::clone(&answered))))
     };
     let hosts = vec![node(1), host("c1", Ipv4Addr::new(10, 0, 1, 1), client)];
     let start = Instant::now();
