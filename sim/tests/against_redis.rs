@@ -20,13 +20,15 @@ use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader, decode_reply}
 use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 8] = [
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),
     ("transactions", include_str!("redis/transactions.txt")),
     ("connection", include_str!("redis/connection.txt")),
     ("scripts", include_str!("redis/scripts.txt")),
+    ("cjson", include_str!("redis/cjson.txt")),
+    ("sandbox", include_str!("redis/sandbox.txt")),
 ];
 
 /// Requests with the recorded answers.
