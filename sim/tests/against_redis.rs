@@ -20,7 +20,7 @@ use lockstorm_sim::redis::frame::{Arguments, Reply, RequestReader, decode_reply}
 use lockstorm_sim::redis::node::{Node, NodeConfig, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 11] = [
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),
@@ -28,6 +28,9 @@ const FILES: [(&str, &str); 8] = [
     ("connection", include_str!("redis/connection.txt")),
     ("scripts", include_str!("redis/scripts.txt")),
     ("cjson", include_str!("redis/cjson.txt")),
+    ("bit", include_str!("redis/bit.txt")),
+    ("struct", include_str!("redis/struct.txt")),
+    ("cmsgpack", include_str!("redis/cmsgpack.txt")),
     ("sandbox", include_str!("redis/sandbox.txt")),
 ];
 

@@ -6,11 +6,14 @@
 
 mod api;
 mod arguments;
+mod bit;
 mod cjson;
+mod cmsgpack;
 mod digits;
 mod globals;
 mod raised;
 mod random;
+mod structs;
 mod value;
 
 use std::cell::{Cell, RefCell};
@@ -308,6 +311,9 @@ fn host(lua: &Lua, door: &Rc<RefCell<Running>>, choices: &Choices) -> mlua::Resu
     api::fill(lua, &redis, &choices.resp3)?;
     host.raw_set("redis", redis)?;
     host.raw_set("cjson", cjson::library(lua, &choices.cjson, &protected)?)?;
+    host.raw_set("bit", bit::library(lua)?)?;
+    host.raw_set("struct", structs::library(lua)?)?;
+    host.raw_set("cmsgpack", cmsgpack::library(lua, &protected)?)?;
     host.raw_set("functions", globals::functions(lua, &protected)?)?;
     host.raw_set("protected", protected)?;
     host.raw_set("where", where_is(lua)?)?;

@@ -79,10 +79,10 @@ impl Arguments<'_> {
     pub fn option(&self, nth: usize, options: &[&str]) -> mlua::Result<usize> {
         let text = self.text(nth)?;
         let word = until_zero(&text.as_bytes()).to_vec();
-        options.iter().position(|option| option.as_bytes() == word).ok_or_else(|| {
-            let word = String::from_utf8_lossy(&word);
-            self.refuse(nth, &format!("invalid option '{word}'"))
-        })
+        options
+            .iter()
+            .position(|option| option.as_bytes() == word)
+            .ok_or_else(|| self.refuse_bytes(nth, &[b"invalid option '", &word[..], b"'"].concat()))
     }
 
     /// `luaL_typerror`.
@@ -93,7 +93,12 @@ impl Arguments<'_> {
     }
 
     /// `luaL_argerror`.
-    pub fn refuse(&self, mut nth: usize, why: &str) -> mlua::Error {
+    pub fn refuse(&self, nth: usize, why: &str) -> mlua::Error {
+        self.refuse_bytes(nth, why.as_bytes())
+    }
+
+    /// [`Arguments::refuse`] with a reason that need not be UTF-8.
+    pub fn refuse_bytes(&self, mut nth: usize, why: &[u8]) -> mlua::Error {
         let (name, is_method) = self
             .lua
             .inspect_stack(0, |frame| {
@@ -105,20 +110,26 @@ impl Arguments<'_> {
         if is_method {
             nth = nth.saturating_sub(1);
             if nth == 0 {
-                return self.complain(&format!("calling '{name}' on bad self ({why})"));
+                let head = format!("calling '{name}' on bad self (");
+                return self.complain_bytes(&[head.as_bytes(), why, b")"].concat());
             }
         }
-        self.complain(&format!("bad argument #{nth} to '{name}' ({why})"))
+        let head = format!("bad argument #{nth} to '{name}' (");
+        self.complain_bytes(&[head.as_bytes(), why, b")"].concat())
     }
 
     /// `luaL_error`: a text behind the place of the call.
     pub fn complain(&self, text: &str) -> mlua::Error {
+        self.complain_bytes(text.as_bytes())
+    }
+
+    fn complain_bytes(&self, text: &[u8]) -> mlua::Error {
         let place = self.lua.inspect_stack(1, |frame| {
             let line = frame.current_line().filter(|line| *line > 0)?;
             Some(format!("{}:{line}: ", frame.source().short_src?))
         });
         let place = place.flatten().unwrap_or_default();
-        Raised::Text(format!("{place}{text}").into_bytes()).into()
+        Raised::Text([place.as_bytes(), text].concat()).into()
     }
 }
 

@@ -72,6 +72,15 @@ impl Guard {
     }
 }
 
+/// The table itself where a script holds its read-only stand-in.
+pub fn behind(protected: &Table, table: &Table) -> mlua::Result<Table> {
+    if !table.has_metatable() {
+        return Ok(table.clone());
+    }
+    let real: Option<Table> = protected.raw_get(table)?;
+    Ok(real.unwrap_or_else(|| table.clone()))
+}
+
 fn a_table(arguments: &Arguments) -> mlua::Result<Table> {
     match arguments.value(1) {
         Value::Table(table) => Ok(table.clone()),
@@ -111,7 +120,7 @@ fn rawset(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
 fn getmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
     need(arguments, 1)?;
     let found = guard.call(arguments.value(1))?;
-    if let (Value::Table(table), Some(Value::Boolean(false))) = (arguments.value(1), found.get(0))
+    if let (Value::Table(table), Some(Value::Boolean(false))) = (arguments.value(1), found.front())
         && guard.behind(table)?.is_some()
     {
         // A stand-in has a metatable, the library has none.

@@ -163,7 +163,7 @@ table.foreach = function(seen, visit) return foreach(protected[seen] or seen, vi
 math.random, math.randomseed = host.random, host.seed
 for name, library in next, {
   string = string, table = table, math = math, coroutine = coroutine, redis = host.redis,
-  cjson = host.cjson,
+  cjson = host.cjson, bit = host.bit, struct = host.struct, cmsgpack = host.cmsgpack,
 } do
   globals[name] = protect(library)
 end

@@ -7,6 +7,7 @@ use mlua::{Function, LuaString, Table, Value};
 use crate::redis::script::arguments::{Arguments, kind};
 use crate::redis::script::cjson::{InvalidNumbers, MOST_LEVELS, Settings};
 use crate::redis::script::digits::in_digits;
+use crate::redis::script::globals::behind;
 
 /// `cjson.encode(value)`.
 pub fn encode(
@@ -192,15 +193,6 @@ impl Writer<'_> {
     fn cannot(&self, what: &str, why: &str) -> mlua::Error {
         self.arguments.complain(&format!("Cannot serialise {what}: {why}"))
     }
-}
-
-/// The table itself where a script holds its read-only stand-in.
-pub fn behind(protected: &Table, table: &Table) -> mlua::Result<Table> {
-    if !table.has_metatable() {
-        return Ok(table.clone());
-    }
-    let real: Option<Table> = protected.raw_get(table)?;
-    Ok(real.unwrap_or_else(|| table.clone()))
 }
 
 fn write_text(json: &mut Vec<u8>, text: &[u8]) {
