@@ -23,13 +23,18 @@ use lockstorm_sim::redis::node::{Node, NodeConfig};
 use lockstorm_sim::redis::session::{After, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 11] = [
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),
     ("transactions", include_str!("redis/transactions.txt")),
     ("connection", include_str!("redis/connection.txt")),
     ("scripts", include_str!("redis/scripts.txt")),
+    ("cjson", include_str!("redis/cjson.txt")),
+    ("bit", include_str!("redis/bit.txt")),
+    ("struct", include_str!("redis/struct.txt")),
+    ("cmsgpack", include_str!("redis/cmsgpack.txt")),
+    ("sandbox", include_str!("redis/sandbox.txt")),
 ];
 
 /// Requests with the recorded answers.
