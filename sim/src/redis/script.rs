@@ -27,15 +27,16 @@ use crate::redis::command::admission::{check_write, execute};
 use crate::redis::command::table::{Flags, look_up};
 use crate::redis::digits::in_digits;
 use crate::redis::frame::Reply;
-use crate::redis::node::Node;
+use crate::redis::node::{Busy, Node};
 use crate::redis::script::arguments::until_zero;
 use crate::redis::script::raised::{Raised, value_of_error, where_is};
 use crate::redis::script::value::{to_lua, to_reply};
-use crate::redis::session::{ScriptRun, Session};
+use crate::redis::session::{Block, ScriptRun, Session};
 
 /// Instructions between two looks at the meter.
 const LOOK_EVERY: u32 = 10_000;
-/// Instructions after which a script is ended: real Redis would answer BUSY for ever.
+/// Instructions after which a script counts as one without an end: it holds its node until it is
+/// killed. No script of a lock takes a thousandth of them.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
 const MOST_FUNCTIONS: usize = 1000;
@@ -76,6 +77,8 @@ struct Choices {
 struct Meter {
     instructions: Cell<u64>,
     ended: Cell<bool>,
+    /// The line at which it was ended.
+    line: Cell<i64>,
 }
 
 /// Whether a script compiles.
@@ -90,7 +93,7 @@ pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
 /// Runs a script on a node, with the node's time standing still.
 pub fn run(
     node: &mut Node,
-    session: &Session,
+    session: &mut Session,
     sha: &Bytes,
     body: &[u8],
     (keys, args): (&[Bytes], &[Bytes]),
@@ -117,8 +120,23 @@ pub fn run(
         machine.swap(node, &mut inner);
         let result = machine.call(&function, keys, args);
         machine.swap(node, &mut inner);
-        machine.reply(sha, result)
+        match machine.ended() {
+            None => machine.reply(sha, result),
+            Some(line) => {
+                let wrote = inner.script.is_some_and(|script| script.wrote);
+                hold(node, session, killed_text(sha, line), wrote)
+            }
+        }
     })
+}
+
+/// A script without an end holds its node. Nobody is told what it wrote: it is never done.
+fn hold(node: &mut Node, session: &mut Session, killed: Bytes, wrote: bool) -> Reply {
+    node.effects.commands.clear();
+    let (since_ms, session_id) = (node.now_ms, session.id);
+    node.busy = Some(Busy { since_ms, session: session_id, wrote, killed, endless: true });
+    session.blocked = Some(Block::Script);
+    Reply::SILENCE
 }
 
 /// What the first line of a script says of it.
@@ -186,13 +204,15 @@ impl Machine {
     fn watch(&self, every: u32) -> mlua::Result<()> {
         let meter = Rc::clone(&self.meter);
         let triggers = HookTriggers::new().every_nth_instruction(every);
-        self.lua.set_global_hook(triggers, move |lua, _| {
+        self.lua.set_global_hook(triggers, move |lua, debug| {
             let instructions = meter.instructions.get() + u64::from(every);
             meter.instructions.set(instructions);
             if instructions < MOST_INSTRUCTIONS {
                 return Ok(VmState::Continue);
             }
             if !meter.ended.replace(true) {
+                let line = debug.current_line().and_then(|line| i64::try_from(line).ok());
+                meter.line.set(line.unwrap_or(0));
                 let always = HookTriggers::new().every_nth_instruction(1);
                 lua.set_global_hook(always, |_, _| Err(mlua::Error::runtime("ended")))?;
             }
@@ -251,13 +271,16 @@ impl Machine {
         Ok(table)
     }
 
-    fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
-        if self.meter.ended.replace(false) {
-            self.watch(LOOK_EVERY).expect("a hook can be set");
-            let text = "ERR Script ended after 20000000 instructions script: ";
-            let sha = String::from_utf8_lossy(sha);
-            return Reply::Error(format!("{text}{sha}, on @user_script:0.").into());
+    /// Whether the script was ended, and at which line.
+    fn ended(&self) -> Option<i64> {
+        if !self.meter.ended.replace(false) {
+            return None;
         }
+        self.watch(LOOK_EVERY).expect("a hook can be set");
+        Some(self.meter.line.get())
+    }
+
+    fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
         match result {
             Ok((true, value)) => to_reply(&value, self.choices.resp3.get(), 0),
             Ok((false, Value::Table(problem))) => failure(&problem, sha),
@@ -379,7 +402,19 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
             return refusal;
         }
     }
+    if command.flags.any(Flags::WRITE)
+        && let Some(script) = &mut session.script
+    {
+        script.wrote = true;
+    }
     execute(node, session, command, args)
+}
+
+/// What the caller of a script is told that was killed.
+pub fn killed_text(sha: &Bytes, line: i64) -> Bytes {
+    let sha = String::from_utf8_lossy(sha);
+    let text = "ERR Script killed by user with SCRIPT KILL... script: ";
+    Bytes::from(format!("{text}{sha}, on @user_script:{line}."))
 }
 
 #[cfg(test)]
@@ -439,10 +474,17 @@ mod tests {
     #[test]
     fn an_endless_script_ends_even_if_it_catches_errors() {
         let mut node = node();
-        let ended = "ERR Script ended after";
-        check(&mut node, "while true do end", ended);
-        check(&mut node, "while true do pcall(function() while true do end end) end", ended);
-        check(&mut node, "coroutine.wrap(function() while true do end end)()", ended);
+        for body in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "coroutine.wrap(function() while true do end end)()",
+        ] {
+            assert_eq!(eval(&mut node, body), Reply::SILENCE);
+            let busy = node.busy.take().expect("it holds the node");
+            assert!(busy.endless && !busy.wrote && busy.killed.ends_with(b"on @user_script:1."));
+        }
+        eval(&mut node, "redis.call('set','k','v') while true do end");
+        assert!(node.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 
