@@ -457,6 +457,10 @@ mod tests {
             "KEYS.x = 1 ARGV = nil",
             "math.randomseed(1)",
             "table.insert(redis, 1)",
+            "cjson.encode_max_depth(1) cjson.encode_sparse_array(true) redis.setresp(3)",
+            "cjson.encode_invalid_numbers('null') cjson.decode_invalid_numbers(false)",
+            "bit.band = nil struct.pack = nil cmsgpack.pack = nil",
+            "collectgarbage('stop')",
             "local p = getmetatable(redis) p.__index = nil p.x = 1",
             "loadstring('leak = 1')()",
             "return coroutine.wrap(function() leak = 1 end)()",
@@ -466,9 +470,24 @@ mod tests {
         let mut node = node();
         check(&mut node, "return ('x'):upper() .. math.floor(2.5)", "X2");
         check(&mut node, "return type(redis.call) .. tostring(KEYS.x) .. #ARGV", "functionnil0");
+        check(&mut node, "return cjson.encode({{{}}}) .. tostring(redis[1])", "[[{}]]nil");
+        check(&mut node, "return cjson.encode(1/0)", "ERR user_script:1: Cannot serialise");
+        check(&mut node, "return tostring(cjson.decode('nan')) .. bit.tohex(1, 1)", "nan1");
+        check(&mut node, "return type(redis.call('get', 'none'))", "boolean");
         check(&mut node, "return leak", "ERR user_script:1: Script attempted to access");
         check(&mut node, "return tostring(math.random())", "0.396464773");
         check(&mut node, "return tostring({})..tostring(redis.call)", "table: 0x000000000000f");
+    }
+
+    #[test]
+    fn a_thread_runs_more_scripts_than_it_keeps() {
+        let mut node = node();
+        for number in 0..9000 {
+            let body = Bytes::from(format!("return {number}"));
+            let words = [Bytes::from_static(b"EVAL"), body, Bytes::from_static(b"0")];
+            let reply = apply(&mut node, &mut Session::default(), &words);
+            assert_eq!(reply, Reply::Integer(number));
+        }
     }
 
     #[test]

@@ -22,7 +22,9 @@ const FLAGS: [(&str, i64); 5] =
 
 /// What `redis.*` refuses wrong arguments with that it does not raise.
 const WRONG_ARGUMENTS: &str = "wrong number or type of arguments";
+/// What a call of a command without any words is refused with.
 pub const NO_ARGUMENTS: &str = "Please specify at least one argument for this redis lib call";
+/// What a word that is no text and no number is refused with.
 pub const NO_TEXTS: &str = "Lua redis lib command arguments must be strings or integers";
 
 /// Puts into a table what it has beside `call` and `pcall`, in the order of a real server, which

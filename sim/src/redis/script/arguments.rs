@@ -7,6 +7,7 @@ use crate::redis::script::value::whole;
 
 /// What a library function was called with. Arguments are counted from 1, as in Lua's texts.
 pub struct Arguments<'a> {
+    /// The machine that called.
     pub lua: &'a Lua,
     values: MultiValue,
 }
@@ -20,6 +21,7 @@ pub fn function<R: IntoLuaMulti>(
 }
 
 impl Arguments<'_> {
+    /// How many there are; a nil counts where it was given.
     pub fn count(&self) -> usize {
         self.values.len()
     }

@@ -8,6 +8,8 @@ use crate::redis::script::arguments::{Arguments, function};
 use crate::redis::script::cmsgpack::unpack::{unpack, unpack_limit, unpack_one};
 use crate::redis::script::globals::behind;
 
+/// More of them, with as many results, the stack of a C function does not hold.
+const MOST_ARGUMENTS: usize = 4000;
 /// Tables that lie deeper are packed as nil.
 const DEEPEST: usize = 16;
 
@@ -30,6 +32,9 @@ pub fn library(lua: &Lua, protected: &Table) -> mlua::Result<Table> {
 fn pack(arguments: &Arguments, protected: &Table) -> mlua::Result<LuaString> {
     if arguments.count() == 0 {
         return Err(arguments.refuse(0, "MessagePack pack needs input."));
+    }
+    if arguments.count() > MOST_ARGUMENTS {
+        return Err(arguments.refuse(0, "Too many arguments for MessagePack pack."));
     }
     let mut packed = Vec::new();
     for nth in 1..=arguments.count() {

@@ -7,7 +7,7 @@
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use crate::redis::script::arguments::{Arguments, function};
-use crate::redis::script::raised::Raised;
+use crate::redis::script::raised::{Raised, without_trace};
 
 const READONLY: &str = "Attempt to modify a readonly table";
 
@@ -63,10 +63,7 @@ impl Guard {
     fn call(&self, arguments: impl mlua::IntoLuaMulti) -> mlua::Result<MultiValue> {
         let native = self.native.as_ref().expect("Lua has this function");
         native.call(arguments).map_err(|error| match error {
-            mlua::Error::RuntimeError(text) => {
-                let text = text.split("\nstack traceback:").next().unwrap_or_default();
-                Raised::Text(text.into()).into()
-            }
+            mlua::Error::RuntimeError(text) => Raised::Text(without_trace(&text).into()).into(),
             other => other,
         })
     }

@@ -43,7 +43,7 @@ pub fn value_of_error(lua: &Lua) -> mlua::Result<Function> {
             Some(Raised::Reply(text)) => Value::Table(error_reply(lua, text)?),
             Some(Raised::Refusal(text)) => Value::Table(refusal(lua, text)?),
             Some(Raised::Text(text)) => Value::String(lua.create_string(text)?),
-            None => Value::String(lua.create_string(problem.to_string())?),
+            None => Value::String(lua.create_string(without_trace(&problem.to_string()))?),
         })
     })
 }
@@ -75,6 +75,11 @@ pub fn where_is(lua: &Lua) -> mlua::Result<Function> {
         }
         Ok((None, None))
     })
+}
+
+/// What the host says of an error, without where in the machine it was.
+pub fn without_trace(text: &str) -> &str {
+    text.split("\nstack traceback:").next().unwrap_or_default()
 }
 
 /// The reply of a command that failed, as `redis.pcall` returns it.

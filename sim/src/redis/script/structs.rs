@@ -2,7 +2,7 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use crate::redis::script::arguments::{Arguments, function, until_zero};
+use crate::redis::script::arguments::{Arguments, function, kind, until_zero};
 use crate::redis::script::value::whole;
 
 /// Bytes of the widest integer.
@@ -171,7 +171,7 @@ fn number(arguments: &Arguments, nth: usize) -> mlua::Result<f64> {
 
 /// The library puts a nil behind its arguments, so none is missing for it.
 fn wrong_kind(arguments: &Arguments, nth: usize, expected: &str) -> mlua::Error {
-    let got = crate::redis::script::arguments::kind(arguments.value(nth));
+    let got = kind(arguments.value(nth));
     arguments.refuse(nth, &format!("{expected} expected, got {got}"))
 }
 
