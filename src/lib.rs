@@ -13,6 +13,7 @@
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
+//! - `serve`: fake nodes on real ports (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
@@ -33,5 +34,7 @@ pub mod refusal;
 pub mod report;
 pub mod run;
 pub mod scenario;
+#[cfg(feature = "live")]
+pub mod serve;
 pub mod test;
 pub mod workload;

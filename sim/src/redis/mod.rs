@@ -24,3 +24,4 @@ pub mod replication;
 pub mod script;
 pub mod server;
 pub mod signal;
+pub mod witness;

@@ -18,6 +18,7 @@ use crate::redis::node::{After, Append, Effects, Node, NodeConfig, Session};
 use crate::redis::persistence::{FILE, Script, load};
 use crate::redis::replication::{Feeds, feed, follow_anew};
 use crate::redis::signal::Signal;
+use crate::redis::witness;
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND};
 use crate::trace::{Event, Leg, Origin, Request};
@@ -121,7 +122,11 @@ impl Server {
         }
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
+        let heard = witness::hear(&self.host, session, args);
         let reply = apply(&mut node, session, args);
+        if let Some(words) = heard {
+            witness::tell(&self.host, &node, session, request, words);
+        }
         drop(node);
         if self.publish(Origin::Request(request)) {
             session.last_write = self.node.borrow().offset;
