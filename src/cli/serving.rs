@@ -1,13 +1,17 @@
 //! `serve`: nodes on real ports, until somebody ends them.
 
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use lockstorm_sim::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};
+use crate::custody::finding::Verdict;
+use crate::custody::text;
 use crate::plan::{Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
@@ -17,6 +21,7 @@ use crate::serve::setup::{Addresses, Setup};
 /// Serves as asked.
 pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
     let setup = setup(arguments)?;
+    let mut history = arguments.history.as_deref().map(History::create).transpose()?;
     let mut ports = Ports::default();
     let addresses = bind(arguments, &setup, &mut ports)?;
     greet(&setup, &addresses);
@@ -26,11 +31,47 @@ pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
         for line in typed.try_iter() {
             service.typed(&line).iter().for_each(|line| say(line));
         }
+        let lines = service.take_lines();
+        if let Some(history) = &mut history {
+            history.write(&lines)?;
+        }
         if arguments.length.is_some_and(|length| service.now() >= length) {
             break;
         }
     }
-    Ok(Ending::Held)
+    let (judgement, lines) = service.conclude();
+    if let Some(history) = &mut history {
+        history.write(&lines)?;
+    }
+    text::judgement(&judgement).iter().for_each(|line| say(line));
+    Ok(match judgement.verdict {
+        Verdict::Holds => Ending::Held,
+        Verdict::Violated => Ending::Violated,
+        Verdict::Unknown(_) => Ending::Unknown,
+    })
+}
+
+/// The file that the history is written to as it grows.
+struct History<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl History<'_> {
+    fn create(path: &Path) -> Result<History<'_>, Refusal> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(History { path, file })
+    }
+
+    fn write(&mut self, lines: &[String]) -> Result<(), Refusal> {
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        self.file.write_all(text.as_bytes()).map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Refusal {
+    let what = format!("{} cannot be written: {error}", path.display());
+    Refusal::of_usage(what, "name another file with --history")
 }
 
 fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {

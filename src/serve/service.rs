@@ -1,5 +1,7 @@
 //! The running world of a service: it obeys orders, and hears what the nodes write down.
 
+use std::collections::VecDeque;
+
 use lockstorm_sim::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::redis::frame::Reply;
@@ -7,6 +9,9 @@ use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::Leg;
 use lockstorm_sim::world::World;
 
+use crate::custody::finding::Judgement;
+use crate::custody::ledger::{Ledger, Terms};
+use crate::custody::{line, text};
 use crate::length;
 use crate::serve::desk::{self, Desk};
 use crate::serve::order::{self, HELP, Order};
@@ -14,6 +19,8 @@ use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
 
 /// How long the world runs between two looks at what was typed and what was written down.
 const BEAT: Nanos = 10 * MILLISECOND;
+/// Lives of keys that HISTORY knows.
+const MOST_REMEMBERED: usize = 1_000;
 
 /// See the head of this file.
 pub struct Service {
@@ -21,6 +28,11 @@ pub struct Service {
     addresses: Addresses,
     world: World,
     desk: Desk,
+    ledger: Ledger,
+    /// The lives of keys that ended last, as lines.
+    remembered: VecDeque<String>,
+    /// Lines of JSON that nobody has taken yet.
+    lines: Vec<String>,
     next_fault: u32,
     is_over: bool,
 }
@@ -32,7 +44,18 @@ impl Service {
         let engine = LiveEngine::new(live::state(setup.seed), ports);
         let world = World::on(Box::new(engine), setup.world(&addresses, &desk));
         let next_fault = setup.faults.iter().map(|fault| fault.id).max().unwrap_or(0) + 1;
-        let mut service = Service { setup, addresses, world, desk, next_fault, is_over: false };
+        let ledger = Ledger::new(terms(&setup, &addresses, &world));
+        let mut service = Service {
+            setup,
+            addresses,
+            world,
+            desk,
+            ledger,
+            remembered: VecDeque::new(),
+            lines: Vec::new(),
+            next_fault,
+            is_over: false,
+        };
         for fault in service.setup.faults.clone() {
             service.world.suffer(fault);
         }
@@ -48,12 +71,45 @@ impl Service {
     /// service goes on.
     pub fn beat(&mut self) -> bool {
         self.world.run_until(self.world.now().saturating_add(BEAT));
+        self.hear();
         while let Some(slip) = self.desk.next() {
             let reply = self.obey(&slip.words);
             slip.answer(reply);
         }
-        self.world.drain();
         !self.is_over && !self.desk.is_interrupted.get()
+    }
+
+    /// Takes in what the nodes have written down.
+    fn hear(&mut self) {
+        for entry in self.world.drain() {
+            self.ledger.take(entry);
+        }
+        for life in self.ledger.drain() {
+            self.lines.push(line::owned(&life));
+            self.remembered.push_back(text::life(&life));
+        }
+        let surplus = self.remembered.len().saturating_sub(MOST_REMEMBERED);
+        self.remembered.drain(..surplus);
+    }
+
+    /// The lines of JSON since the last call.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// What can be said so far.
+    pub fn judge(&mut self) -> Judgement {
+        self.hear();
+        self.ledger.judge(self.now())
+    }
+
+    /// Ends: what is still held is written down, with the judgement.
+    pub fn conclude(mut self) -> (Judgement, Vec<String>) {
+        let judgement = self.judge();
+        let mut lines = self.take_lines();
+        lines.extend(self.ledger.living().map(line::owned));
+        lines.extend(line::judgement(&judgement));
+        (judgement, lines)
     }
 
     /// Does what was typed; the lines of the answer.
@@ -63,8 +119,8 @@ impl Service {
             return Vec::new();
         }
         match self.obey(&words) {
-            Reply::Array(lines) => lines.iter().map(text).collect(),
-            reply => vec![text(&reply)],
+            Reply::Array(lines) => lines.iter().map(plain).collect(),
+            reply => vec![plain(&reply)],
         }
     }
 
@@ -104,8 +160,8 @@ impl Service {
                 self.world.raise();
                 one("OK every fault is over, every node is up")
             }
-            Order::History { .. } => Ok(Vec::new()),
-            Order::Judge => Ok(Vec::new()),
+            Order::History { count } => Ok(self.history(count)),
+            Order::Judge => Ok(text::judgement(&self.judge())),
             Order::Shutdown => {
                 self.is_over = true;
                 one("OK")
@@ -151,6 +207,16 @@ impl Service {
         self.strike(Verb::Failover, Target::Host(node), None)
     }
 
+    fn history(&mut self, count: usize) -> Vec<String> {
+        self.hear();
+        let mut lines: Vec<String> = self.remembered.iter().cloned().collect();
+        lines.extend(self.ledger.living().map(text::life));
+        if lines.is_empty() {
+            return vec!["no lock was seen".to_owned()];
+        }
+        lines.split_off(lines.len().saturating_sub(count))
+    }
+
     fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (node, address) in self.setup.nodes().iter().zip(&self.addresses.nodes) {
@@ -173,7 +239,13 @@ impl Service {
     }
 }
 
-fn text(reply: &Reply) -> String {
+fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> Terms {
+    let nodes = setup.nodes().into_iter().zip(&addresses.nodes);
+    let nodes = nodes.map(|(name, address)| (world.number(&name), name, *address));
+    Terms { nodes: nodes.collect(), quorum: setup.quorum() }
+}
+
+fn plain(reply: &Reply) -> String {
     match reply {
         Reply::Simple(text) | Reply::Error(text) | Reply::Bulk(text) => {
             String::from_utf8_lossy(text).into_owned()

@@ -3,7 +3,7 @@
 
 use crate::fault::{Anchor, Fault, Watch};
 use crate::time::{Instant, Readings};
-use crate::trace::Entry;
+use crate::trace::{Entry, HostId};
 use crate::world::{Part, World};
 
 /// How a machine is.
@@ -54,6 +54,14 @@ impl World {
 
     fn open(&self) -> impl Iterator<Item = usize> {
         (0..self.struck.len()).filter(|place| self.struck[*place].is_open())
+    }
+
+    /// The number of a machine.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn number(&self, name: &str) -> HostId {
+        self.id(name)
     }
 
     /// How a machine is.
