@@ -19,6 +19,8 @@ use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
 
 /// How long the world runs between two looks at what was typed and what was written down.
 const BEAT: Nanos = 10 * MILLISECOND;
+/// How long it goes on after SHUTDOWN, for the answer to be sent.
+const FAREWELL: Nanos = 50 * MILLISECOND;
 /// Lives of keys that HISTORY knows.
 const MOST_REMEMBERED: usize = 1_000;
 
@@ -105,6 +107,11 @@ impl Service {
 
     /// Ends: what is still held is written down, with the judgement.
     pub fn conclude(mut self) -> (Judgement, Vec<String>) {
+        let end = self.now().saturating_add(FAREWELL);
+        while self.is_over && self.now() < end {
+            self.world.run_until(end);
+            self.hear();
+        }
         let judgement = self.judge();
         let mut lines = self.take_lines();
         lines.extend(self.ledger.living().map(line::owned));
@@ -194,7 +201,7 @@ impl Service {
         let what = command.clone().unwrap_or_else(|| "command".to_owned());
         let told = format!("the next {what} on {node} is applied and not answered");
         let target =
-            Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.clone()], both: true };
+            Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.clone()], both: false };
         let event =
             Pattern::Message { from: CLIENTS.to_owned(), to: node, command, leg: Leg::Applied };
         let anchor = Anchor::After { event, nth: 1, plus: 0 };

@@ -36,6 +36,10 @@ use crate::rng::Chance;
 use crate::time::{ClockSetting, EPOCH, HostClocks, Nanos, Stamp};
 use crate::trace::{Connection, Event, HostId, Trace};
 
+/// Events after which the world is called back, so that somebody may take them away while they are
+/// still at hand.
+const MANY: usize = 2048;
+
 /// See the head of this file. Dropping it ends every task and closes every socket.
 pub struct LiveEngine {
     shared: Rc<Shared>,
@@ -58,6 +62,8 @@ struct Shared {
     /// Sockets of machines without power: they say nothing until the machine is back.
     graves: RefCell<BTreeMap<HostId, Grave>>,
     listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
+    /// Whether many events were recorded since the world was last called back.
+    is_full: Cell<bool>,
     /// The connection whose request the last strike was anchored to.
     waited_for: Cell<Option<Connection>>,
 }
@@ -85,8 +91,13 @@ impl Shared {
             _ => None,
         };
         let stamp = self.tasks.record(host, event);
-        if request.is_some() && !self.tasks.state().strikes.is_empty() {
+        let state = self.tasks.state();
+        if request.is_some() && !state.strikes.is_empty() {
             self.waited_for.set(request);
+        }
+        if state.trace.entries().len().is_multiple_of(MANY) {
+            self.is_full.set(true);
+            self.tasks.wake_driver();
         }
         stamp
     }
@@ -143,6 +154,7 @@ impl LiveEngine {
             wires_made: Cell::new(0),
             graves: RefCell::default(),
             listeners: RefCell::default(),
+            is_full: Cell::new(false),
             waited_for: Cell::new(None),
         };
         LiveEngine {
@@ -279,7 +291,7 @@ impl Engine for LiveEngine {
     fn run_until(&mut self, limit: Nanos) -> Stop {
         let tasks = Rc::clone(&self.shared.tasks);
         let local = self.local.as_ref().expect("the world has not ended");
-        let stop = self.runtime.block_on(local.run_until(next_stop(&tasks, limit)));
+        let stop = self.runtime.block_on(local.run_until(next_stop(&self.shared, limit)));
         if let Some(panic) = tasks.panic.take() {
             std::panic::resume_unwind(panic);
         }
@@ -293,7 +305,8 @@ impl Engine for LiveEngine {
 }
 
 /// Waits until the world has to act, while the tasks run beside it.
-async fn next_stop(tasks: &Tasks, limit: Nanos) -> Stop {
+async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
+    let tasks = &*shared.tasks;
     loop {
         tasks.look_at_clock();
         let now = tasks.state().now;
@@ -303,24 +316,27 @@ async fn next_stop(tasks: &Tasks, limit: Nanos) -> Stop {
         if let Some(fault) = tasks.state().strikes.pop_front() {
             return Stop::Strike(fault);
         }
+        shared.waited_for.set(None);
         tasks.go_on();
         if let Some(stop) = tasks.agenda.borrow_mut().pop_due(now) {
             return stop;
         }
-        if now >= limit {
+        if now >= limit || shared.is_full.take() {
             return Stop::Limit;
         }
         let next = tasks.agenda.borrow().next_at().unwrap_or(limit).min(limit);
-        called(tasks, Duration::from_nanos(next - now)).await;
+        called(shared, Duration::from_nanos(next - now)).await;
     }
 }
 
 /// Waits so long, or until a task has something for the world to do.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
-async fn called(tasks: &Tasks, longest: Duration) {
+async fn called(shared: &Shared, longest: Duration) {
+    let tasks = &shared.tasks;
     let mut alarm = pin!(tokio::time::sleep(longest));
     std::future::poll_fn(|cx| {
-        if !tasks.state().strikes.is_empty() || tasks.panic.borrow().is_some() {
+        let is_called = shared.is_full.get() || tasks.panic.borrow().is_some();
+        if is_called || !tasks.state().strikes.is_empty() {
             return Poll::Ready(());
         }
         tasks.driver.replace(Some(cx.waker().clone()));

@@ -124,9 +124,7 @@ impl Server {
         node.set_time(wall);
         let heard = witness::hear(&self.host, session, args);
         let reply = apply(&mut node, session, args);
-        if let Some(words) = heard {
-            witness::tell(&self.host, &node, session, request, words);
-        }
+        witness::tell(&self.host, &node, session, request, args, heard);
         drop(node);
         if self.publish(Origin::Request(request)) {
             session.last_write = self.node.borrow().offset;

@@ -6,37 +6,47 @@
 use bytes::Bytes;
 
 use crate::platform::Host;
-use crate::redis::command::{Kind, find};
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::Value;
-use crate::redis::node::{Node, Session};
+use crate::redis::node::{Change, Node, Session};
 use crate::trace::{Event, KeyChange, Request};
 
-/// The words of a request that may change keys, heard before it is executed; those of a
-/// transaction when it is executed.
+/// The commands that are about to be executed as a transaction; to be asked for before they are.
 pub fn hear(host: &Host, session: &Session, args: &Arguments) -> Option<Vec<Bytes>> {
-    if !host.keeps_words() {
-        return None;
-    }
-    let command = find(&args[0])?;
-    match (&session.queued, command.name) {
-        (Some(queued), "EXEC") => Some(queued.concat()),
-        (Some(_), _) => None,
-        (None, "EVAL" | "EVALSHA") => Some(args.clone()),
-        // What an operator does by DEBUG is seen in the key's change.
-        (None, _) => (command.kind == Kind::Write).then(|| args.clone()),
-    }
+    let queued = session.queued.as_ref().filter(|_| host.keeps_words())?;
+    args[0].eq_ignore_ascii_case(b"EXEC").then(|| queued.concat())
 }
 
-/// Writes down what was heard, before what it did.
-pub fn tell(host: &Host, node: &Node, session: &Session, request: Request, heard: Vec<Bytes>) {
+/// Writes down what a request said, if it has changed a key or meant to; before what it did.
+pub fn tell(
+    host: &Host,
+    node: &Node,
+    session: &Session,
+    request: Request,
+    args: &Arguments,
+    transaction: Option<Vec<Bytes>>,
+) {
+    let changes = &node.effects.changes;
+    let is_idle = changes.is_empty() && !may_be_refused(args);
+    if is_idle || !host.keeps_words() {
+        return;
+    }
     let db = node.keyspace.db(session.db);
-    let value = |change: &crate::redis::node::Change| match change.change {
+    let value = |change: &Change| match change.change {
         KeyChange::Set | KeyChange::Changed => db.get(&change.key).and_then(|e| token(&e.value)),
         _ => None,
     };
-    let values = node.effects.changes.iter().filter(|change| !change.by_node).map(value).collect();
-    host.record(Event::Words { request, words: heard, values });
+    let values = changes.iter().filter(|change| !change.by_node).map(value).collect();
+    let words = transaction.unwrap_or_else(|| args.clone());
+    host.record(Event::Words { request, words, values });
+}
+
+/// Whether the request is one that takes a lock, or is told that it is taken.
+fn may_be_refused(args: &Arguments) -> bool {
+    match &args[0][..] {
+        [_, _, _] => args.len() > 3 && args[0].eq_ignore_ascii_case(b"SET"),
+        name => name.eq_ignore_ascii_case(b"SETNX"),
+    }
 }
 
 /// What says whose a key is: the string under it, or the first field of the hash.
