@@ -272,10 +272,10 @@ fn garbage_and_half_open_connections_harm_nobody_else() {
     half.0.write_all(b"*3\r\n$3\r\nSET\r\n$1").unwrap();
     let idle: Vec<Client> = (0..50).map(|_| served.client()).collect();
     for garbage in [&b"\x00\xff\xfe\r\n\r\n"[..], b"*99999999999\r\n", b"GET / HTTP/1.1\r\n\r\n"] {
-        let mut rude = served.client();
+        let mut rude = served.client().patient(100);
         rude.0.write_all(garbage).unwrap();
         rude.hear();
-        let mut rude = Client::to(served.admin);
+        let mut rude = Client::to(served.admin).patient(100);
         rude.0.write_all(garbage).unwrap();
         rude.hear();
     }

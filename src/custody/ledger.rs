@@ -9,7 +9,8 @@ use lockstorm_sim::trace::{
     Connection, Edge, Entry, Event, HostId, KeyChange, Leg, Origin, Request,
 };
 
-use crate::custody::asker::{Asker, carries, flushes, takes_lock, tries};
+use crate::custody::asker::tries;
+use crate::custody::change::Change;
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
 use crate::custody::incarnation::{End, Incarnation, Tokens, Told};
 
@@ -36,32 +37,32 @@ pub struct Ledger {
     pub(super) pasts: BTreeMap<Vec<u8>, Past>,
     order: VecDeque<Vec<u8>>,
     /// Lives whose creators are not answered yet, by connection.
-    pending: BTreeMap<Connection, Vec<(u32, HostId, Vec<u8>)>>,
+    pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, Vec<u8>)>>,
     /// Who is behind a place in a master's stream.
-    streamed: BTreeMap<(HostId, u64), Request>,
+    pub(super) streamed: BTreeMap<(HostId, u64), Request>,
     snapshots: BTreeMap<Connection, BTreeMap<Vec<u8>, Incarnation>>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
-    is_pooled: bool,
+    pub(super) is_pooled: bool,
     /// Lives that have ended and nobody has asked for yet.
-    ended: Vec<Incarnation>,
+    pub(super) ended: Vec<Incarnation>,
 }
 
 /// What is known of one node.
 #[derive(Default)]
 pub(super) struct Book {
-    name: String,
+    pub name: String,
     pub living: BTreeMap<Vec<u8>, Incarnation>,
-    master: Option<SocketAddrV4>,
-    present: Option<Present>,
+    pub master: Option<SocketAddrV4>,
+    pub present: Option<Present>,
 }
 
 /// The request that the node executes.
-struct Present {
-    request: Request,
-    words: Vec<Bytes>,
-    values: VecDeque<Option<Bytes>>,
-    has_changed: bool,
+pub(super) struct Present {
+    pub request: Request,
+    pub words: Vec<Bytes>,
+    pub values: VecDeque<Option<Bytes>>,
+    pub has_changed: bool,
 }
 
 /// What is known of a key beyond its present life.
@@ -175,16 +176,6 @@ impl Ledger {
     }
 }
 
-/// A change of a key, as the trace tells it.
-struct Change {
-    host: HostId,
-    at: Nanos,
-    key: Vec<u8>,
-    change: KeyChange,
-    origin: Origin,
-    left: Option<Nanos>,
-}
-
 /// A key without an end, or that nobody knows of, at the end of everything.
 fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
     let finding = |certainty, what: &str| {
@@ -209,209 +200,6 @@ fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
             "was left by a request that was never answered, and made others' tries fail",
         ),
         _ => None,
-    }
-}
-
-/// Changes of keys.
-impl Ledger {
-    fn change(&mut self, change: &Change) {
-        if let Origin::Replication { offset } = change.origin {
-            self.copy(change, offset);
-            return;
-        }
-        let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
-        let mut words = Vec::new();
-        let (mut by, mut value) = (None, None);
-        if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
-            && present.request == request
-        {
-            present.has_changed |= change.change == KeyChange::Set;
-            value = present.values.pop_front().flatten();
-            if book.living.contains_key(&change.key) || takes_lock(&present.words) {
-                words.clone_from(&present.words);
-                by = Some(Asker::new(request, &words));
-            }
-        }
-        let is_living = book.living.contains_key(&change.key);
-        match change.change {
-            KeyChange::Set if is_living || takes_lock(&words) => {
-                self.set(change, by, &words, value.map(|value| value.to_vec()));
-            }
-            KeyChange::Extended if is_living => self.extend(change, by.as_ref(), &words),
-            KeyChange::Deleted if is_living => self.delete(change, by.as_ref(), &words),
-            KeyChange::Expired if is_living => self.end(change.host, change, End::Expired),
-            KeyChange::Evicted if is_living => self.end(change.host, change, End::Evicted),
-            _ => {}
-        }
-    }
-
-    fn set(&mut self, change: &Change, by: Option<Asker>, words: &[Bytes], token: Option<Vec<u8>>) {
-        let Change { host, at, key, left, .. } = change;
-        let book = self.nodes.get_mut(host).expect("it is a node");
-        if let Some(old) = book.living.get_mut(key) {
-            // Who sets his own token again prolongs his lock.
-            if old.token == token && token.is_some() {
-                old.prolong(*at, *left);
-                return;
-            }
-            let foreign = self.foreign(*host, key, by.as_ref(), words, true);
-            if let Some(certainty) = foreign {
-                let what = format!("was overwritten {}", from_whom(by.as_ref()));
-                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
-            }
-            self.end(*host, change, End::Overwritten);
-        }
-        if let Some(token) = &token {
-            self.past(key).tokens.note(token);
-        }
-        self.counts.locks += 1;
-        let book = self.nodes.get_mut(host).expect("it is a node");
-        let mut life = Incarnation {
-            node: book.name.clone(),
-            key: key.clone(),
-            token,
-            by,
-            from: *at,
-            lease_until: None,
-            ttl: None,
-            told: Told::Pending,
-            is_released: false,
-            is_alone: false,
-            refused: 0,
-            end: None,
-        };
-        life.prolong(*at, *left);
-        if let Some(request) = life.birth() {
-            let pending = self.pending.entry(request.connection).or_default();
-            pending.push((request.nth, *host, key.clone()));
-        }
-        book.living.insert(key.clone(), life);
-    }
-
-    fn extend(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
-        let Change { host, at, key, left, .. } = change;
-        if let Some(certainty) = self.foreign(*host, key, by, words, false) {
-            let what = format!("was given another time to live {}", from_whom(by));
-            self.accuse(*host, key, Kind::ForeignExtend, certainty, *at, what);
-        }
-        let book = self.nodes.get_mut(host).expect("it is a node");
-        if let Some(life) = book.living.get_mut(key) {
-            life.prolong(*at, *left);
-        }
-    }
-
-    fn delete(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
-        let Change { host, at, key, .. } = change;
-        if flushes(words) {
-            return self.end(*host, change, End::Flushed);
-        }
-        let end = match self.foreign(*host, key, by, words, false) {
-            None => End::Released,
-            Some(certainty) => {
-                let what = format!("was removed {}", from_whom(by));
-                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
-                match certainty {
-                    Certainty::Unproven => End::Removed,
-                    Certainty::Proven | Certainty::ByConnection => End::ForeignRelease,
-                }
-            }
-        };
-        self.end(*host, change, end);
-    }
-
-    /// How sure it is that a request is not of the owner of a living key; `None`: it may well be
-    /// the owner's.
-    fn foreign(
-        &mut self,
-        host: HostId,
-        key: &[u8],
-        by: Option<&Asker>,
-        words: &[Bytes],
-        puts_token: bool,
-    ) -> Option<Certainty> {
-        let life = self.nodes.get(&host)?.living.get(key)?;
-        let by = by?;
-        let same = life.connection() == Some(by.request.connection);
-        if let Some(token) = &life.token {
-            if carries(words, token) {
-                // One owner, two connections that live: connections prove nothing here.
-                self.is_pooled |= !same && !life.is_alone && life.by.is_some();
-                return None;
-            }
-            let others = self.pasts.get(key).map(|past| past.tokens.others(token));
-            let speaks_for_another =
-                others.is_some_and(|others| others.iter().any(|other| carries(words, other)));
-            if speaks_for_another && !puts_token {
-                return Some(Certainty::Proven);
-            }
-        }
-        match (same, life.by.is_some() && !life.is_alone) {
-            (true, _) => None,
-            (false, true) => Some(Certainty::ByConnection),
-            (false, false) => Some(Certainty::Unproven),
-        }
-    }
-
-    fn accuse(
-        &mut self,
-        host: HostId,
-        key: &[u8],
-        kind: Kind,
-        certainty: Certainty,
-        at: Nanos,
-        what: String,
-    ) {
-        let owner = self.nodes.get(&host).and_then(|book| book.living.get(key)).cloned();
-        let owner = owner.expect("the key lives");
-        self.find(Finding { kind, certainty, at, owner, what });
-    }
-
-    /// A life is over.
-    fn end(&mut self, host: HostId, change: &Change, end: End) {
-        self.end_life(host, &change.key, change.at, end);
-    }
-
-    fn end_life(&mut self, host: HostId, key: &[u8], at: Nanos, end: End) {
-        let book = self.nodes.get_mut(&host).expect("it is a node");
-        let Some(mut life) = book.living.remove(key) else { return };
-        life.is_released |= end == End::Released;
-        life.end = Some((at, end));
-        if life.told == Told::Never && life.refused > 0 && end != End::Released {
-            let what = "was left by a request that was never answered, and made others' tries fail";
-            let (owner, what) = (life.clone(), what.to_owned());
-            self.find(Finding { kind: Kind::Leak, certainty: Certainty::Proven, at, owner, what });
-        }
-        if let (End::Released, Some(birth)) = (end, life.birth()) {
-            self.release_copies(key, birth);
-        }
-        if !matches!(end, End::Released | End::Removed) && life.runs(at) {
-            let past = self.past(key);
-            past.running.retain(|other| other.runs(at));
-            past.running.push(life.clone());
-        }
-        self.ended.push(life);
-    }
-
-    /// What its owner has given up on one node, it has given up where it was copied to.
-    fn release_copies(&mut self, key: &[u8], birth: Request) {
-        let copies = self.nodes.values_mut().filter_map(|book| book.living.get_mut(key));
-        for life in copies.filter(|life| life.birth() == Some(birth)) {
-            life.is_released = true;
-        }
-        if let Some(past) = self.pasts.get_mut(key) {
-            past.running.retain(|life| life.birth() != Some(birth));
-        }
-    }
-}
-
-/// Who sent it, as a sentence goes on.
-fn from_whom(by: Option<&Asker>) -> String {
-    match by {
-        None => "by the node".to_owned(),
-        Some(by) => format!(
-            "by {} from {}, which does not carry its token",
-            by.command, by.request.connection.client
-        ),
     }
 }
 
@@ -466,7 +254,7 @@ impl Ledger {
     }
 
     /// A change that a replica took from its master: the life there is copied.
-    fn copy(&mut self, change: &Change, offset: u64) {
+    pub(super) fn copy(&mut self, change: &Change, offset: u64) {
         let Change { host, at, key, left, .. } = change;
         let master = self.nodes[host].master;
         let master = self.terms.nodes.iter().find(|(_, _, address)| Some(*address) == master);

@@ -8,12 +8,14 @@
 //! - [`asker`]: what a request says about its sender
 //! - [`incarnation`]: one life of a key, with its owner
 //! - [`ledger`]: what is known of every node, entry by entry
+//! - [`change`]: what a change of a key means for its owner
 //! - [`clash`]: leases that overlap
 //! - [`finding`]: what was wrong, and what it comes to
 //! - [`line`]: the same as lines of JSON
 //! - [`text`]: the same for a person
 
 pub mod asker;
+pub mod change;
 pub mod clash;
 pub mod finding;
 pub mod incarnation;
