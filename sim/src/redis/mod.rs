@@ -31,3 +31,4 @@ pub mod script;
 pub mod server;
 pub mod session;
 pub mod signal;
+pub mod witness;

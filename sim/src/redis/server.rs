@@ -21,6 +21,7 @@ use crate::redis::replication::{Feeds, follow_anew};
 use crate::redis::script::killed_text;
 use crate::redis::session::{After, Session};
 use crate::redis::signal::{First, Signal, first};
+use crate::redis::witness;
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
 use crate::trace::{Event, Origin, Request};
@@ -149,7 +150,7 @@ impl Server {
             true
         };
         if survives {
-            self.request(id, wall, args);
+            self.request(id, request, wall, args);
         }
         if self.publish(Origin::Request(request)) {
             let mut node = self.node.borrow_mut();
@@ -209,11 +210,13 @@ impl Server {
         false
     }
 
-    fn request(&self, id: u64, wall: Nanos, args: &Arguments) {
+    fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
         let was_busy = node.busy.is_some();
+        let heard = witness::hear(&self.host, &node, id, args);
         node.request(id, args);
+        witness::tell(&self.host, &node, id, request, args, heard);
         if was_busy && node.busy.is_none() {
             self.freed.raise();
         }
