@@ -170,7 +170,11 @@ fn a_clock_that_is_stepped_expires_a_lock_and_grants_it_twice() {
     let served = Served::new(&[]);
     let (mut one, mut other) = (served.client(), served.client());
     assert_eq!(one.ask("SET lock a NX PX 30000"), "+OK\r\n");
+    let status = served.order("STATUS");
+    assert!(status.contains("'lock' with token 'a', created at"), "{status}");
     assert_eq!(served.order("CLOCK STEP n1 +40s"), "+OK fault 1: clock-step n1\r\n");
+    let status = served.order("STATUS");
+    assert!(status.contains("master  up  clock 40s ahead"), "{status}");
     until("+OK\r\n", || other.ask("SET lock b NX PX 30000"));
     served.ends_with(1, &["violated: double-grant", "was expired with at least"]);
 }

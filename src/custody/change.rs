@@ -37,17 +37,21 @@ impl Ledger {
         let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
         let mut words = Vec::new();
         let (mut by, mut value) = (None, None);
+        let is_living = book.living.contains_key(&change.key);
+        if let (Origin::Request(request), true) = (change.origin, is_living) {
+            // What nobody wrote down is `SET key value`.
+            by = Some(Asker { request, command: "SET".to_owned() });
+        }
         if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
             && present.request == request
         {
             present.has_changed |= change.change == KeyChange::Set;
             value = present.values.pop_front().flatten();
-            if book.living.contains_key(&change.key) || takes_lock(&present.words) {
+            if is_living || takes_lock(&present.words) {
                 words.clone_from(&present.words);
                 by = Some(Asker::new(request, &words));
             }
         }
-        let is_living = book.living.contains_key(&change.key);
         match change.change {
             KeyChange::Set if is_living || takes_lock(&words) => {
                 self.set(change, by, &words, value.map(|value| value.to_vec()));

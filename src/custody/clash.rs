@@ -91,7 +91,8 @@ fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
 /// Different tokens prove it; equal ones only where they come from two connections that live.
 fn certainty(earlier: &Incarnation, later: &Incarnation) -> Certainty {
     let rests_on_connection = matches!(earlier.end, Some((_, End::ForeignRelease)));
-    match (earlier.token != later.token, earlier.is_alone || earlier.by.is_none()) {
+    let differ = earlier.token.is_some() && later.token.is_some() && earlier.token != later.token;
+    match (differ, earlier.is_alone || earlier.by.is_none()) {
         (true, _) if !rests_on_connection => Certainty::Proven,
         (true, _) | (false, false) => Certainty::ByConnection,
         (false, true) => Certainty::Unproven,

@@ -142,6 +142,11 @@ impl Ledger {
         self.nodes.values().flat_map(|book| book.living.values())
     }
 
+    /// Whether a node follows a master.
+    pub fn is_replica(&self, node: HostId) -> bool {
+        self.nodes.get(&node).is_some_and(|book| book.master.is_some())
+    }
+
     /// What can be said if everything ends now.
     pub fn judge(&self, now: Nanos) -> Judgement {
         let mut findings = self.findings.clone();

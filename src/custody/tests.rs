@@ -108,6 +108,15 @@ impl Sketch {
         self
     }
 
+    /// `SET lock value`, of which nodes write down the change alone.
+    fn sets_plainly(mut self, client: u16) -> Sketch {
+        let connection = Connection { client: address(client), server: address(7001) };
+        let origin = Origin::Request(Request { connection, nth: 0 });
+        let (key, change) = (b"lock".to_vec(), KeyChange::Set);
+        self.event(0, Event::Key { key, change, origin, until_ms: None });
+        self.deletes(client)
+    }
+
     fn hangs_up(mut self, client: u16) -> Sketch {
         let connection = Connection { client: address(client), server: address(7001) };
         self.event(0, Event::Ended { connection });
@@ -207,6 +216,8 @@ fn an_overwritten_lock_is_foreign_and_granted_twice() {
     let over = over.ask((2, 0), "SET lock b PX 1000", Some((KeyChange::Set, Some(1_000))));
     let kinds: Vec<Kind> = over.judged().findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [Kind::ForeignRelease, Kind::DoubleGrant]);
+    let plain = one().takes(1, "a", 1_000).wait(1).sets_plainly(2);
+    plain.finds(Kind::ForeignRelease, Certainty::ByConnection);
     let again = one().takes(1, "a", 1_000).wait(1);
     again.ask((2, 0), "SET lock a XX PX 1000", Some((KeyChange::Set, Some(1_000)))).holds();
 }

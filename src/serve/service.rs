@@ -1,5 +1,6 @@
 //! The running world of a service: it obeys orders, and hears what the nodes write down.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use lockstorm_sim::engine::live::{self, LiveEngine, ports::Ports};
@@ -21,6 +22,8 @@ use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
 const BEAT: Nanos = 10 * MILLISECOND;
 /// How long it goes on after SHUTDOWN, for the answer to be sent.
 const FAREWELL: Nanos = 50 * MILLISECOND;
+/// Locks that STATUS shows.
+const MOST_SHOWN: usize = 20;
 /// Lives of keys that HISTORY knows.
 const MOST_REMEMBERED: usize = 1_000;
 
@@ -163,6 +166,7 @@ impl Service {
                 Ok(vec![format!("OK {ended} faults are over")])
             }
             Order::Heal => {
+                self.world.disarm();
                 self.world.relieve(|_| true);
                 self.world.raise();
                 one("OK every fault is over, every node is up")
@@ -226,6 +230,7 @@ impl Service {
 
     fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        let real = self.world.condition(CLIENTS).readings.wall;
         for (node, address) in self.setup.nodes().iter().zip(&self.addresses.nodes) {
             let condition = self.world.condition(node);
             let how = match (condition.is_up, condition.is_halted) {
@@ -233,14 +238,21 @@ impl Service {
                 (true, true) => "halted",
                 (true, false) => "up",
             };
-            let wall = condition.readings.wall / MILLISECOND;
-            lines.push(format!("{node}  {address}  {how}  wall clock {wall} ms"));
+            let replica = self.ledger.is_replica(self.world.number(node));
+            let role = if replica { "replica" } else { "master" };
+            let clock = ahead(condition.readings.wall, real);
+            lines.push(format!("{node}  {address}  {role}  {how}  {clock}"));
         }
         for (fault, from) in self.world.suffered() {
             let since =
                 length::write(self.now().saturating_sub(from.at) / MILLISECOND * MILLISECOND);
             let what = told(&fault.verb, &fault.target, fault.length);
-            lines.push(format!("fault {}: {what}, since {since}", fault.id));
+            lines.push(format!("fault {}: {what}, since {since} ago", fault.id));
+        }
+        lines.extend(self.ledger.living().take(MOST_SHOWN).map(text::life));
+        let more = self.ledger.living().count().saturating_sub(MOST_SHOWN);
+        if more > 0 {
+            lines.push(format!("and {more} more locks"));
         }
         lines
     }
@@ -250,6 +262,16 @@ fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> Terms {
     let nodes = setup.nodes().into_iter().zip(&addresses.nodes);
     let nodes = nodes.map(|(name, address)| (world.number(&name), name, *address));
     Terms { nodes: nodes.collect(), quorum: setup.quorum() }
+}
+
+/// How far a clock is from the real time of day.
+fn ahead(wall: Nanos, real: Nanos) -> String {
+    let off = length::write(wall.abs_diff(real) / MILLISECOND * MILLISECOND);
+    match wall.cmp(&real) {
+        _ if off == "0s" => "clock right".to_owned(),
+        Ordering::Less => format!("clock {off} behind"),
+        _ => format!("clock {off} ahead"),
+    }
 }
 
 fn plain(reply: &Reply) -> String {

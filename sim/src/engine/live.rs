@@ -12,7 +12,7 @@ pub mod stop;
 mod wire;
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
@@ -34,7 +34,7 @@ use crate::network::Latency;
 use crate::platform::Host;
 use crate::rng::Chance;
 use crate::time::{ClockSetting, EPOCH, HostClocks, Nanos, Stamp};
-use crate::trace::{Connection, Event, HostId, Trace};
+use crate::trace::{Connection, Event, HostId, Leg, Request, Trace};
 
 /// Events after which the world is called back, so that somebody may take them away while they are
 /// still at hand.
@@ -64,6 +64,8 @@ struct Shared {
     listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
     /// Whether many events were recorded since the world was last called back.
     is_full: Cell<bool>,
+    /// Requests whose words were recorded, and that are not answered yet.
+    unanswered: RefCell<BTreeSet<Request>>,
     /// The connection whose request the last strike was anchored to.
     waited_for: Cell<Option<Connection>>,
 }
@@ -86,6 +88,11 @@ impl Drop for Grave {
 
 impl Shared {
     fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
+        if !self.is_worth_keeping(&event) {
+            let mut state = self.tasks.state();
+            let readings = host.map(|host| state.readings(host)).unwrap_or_default();
+            return Stamp::new(state.trace.next_instant(state.now), readings);
+        }
         let request = match &event {
             Event::Message { request, .. } => Some(request.connection),
             _ => None,
@@ -100,6 +107,31 @@ impl Shared {
             self.tasks.wake_driver();
         }
         stamp
+    }
+
+    /// How far a request has come is worth a record only if somebody waits for it, or knows what
+    /// it said: most of what a busy service does is neither.
+    fn is_worth_keeping(&self, event: &Event) -> bool {
+        let mut unanswered = self.unanswered.borrow_mut();
+        match event {
+            Event::Words { request, .. } => {
+                unanswered.insert(*request);
+            }
+            Event::Ended { connection } => {
+                let mut later = unanswered.split_off(&Request { connection: *connection, nth: 0 });
+                later.retain(|request| request.connection != *connection);
+                unanswered.append(&mut later);
+            }
+            Event::Message { request, leg, .. } => {
+                let is_known = match leg {
+                    Leg::Replied => unanswered.remove(request),
+                    _ => unanswered.contains(request),
+                };
+                return is_known || !self.tasks.state().watches.is_empty();
+            }
+            _ => {}
+        }
+        true
     }
 
     /// Every connection's end that is still open.
@@ -155,6 +187,7 @@ impl LiveEngine {
             graves: RefCell::default(),
             listeners: RefCell::default(),
             is_full: Cell::new(false),
+            unanswered: RefCell::default(),
             waited_for: Cell::new(None),
         };
         LiveEngine {

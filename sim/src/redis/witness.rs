@@ -31,7 +31,7 @@ pub fn tell(
 ) {
     let changes = &node.effects.changes;
     let is_idle = changes.is_empty() && !may_be_refused(args);
-    if is_idle || !host.keeps_words() {
+    if is_idle || is_plain(args) || !host.keeps_words() {
         return;
     }
     let db = node.keyspace.db(node.clients.get(id).map_or(0, |session| session.db));
@@ -42,6 +42,12 @@ pub fn tell(
     let values = changes.iter().filter(|change| !change.by_node).map(value).collect();
     let words = transaction.unwrap_or_else(|| args.clone());
     host.record(Event::Words { request, words, values });
+}
+
+/// Whether the request is `SET key value`: it takes no lock, and caches live from its speed. That
+/// it has overwritten one is seen in the key's change.
+fn is_plain(args: &Arguments) -> bool {
+    args.len() == 3 && args[0].eq_ignore_ascii_case(b"SET")
 }
 
 /// Whether the request is one that takes a lock, or is told that it is taken.

@@ -47,6 +47,11 @@ impl World {
         open.len()
     }
 
+    /// Forgets what waits for an event to strike.
+    pub fn disarm(&mut self) {
+        self.engine.state().watches.clear();
+    }
+
     /// The faults that last, with when they struck.
     pub fn suffered(&self) -> Vec<(&Fault, Instant)> {
         self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
