@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::platform::Stream;
-use crate::redis::command::table::name;
 use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply};
@@ -18,6 +17,9 @@ use crate::redis::session::{After, Closing, Session};
 use crate::redis::signal::{First, Signal, first};
 use crate::trace::{Event, Leg, Request};
 
+/// With less room for bytes to come, so much is made: pipelines come in large pieces.
+const LEAST_ROOM: usize = 512;
+const ROOM: usize = 16 * 1024;
 /// How many bytes are read ahead while a request waits.
 const MOST_AHEAD: usize = 1 << 20;
 
@@ -85,6 +87,9 @@ impl Conversation {
                 self.wake.past(seen).await;
                 continue;
             }
+            if self.input.capacity() - self.input.len() < LEAST_ROOM {
+                self.input.reserve(ROOM);
+            }
             let read = self.stream.read_buf(&mut self.input);
             if let First::This(read) = first(read, self.wake.past(seen)).await
                 && read? == 0
@@ -129,12 +134,12 @@ impl Conversation {
     async fn serve(&mut self, args: &Arguments) -> io::Result<Next> {
         let request = Request { connection: self.stream.connection(), nth: self.nth };
         self.nth += 1;
-        let command = name(&args[0]).unwrap_or("UNKNOWN");
         let before = self.session(|session| session.output.len());
         self.server.execute(self.id, request, args).await;
-        let (after, waits, after_len) = self.session(|session| {
+        let (after, waits, after_len, command) = self.session(|session| {
             let after = std::mem::take(&mut session.after);
-            (after, session.blocked.is_some(), session.output.len())
+            let command = session.last_command.map_or("UNKNOWN", |command| command.head);
+            (after, session.blocked.is_some(), session.output.len(), command)
         });
         if let After::Follow(master) = after {
             self.server.change_role(master);

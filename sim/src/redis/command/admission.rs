@@ -28,7 +28,10 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     }
     let command = match look_up(args) {
         Some(command) => command,
-        None => return refuse(session, None, unknown(args)),
+        None => {
+            session.last_command = None;
+            return refuse(session, None, unknown(args));
+        }
     };
     session.last_command = Some(command);
     match admit(node, session, command, args) {

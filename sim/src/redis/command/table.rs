@@ -23,7 +23,9 @@ pub type Run = fn(&mut Call) -> Outcome;
 pub struct Command {
     /// Its name in upper case; `CLIENT|ID` for a subcommand.
     pub name: &'static str,
-    /// The same in lower case, as error texts have it.
+    /// Its first word in upper case, as traces have it: `CLIENT`.
+    pub head: &'static str,
+    /// Its name in lower case, as error texts have it.
     pub lower: &'static str,
     order: u128,
     /// How many words it has with its name; negative: at least so many.
@@ -134,8 +136,10 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
     };
     let number = |word: &str| word.parse::<i64>().expect("a number");
     let told = [flags, categories, tips, specifications];
+    let name: &'static str = lower.to_ascii_uppercase().leak();
     Some(Command {
-        name: lower.to_ascii_uppercase().leak(),
+        name,
+        head: name.split('|').next().unwrap_or(name),
         lower,
         order: order(lower.split('|').next_back().unwrap_or_default().as_bytes())?,
         arity: i32::try_from(number(arity)).expect("a small number"),
