@@ -26,11 +26,11 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     }
     let command = match look_up(args) {
         Some(command) => command,
-        None => return refuse(session, None, unknown(args)),
+        None => return refuse(node, session, None, unknown(args)),
     };
     session.last_command = Some(command);
     match admit(node, session, command, args) {
-        Err(refusal) => refuse(session, Some(command), refusal),
+        Err(refusal) => refuse(node, session, Some(command), refusal),
         Ok(()) if is_held_back(node, session, command) => hold_back(session, args),
         Ok(()) => match &mut session.queued {
             Some(queued) if !transaction::runs_at_once(command.name) => {
@@ -54,11 +54,15 @@ fn unknown(args: &[Bytes]) -> Reply {
     }
 }
 
-fn refuse(session: &mut Session, command: Option<&Command>, refusal: Reply) -> Reply {
-    let in_transaction = session.queued.is_some();
-    session.broken |= in_transaction;
-    if in_transaction && command.is_some_and(|command| command.name == "EXEC") {
-        return transaction::abort(session, &refusal);
+fn refuse(
+    node: &mut Node,
+    session: &mut Session,
+    command: Option<&Command>,
+    refusal: Reply,
+) -> Reply {
+    session.broken |= session.queued.is_some();
+    if command.is_some_and(|command| command.name == "EXEC") {
+        return transaction::abort(node, session, &refusal);
     }
     refusal
 }
