@@ -21,7 +21,7 @@ pub enum What {
     AnyBulks,
     /// A number that is not negative and at most so far from the other side's.
     Within(u64),
-    /// The values of these names in text of `name=value` or `name:value`.
+    /// The values of these names in text of `name=value` or `name:value`, or behind these names.
     Fields(Vec<String>),
 }
 
@@ -119,7 +119,7 @@ impl Rules {
 }
 
 /// The request that a script of ours calls, or the request itself.
-fn inner(words: &[Vec<u8>]) -> &[Vec<u8>] {
+pub fn inner(words: &[Vec<u8>]) -> &[Vec<u8>] {
     let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text.as_bytes());
     let wraps = (is(1, CALL) || is(1, PCALL)) && is(2, "0") && words.len() > 3;
     if wraps { &words[3..] } else { words }
@@ -154,6 +154,12 @@ impl Rule {
 }
 
 impl What {
+    /// Whether this is the name of a value that may differ.
+    fn names(&self, item: &Item) -> bool {
+        let (What::Fields(names), Item::Bulk(_, text)) = (self, item) else { return false };
+        names.iter().any(|name| name.as_bytes() == text)
+    }
+
     fn apply(&self, item: &mut Item, other: Option<&Item>) {
         match (self, item) {
             (What::Sorted, Item::Many(_, parts)) => parts.sort(),
@@ -175,6 +181,11 @@ impl What {
                 }
             }
             (What::AnyBulks | What::Fields(_), Item::Many(_, parts)) => {
+                for at in 1..parts.len() {
+                    if self.names(&parts[at - 1]) {
+                        parts[at] = Item::Line(b"*".to_vec());
+                    }
+                }
                 parts.iter_mut().for_each(|part| self.apply(part, None));
             }
             (What::AnyBulks, item @ Item::Bulk(..)) => *item = Item::Line(b"$*".to_vec()),

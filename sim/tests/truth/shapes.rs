@@ -3,12 +3,14 @@
 //! `name: this | that` gives the words that `<name>` may stand for, `[family]` opens a family,
 //! `3 SET <key> <value> {NX|XX|}` is a shape with its weight. `<name>+` is one to three of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use lockstorm_sim::redis::command::table::look_up;
 
 use crate::corpus::{Words, folder, line, words};
-use crate::rules::{CALL, PCALL};
+use crate::rules::{CALL, PCALL, inner};
 
 /// A generator of its own: the same numbers from the same seed for ever (splitmix64).
 #[derive(Clone, Debug)]
@@ -68,6 +70,15 @@ impl Shapes {
 
     /// A random request.
     pub fn draw(&self, dice: &mut Dice) -> Words {
+        loop {
+            let request = self.draw_any(dice);
+            if !is_missing(inner(&request)) {
+                return request;
+            }
+        }
+    }
+
+    fn draw_any(&self, dice: &mut Dice) -> Words {
         let shape = dice.pick(&self.shapes).clone();
         let mut request = words(&self.fill(&shape, dice));
         if dice.one_in(40) {
@@ -152,9 +163,22 @@ fn choices(text: &str) -> (Vec<&str>, usize) {
 
 /// Whether the node has the command of a shape; its name stands there in full.
 fn is_known(shape: &str) -> bool {
-    let words = shape.split_whitespace().map(|word| bytes::Bytes::from(word.to_owned()));
-    let words: Vec<bytes::Bytes> = words.collect();
-    words[0].starts_with(b"{") || look_up(&words).is_some()
+    let words: Vec<Bytes> = shape.split(' ').map(|word| word.to_owned().into()).collect();
+    words[0].starts_with(b"{") || &words[0][..] == b"NOSUCH" || look_up(&words).is_some()
+}
+
+/// Whether this is a command of Redis that the node does not have (yet).
+fn is_missing(words: &[Vec<u8>]) -> bool {
+    const FACTS: &str = include_str!("../../src/redis/command/commands.txt");
+    static NAMES: LazyLock<BTreeSet<&str>> =
+        LazyLock::new(|| FACTS.lines().filter_map(|line| line.split(' ').next()).collect());
+    let args: Vec<Bytes> = words.iter().take(2).map(|word| word.clone().into()).collect();
+    let name = |words: &[Bytes]| {
+        let lower: Vec<_> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+        String::from_utf8_lossy(&lower.join(&b'|')).into_owned()
+    };
+    let is_known = NAMES.contains(&name(&args[..1])[..]) || NAMES.contains(&name(&args)[..]);
+    is_known && look_up(&args).is_none()
 }
 
 #[test]
