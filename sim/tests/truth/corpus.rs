@@ -185,7 +185,8 @@ fn opens_a_step(line: &str) -> bool {
 }
 
 impl Heard {
-    fn read(text: &str) -> Heard {
+    /// What a line says.
+    pub fn read(text: &str) -> Heard {
         let (text, closed) = match text.strip_suffix(CLOSED) {
             Some(text) => (text, true),
             None => (text, false),

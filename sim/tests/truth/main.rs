@@ -10,6 +10,8 @@
     reason = "a real server lives in real time"
 )]
 
+#[path = "../../fuzz/src/body.rs"]
+mod body;
 mod corpus;
 mod fake;
 mod hunt;
@@ -18,6 +20,7 @@ mod real;
 mod rules;
 mod shapes;
 mod shrink;
+mod wire;
 
 use lockstorm_sim::redis::command::table::find_full;
 
