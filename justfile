@@ -1,4 +1,4 @@
-# Every recipe is one line that also works without just.
+# Every line of a recipe also works without just.
 
 # run every scenario and write reports/
 main:
@@ -31,6 +31,15 @@ golden:
 # the brute forces against the checkers, at length
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test brute
+
+# record the answers of the installed redis-server anew, and compare
+truth:
+    LOCKSTORM_TRUTH=write cargo test -p lockstorm-sim --test truth
+    cargo test -p lockstorm-sim --test truth
+
+# random requests on the fake node and on the installed redis-server, at length
+fuzz-redis requests="1000000" seed="1":
+    LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-sim --test truth random
 
 # redlock inside its assumptions, and the same settings on two locks that must be found wanting
 campaign seeds="1..10000": (outlast "--lock redlock" seeds)

@@ -11,6 +11,7 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::frame::decode::ReplyReader;
 use lockstorm_sim::redis::frame::{self, Reply};
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
@@ -46,6 +47,7 @@ impl Attempts {
 /// An open connection.
 struct Line {
     stream: Stream,
+    replies: ReplyReader,
     inbox: BytesMut,
     /// The request that was written last; kept for its room.
     outbox: BytesMut,
@@ -175,7 +177,8 @@ impl Client {
 
 impl Line {
     fn new(stream: Stream) -> Line {
-        Line { stream, inbox: BytesMut::new(), outbox: BytesMut::new(), requests: 0 }
+        let replies = ReplyReader::default();
+        Line { stream, replies, inbox: BytesMut::new(), outbox: BytesMut::new(), requests: 0 }
     }
 
     /// The connection if it is open and nothing waits to be read: the other end may have closed
@@ -200,7 +203,7 @@ impl Line {
 
     async fn reply(&mut self) -> io::Result<Reply> {
         loop {
-            let decoded = frame::decode::decode_reply(&mut self.inbox);
+            let decoded = self.replies.next(&mut self.inbox);
             if let Some(reply) = decoded.map_err(|_| io::ErrorKind::InvalidData)? {
                 return Ok(reply);
             }

@@ -17,7 +17,7 @@ use std::task::Poll;
 use bytes::BytesMut;
 use lockstorm_sim::platform::Stream;
 use lockstorm_sim::redis::command;
-use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::decode::ReplyReader;
 use lockstorm_sim::redis::frame::request::RequestReader;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
@@ -91,6 +91,7 @@ struct Tap {
     stream: Stream,
     library: DuplexStream,
     reader: RequestReader,
+    replies: ReplyReader,
     asked: BytesMut,
     answered: BytesMut,
     awaited: VecDeque<Awaited>,
@@ -107,6 +108,7 @@ impl Tap {
             stream,
             library,
             reader: RequestReader::default(),
+            replies: ReplyReader::default(),
             asked: BytesMut::new(),
             answered: BytesMut::new(),
             awaited: VecDeque::new(),
@@ -174,7 +176,7 @@ impl Tap {
     /// has it.
     async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.answered.extend_from_slice(bytes);
-        while let Ok(Some(_)) = decode_reply(&mut self.answered) {
+        while let Ok(Some(_)) = self.replies.next(&mut self.answered) {
             let Some(Awaited { request, command, op }) = self.awaited.pop_front() else { break };
             let delivered = Event::Message { request, leg: Leg::Delivered, command, op };
             self.setting.host.mark(delivered).await;

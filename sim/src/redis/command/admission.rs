@@ -30,12 +30,12 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
         Some(command) => command,
         None => {
             session.last_command = None;
-            return refuse(session, None, unknown(args));
+            return refuse(node, session, None, unknown(args));
         }
     };
     session.last_command = Some(command);
     match admit(node, session, command, args) {
-        Err(refusal) => refuse(session, Some(command), refusal),
+        Err(refusal) => refuse(node, session, Some(command), refusal),
         Ok(()) if is_held_back(node, session, command) => hold_back(session, args),
         Ok(()) => match &mut session.queued {
             Some(queued) if !transaction::runs_at_once(command.name) => {
@@ -59,11 +59,15 @@ fn unknown(args: &[Bytes]) -> Reply {
     }
 }
 
-fn refuse(session: &mut Session, command: Option<&Command>, refusal: Reply) -> Reply {
-    let in_transaction = session.queued.is_some();
-    session.broken |= in_transaction;
-    if in_transaction && command.is_some_and(|command| command.name == "EXEC") {
-        return transaction::abort(session, &refusal);
+fn refuse(
+    node: &mut Node,
+    session: &mut Session,
+    command: Option<&Command>,
+    refusal: Reply,
+) -> Reply {
+    session.broken |= session.queued.is_some();
+    if command.is_some_and(|command| command.name == "EXEC") {
+        return transaction::abort(node, session, &refusal);
     }
     refusal
 }

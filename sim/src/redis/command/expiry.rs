@@ -3,7 +3,7 @@
 //! Ends are Unix milliseconds of the node's wall clock. Whatever the command said, replicas and
 //! file are told the absolute time.
 
-use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, printed, word};
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Entry;
 
@@ -128,7 +128,7 @@ fn conditions(call: &Call) -> Result<Conditions, Reply> {
             b"GT" => conditions.later = true,
             b"LT" => conditions.sooner = true,
             _ => {
-                let text = [b"ERR Unsupported option ", &option[..]].concat();
+                let text = [b"ERR Unsupported option ", printed(option, usize::MAX)].concat();
                 return Err(Reply::Error(text.into()));
             }
         }

@@ -110,15 +110,21 @@ pub fn container(call: &mut Call) -> Outcome {
 /// The error for a subcommand that a command does not have.
 pub fn unknown_subcommand(container: &str, word: &[u8]) -> Reply {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(&word[..word.len().min(128)]);
+    text.extend_from_slice(printed(word, 128));
     text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
     Reply::Error(text.into())
+}
+
+/// What C prints of a word: at most so many bytes, and none behind a NUL.
+pub fn printed(word: &[u8], most: usize) -> &[u8] {
+    let end = word.iter().take(most).position(|byte| *byte == 0);
+    &word[..end.unwrap_or(word.len().min(most))]
 }
 
 /// Redis tells the first 128 bytes of the name and of the arguments back.
 pub fn unknown_command(args: &[Bytes]) -> Reply {
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(&args[0][..args[0].len().min(128)]);
+    text.extend_from_slice(printed(&args[0], 128));
     text.extend_from_slice(b"', with args beginning with: ");
     let start = text.len();
     for arg in &args[1..] {
@@ -127,7 +133,7 @@ pub fn unknown_command(args: &[Bytes]) -> Reply {
             break;
         }
         text.push(b'\'');
-        text.extend_from_slice(&arg[..arg.len().min(128 - told)]);
+        text.extend_from_slice(printed(arg, 128 - told));
         text.extend_from_slice(b"' ");
     }
     Reply::Error(text.into())

@@ -5,6 +5,7 @@ use crate::redis::command::table::look_up;
 use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Key;
+use crate::redis::node::Node;
 use crate::redis::session::Session;
 
 /// What is here, by name.
@@ -21,10 +22,11 @@ pub fn runs_at_once(name: &str) -> bool {
     matches!(name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET" | "WATCH")
 }
 
-/// Gives a transaction up because EXEC itself was refused.
-pub fn abort(session: &mut Session, refusal: &Reply) -> Reply {
+/// Gives a transaction up, if there is one, because EXEC itself was refused.
+pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
     session.queued = None;
     session.broken = false;
+    node.clients.unwatch(session);
     let Reply::Error(why) = refusal else { return refusal.clone() };
     let why = why.strip_prefix(b"ERR ").unwrap_or(why);
     let head = &b"EXECABORT Transaction discarded because of: "[..];

@@ -8,6 +8,8 @@ use crate::redis::frame::{Arguments, LONGEST_BULK, MOST_ARGUMENTS, ProtocolError
 
 /// Bytes after which a line without an end is refused: `PROTO_INLINE_MAX_SIZE`.
 const LONGEST_LINE: usize = 64 * 1024;
+/// Arguments and bytes in one that a peer may announce before AUTH.
+const MOST_UNKNOWN: (i64, i64) = (10, 16_384);
 
 /// Takes requests from the front of a buffer. A partial request is not parsed again from its
 /// start when more bytes have come.
@@ -23,9 +25,19 @@ pub struct RequestReader {
     bulk: Option<usize>,
     /// Where the arguments so far lie, from the request's start.
     ranges: Vec<(usize, usize)>,
+    /// Whether the peer has yet to say who it is: it may announce little before.
+    unknown: bool,
+    /// Bytes looked at in the search for ends of lines.
+    #[cfg(test)]
+    pub looked: usize,
 }
 
 impl RequestReader {
+    /// Says whether the peer has said who it is (AUTH); one that has not may announce little.
+    pub fn set_known(&mut self, known: bool) {
+        self.unknown = !known;
+    }
+
     /// The next whole request; `None` if more bytes are needed. Empty requests are skipped.
     ///
     /// # Errors
@@ -90,6 +102,9 @@ impl RequestReader {
             return Ok(None);
         };
         let count = integer(&buffer[1..end]).filter(|n| *n <= MOST_ARGUMENTS).ok_or_else(wrong)?;
+        if self.unknown && count > MOST_UNKNOWN.0 {
+            return Err(ProtocolError::new("unauthenticated multibulk length"));
+        }
         self.skip_to(end + 2);
         Ok(Some(usize::try_from(count).unwrap_or(0)))
     }
@@ -109,6 +124,9 @@ impl RequestReader {
             let wrong = || ProtocolError::new("invalid bulk length");
             let length = integer(&buffer[self.at + 1..end]);
             let length = length.filter(|n| (0..=LONGEST_BULK).contains(n)).ok_or_else(wrong)?;
+            if self.unknown && length > MOST_UNKNOWN.1 {
+                return Err(ProtocolError::new("unauthenticated bulk length"));
+            }
             self.bulk = Some(usize::try_from(length).map_err(|_| wrong())?);
             self.skip_to(end + 2);
         }
@@ -133,6 +151,10 @@ impl RequestReader {
         let from = self.searched.max(self.at);
         let found = buffer[from..].iter().position(|b| *b == byte || *b == 0);
         self.searched = found.map_or(buffer.len(), |index| from + index);
+        #[cfg(test)]
+        {
+            self.looked += self.searched - from;
+        }
         found.map(|index| from + index).filter(|index| buffer[*index] == byte)
     }
 
@@ -164,7 +186,8 @@ fn split_line(line: &[u8]) -> Option<Arguments> {
     let mut arguments = Vec::new();
     let mut rest = line;
     loop {
-        rest = rest.trim_ascii_start();
+        let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+        rest = &rest[blanks..];
         if rest.is_empty() {
             return Some(arguments);
         }
@@ -174,6 +197,11 @@ fn split_line(line: &[u8]) -> Option<Arguments> {
     }
 }
 
+/// C's `isspace`, which knows the vertical tab too.
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
 fn split_argument(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut argument = Vec::new();
     let mut rest = line;
@@ -181,7 +209,7 @@ fn split_argument(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         match first {
             b'"' | b'\'' => {
                 rest = quoted(*first, after, &mut argument)?;
-                let closed = rest.first().is_none_or(u8::is_ascii_whitespace);
+                let closed = rest.first().is_none_or(|byte| is_blank(*byte));
                 return closed.then_some((argument, rest));
             }
             b' ' | b'\n' | b'\r' | b'\t' | 0 => break,

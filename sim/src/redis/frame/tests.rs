@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
 
-use super::decode::decode_reply;
+use super::decode::{ReplyReader, decode_reply};
 use super::request::RequestReader;
 use super::{ProtocolError, Reply, encode_request, integer};
 
@@ -159,5 +159,64 @@ proptest! {
         let cuts: Vec<usize> = cuts.into_iter().map(usize::from).collect();
         prop_assert_eq!(read(&bytes, &cuts), read(&bytes, &[]));
         let _ = decode_reply(&mut BytesMut::from(&bytes[..]));
+    }
+}
+
+/// Bytes that come one by one, and how many bytes the search for ends of lines looks at.
+#[test]
+fn what_trickles_in_is_read_once() {
+    let elements = b"$1\r\na\r\n".repeat(20_000);
+    let nested = [&b"*1\r\n".repeat(100)[..], b"*20000\r\n", &elements].concat();
+    let line = [&b"+"[..], &vec![b'x'; 60_000], b"\r\n"].concat();
+    let bulk = [&b"$200000\r\n"[..], &vec![b'\r'; 200_000], b"\r\n"].concat();
+    for bytes in [&nested, &line, &bulk] {
+        let (mut reader, mut buffer) = (ReplyReader::default(), BytesMut::new());
+        let mut found = 0;
+        for byte in &bytes[..] {
+            buffer.extend_from_slice(&[*byte]);
+            found += usize::from(reader.next(&mut buffer).unwrap().is_some());
+        }
+        assert_eq!(found, 1);
+        assert!(reader.looked <= 3 * bytes.len(), "{} for {}", reader.looked, bytes.len());
+    }
+    let request = [&b"*20001\r\n"[..], &elements, b"$200000\r\n", &vec![b'\n'; 200_000]].concat();
+    let inline = vec![b'x'; 60_000];
+    for bytes in [[&request[..], b"\r\n"].concat(), [&inline[..], b"\n"].concat()] {
+        let (mut reader, mut buffer) = (RequestReader::default(), BytesMut::new());
+        let mut found = 0;
+        for byte in &bytes {
+            buffer.extend_from_slice(&[*byte]);
+            found += usize::from(reader.next(&mut buffer).unwrap().is_some());
+        }
+        assert_eq!(found, 1);
+        assert!(reader.looked <= bytes.len(), "{} for {}", reader.looked, bytes.len());
+    }
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_size_give_the_same_replies(
+        bytes in proptest::collection::vec(garbage(), 0..200),
+        size in 1_usize..20,
+    ) {
+        let all = |size: usize| {
+            let (mut reader, mut buffer) = (ReplyReader::default(), BytesMut::new());
+            let mut found = Vec::new();
+            for piece in bytes.chunks(size) {
+                buffer.extend_from_slice(piece);
+                loop {
+                    match reader.next(&mut buffer) {
+                        Ok(Some(reply)) => found.push(Ok(reply)),
+                        Ok(None) => break,
+                        Err(error) => {
+                            found.push(Err(error));
+                            return found;
+                        }
+                    }
+                }
+            }
+            found
+        };
+        prop_assert_eq!(all(size), all(usize::MAX));
     }
 }

@@ -1,0 +1,3 @@
+//! The fuzz targets' bodies.
+
+pub mod body;

@@ -1,0 +1,255 @@
+//! Random scripts on both sides at once, many requests in one write.
+
+use crate::corpus::{Words, line, with_times, words};
+use crate::fake::Fake;
+use crate::item::{escape, items};
+use crate::real::{Real, encode, now_ms, of, sleep_ms};
+use crate::rules::Rules;
+use crate::shapes::{Dice, Shapes};
+
+/// Requests in one script.
+const LENGTH: usize = 500;
+/// Bytes that redis-server reads at once, less some.
+const MOST_BYTES: usize = 12_000;
+/// Requests in one write.
+const MOST_REQUESTS: usize = 60;
+/// After this the scripts that let time pass go on; keys end before, at `<now+400>`.
+const PAUSE_MS: u64 = 405;
+/// A script that took longer on the real server shows its times, not its answers.
+const LONGEST_MS: u64 = 250;
+/// The names of the connections.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// One step of a random script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// A request of a connection.
+    Ask(&'static str, Words),
+    /// All keys that were given a near end are over.
+    Pause,
+}
+
+/// A difference: at which step, and what was answered.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The step's number.
+    pub at: usize,
+    /// Both answers.
+    pub text: String,
+}
+
+/// A random script.
+pub fn script(shapes: &Shapes, dice: &mut Dice) -> Vec<Move> {
+    let pause_at = dice.one_in(40).then_some(LENGTH / 2);
+    let mut name = NAMES[0];
+    let ask = |nth| {
+        if pause_at == Some(nth) {
+            return Move::Pause;
+        }
+        if dice.one_in(15) {
+            name = NAMES[dice.roll(NAMES.len())];
+        }
+        Move::Ask(name, shapes.draw(dice))
+    };
+    (0..LENGTH).map(ask).collect()
+}
+
+/// Plays a script on both sides from nothing; the first difference. What takes too long on a busy
+/// machine is played again.
+pub fn play(real: &mut Real, moves: &[Move]) -> Option<Difference> {
+    for _ in 0..20 {
+        let (difference, in_time) = play_once(real, moves);
+        if in_time {
+            return difference;
+        }
+    }
+    panic!("this machine is too busy for a script of {} requests", moves.len());
+}
+
+fn play_once(real: &mut Real, moves: &[Move]) -> (Option<Difference>, bool) {
+    real.forget();
+    let start_ms = now_ms();
+    let mut both = Both {
+        real,
+        fake: Fake::start(&[], start_ms),
+        rules: [Rules::read_once(), Rules::read_once()],
+        start_ms,
+    };
+    let (mut at, mut waited) = (0, 0);
+    while at < moves.len() {
+        if moves[at] == Move::Pause {
+            let left = (start_ms + PAUSE_MS).saturating_sub(now_ms());
+            sleep_ms(left);
+            waited = left;
+            both.fake.set_time(now_ms());
+            at += 1;
+            continue;
+        }
+        let end = at + both.burst_length(&moves[at..]);
+        if let Some(difference) = both.burst(at, &moves[at..end]) {
+            return (Some(difference), now_ms() - start_ms - waited < LONGEST_MS);
+        }
+        at = end;
+    }
+    (None, now_ms() - start_ms - waited < LONGEST_MS)
+}
+
+struct Both<'a> {
+    real: &'a mut Real,
+    fake: Fake,
+    rules: [Rules; 2],
+    start_ms: u64,
+}
+
+/// A request, and what ours answered.
+struct Asked {
+    words: Words,
+    ours: Vec<u8>,
+}
+
+impl Both<'_> {
+    /// How many of the moves go into one write: those of one connection.
+    fn burst_length(&self, moves: &[Move]) -> usize {
+        let Move::Ask(first, _) = &moves[0] else { return 1 };
+        let same = |step: &&Move| matches!(step, Move::Ask(name, _) if name == first);
+        moves.iter().take(MOST_REQUESTS).take_while(same).count()
+    }
+
+    /// The words with the times of this run.
+    fn timed(&self, words: &Words) -> Words {
+        let timed = |word: &Vec<u8>| match word.strip_prefix(b"<now+") {
+            Some(_) => with_times(&String::from_utf8_lossy(word), self.start_ms).into_bytes(),
+            None => word.clone(),
+        };
+        words.iter().map(timed).collect()
+    }
+
+    fn burst(&mut self, from: usize, moves: &[Move]) -> Option<Difference> {
+        let Move::Ask(name, _) = &moves[0] else { return None };
+        let (mut sent, mut asked) = (Vec::new(), Vec::new());
+        let mut ours = crate::corpus::Echo::new();
+        for step in moves {
+            let Move::Ask(_, words) = step else { continue };
+            if self.fake.is_waiting(name) {
+                self.give_way(name);
+                break;
+            }
+            let words = self.timed(words);
+            if sent.len() + encode(&words).len() > MOST_BYTES && !sent.is_empty() {
+                let rest = self.compare(from, name, &sent, &asked, ours);
+                return rest.or_else(|| self.burst(from + asked.len(), &moves[asked.len()..]));
+            }
+            sent.extend(encode(&words));
+            self.fake.ask(name, &words);
+            if self.fake.is_waiting(name) {
+                self.fake.be_patient(name);
+            }
+            let mut echo = self.fake.heard();
+            let own = echo.remove(*name).unwrap_or_default();
+            asked.push(Asked { words, ours: own.bytes });
+            for (other, heard) in echo {
+                ours.entry(other).or_default().bytes.extend(heard.bytes);
+            }
+            if own.closed {
+                ours.entry((*name).to_owned()).or_default().closed = true;
+                break;
+            }
+        }
+        self.compare(from, name, &sent, &asked, ours)
+    }
+
+    /// A connection that waits for ever is closed once nobody is left to wake it.
+    fn give_way(&mut self, name: &str) {
+        if NAMES.iter().all(|name| self.fake.is_waiting(name)) {
+            self.fake.close(name);
+            self.real.close(name);
+            self.real.fence();
+        }
+    }
+
+    fn compare(
+        &mut self,
+        from: usize,
+        name: &str,
+        sent: &[u8],
+        asked: &[Asked],
+        mut ours: crate::corpus::Echo,
+    ) -> Option<Difference> {
+        if asked.is_empty() {
+            return None;
+        }
+        self.real.send(name, sent);
+        let all: Vec<u8> = asked.iter().flat_map(|asked| asked.ours.clone()).collect();
+        let last_answers = asked.last().is_some_and(|last| !last.ours.is_empty());
+        let mut theirs = self.real.heard();
+        if last_answers && items(&of(&theirs, name).bytes).0.len() < items(&all).0.len() {
+            self.real.be_patient(name);
+            for (other, heard) in self.real.heard() {
+                let known = theirs.entry(other).or_default();
+                known.bytes.extend(heard.bytes);
+                known.closed |= heard.closed;
+            }
+        }
+        let answered = theirs.remove(name).unwrap_or_default();
+        let closed = ours.remove(name).is_some_and(|heard| heard.closed);
+        if let Some(difference) = self.first_difference(from, name, asked, &answered.bytes) {
+            return Some(difference);
+        }
+        ours.retain(|_, heard| *heard != crate::corpus::Heard::default());
+        if ours != theirs || closed != answered.closed {
+            let text = format!("others: redis {theirs:?} ours {ours:?} closed {closed}");
+            return Some(Difference { at: from + asked.len() - 1, text });
+        }
+        None
+    }
+
+    fn first_difference(
+        &mut self,
+        from: usize,
+        name: &str,
+        asked: &[Asked],
+        answered: &[u8],
+    ) -> Option<Difference> {
+        let mut rest = answered;
+        for (nth, Asked { words, ours }) in asked.iter().enumerate() {
+            let count = items(ours).0.len();
+            let theirs = match rest.strip_prefix(&ours[..]) {
+                Some(_) => &rest[..ours.len()],
+                None => front(rest, count),
+            };
+            rest = &rest[theirs.len()..];
+            let [left, right] = &mut self.rules;
+            let (theirs, _) = left.apply(name, words, theirs, b"");
+            let (ours, _) = right.apply(name, words, ours, &theirs);
+            if theirs != ours {
+                let (theirs, ours) = (escape(&theirs), escape(&ours));
+                let text = format!("{}\n  redis {theirs}\n  ours  {ours}", line(words));
+                return Some(Difference { at: from + nth, text });
+            }
+        }
+        let text = || format!("more was answered: {}", escape(rest));
+        let at = from + asked.len().saturating_sub(1);
+        (!rest.is_empty()).then(|| Difference { at, text: text() })
+    }
+}
+
+/// The bytes of the first items.
+fn front(bytes: &[u8], count: usize) -> &[u8] {
+    let (found, rest) = items(bytes);
+    let mut left = Vec::new();
+    found.iter().take(count).for_each(|item| item.write(&mut left));
+    &bytes[..left.len().min(bytes.len() - rest.len())]
+}
+
+/// The words of a request as a file of cases has them.
+pub fn said(step: &Move) -> String {
+    match step {
+        Move::Ask(name, words) => format!("{name}> {}", line(words)),
+        Move::Pause => format!("@ +{PAUSE_MS}"),
+    }
+}
+
+#[test]
+fn times_are_words_of_their_own() {
+    assert_eq!(words("SET a b PXAT <now+400>")[4], b"<now+400>");
+}
