@@ -4,6 +4,7 @@
 //! stands before `server` is functions of values.
 //!
 //! - `frame`: bytes to requests, replies to bytes
+//! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
 //! - `node`: the state of a node, and what a command did to it
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -20,6 +21,7 @@ pub mod clients;
 pub mod command;
 pub mod conversation;
 pub mod cycle;
+pub mod extended;
 pub mod frame;
 pub mod keyspace;
 pub mod node;
