@@ -2,12 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::{
-    Call, Family, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE, digits, word, wrong_arity,
-};
+use crate::redis::command::{Call, Family, Outcome, SYNTAX, WRONGTYPE, digits, word, wrong_arity};
 use crate::redis::frame::{Reply, integer};
+use crate::redis::keyspace::Value;
 use crate::redis::keyspace::list::{End, List};
-use crate::redis::keyspace::{Key, Value};
 use crate::trace::KeyChange;
 
 /// What is here, by name.
