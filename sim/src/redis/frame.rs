@@ -16,7 +16,7 @@ use redis_protocol::resp2::types::BorrowedFrame;
 use crate::redis::digits::in_digits;
 
 /// The most bytes in one argument: `proto-max-bulk-len`.
-const LONGEST_BULK: i64 = 512 * 1024 * 1024;
+pub const LONGEST_BULK: i64 = 512 * 1024 * 1024;
 /// The most arguments that a request may announce: `INT_MAX`.
 const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
 

@@ -5,6 +5,7 @@
 //!
 //! - `digits`: numbers as C writes and reads them
 //! - `frame`: bytes to requests, replies to bytes
+//! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
 //! - `node`: the state of a node, and what a command did to it
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -22,6 +23,7 @@ pub mod command;
 pub mod conversation;
 pub mod cycle;
 pub mod digits;
+pub mod extended;
 pub mod frame;
 pub mod keyspace;
 pub mod node;

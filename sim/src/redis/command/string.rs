@@ -39,7 +39,7 @@ pub fn set(call: &mut Call) -> Outcome {
     let options = set_options(call)?;
     let until = until(call, options.end)?;
     let (key, value) = (&call.args[1], &call.args[2]);
-    let old = if options.get { Some(call.string(key)?) } else { None };
+    let old = if options.get { Some(asked(call)?) } else { None };
     let there = call.entry(key).map(Entry::until_ms);
     let answer = |reply| old.map_or(reply, |old| old.map_or(Reply::Nil, Reply::Bulk));
     if (options.only_new && there.is_some()) || (options.only_old && there.is_none()) {
@@ -47,6 +47,10 @@ pub fn set(call: &mut Call) -> Outcome {
     }
     let kept = if options.keep_end { there.flatten() } else { None };
     call.set(key, value, until.or(kept));
+    call.event(b'$', "set", key);
+    if options.end.is_some() {
+        call.event(b'g', "expire", key);
+    }
     match options.end {
         Some(_) => tell_set(call, value, until.unwrap_or_default()),
         None if options.get => tell_without_get(call),
@@ -119,6 +123,7 @@ pub fn setnx(call: &mut Call) -> Outcome {
         return Ok(Reply::Integer(0));
     }
     call.set(&call.args[1], &call.args[2], None);
+    call.event(b'$', "set", &call.args[1]);
     call.tell_verbatim();
     Ok(Reply::Integer(1))
 }
@@ -137,6 +142,8 @@ fn set_for(call: &mut Call, unit: Unit) -> Outcome {
     let until = until(call, Some((unit, Deadline::In, 2)))?;
     call.entry(&call.args[1]);
     call.set(&call.args[1], &call.args[3], until);
+    call.event(b'$', "set", &call.args[1]);
+    call.event(b'g', "expire", &call.args[1]);
     let value = &call.args[3];
     tell_set(call, value, until.unwrap_or_default());
     Ok(Reply::OK)
@@ -147,10 +154,21 @@ pub fn get(call: &mut Call) -> Outcome {
     Ok(call.string(&call.args[1])?.map_or(Reply::Nil, Reply::Bulk))
 }
 
+/// The string under the command's key, which a command asks for that writes too.
+fn asked(call: &mut Call) -> Result<Option<Bytes>, Reply> {
+    let key = &call.args[1];
+    let value = call.string(key)?;
+    if value.is_none() {
+        call.tell_miss(key);
+    }
+    Ok(value)
+}
+
 /// GETSET key value
 pub fn getset(call: &mut Call) -> Outcome {
-    let old = call.string(&call.args[1])?;
+    let old = asked(call)?;
     call.set(&call.args[1], &call.args[2], None);
+    call.event(b'$', "set", &call.args[1]);
     let args = call.args;
     call.tell(|| vec![word("SET"), args[1].clone(), args[2].clone()]);
     Ok(old.map_or(Reply::Nil, Reply::Bulk))
@@ -158,8 +176,9 @@ pub fn getset(call: &mut Call) -> Outcome {
 
 /// GETDEL key
 pub fn getdel(call: &mut Call) -> Outcome {
-    let Some(old) = call.string(&call.args[1])? else { return Ok(Reply::Nil) };
+    let Some(old) = asked(call)? else { return Ok(Reply::Nil) };
     call.remove(&call.args[1]);
+    call.event(b'g', "del", &call.args[1]);
     let args = call.args;
     call.tell(|| vec![word("DEL"), args[1].clone()]);
     Ok(Reply::Bulk(old))
@@ -177,7 +196,7 @@ pub fn getex(call: &mut Call) -> Outcome {
         }
         _ => return Err(Reply::error(SYNTAX)),
     };
-    let Some(value) = call.string(&args[1])? else { return Ok(Reply::Nil) };
+    let Some(value) = asked(call)? else { return Ok(Reply::Nil) };
     match until(call, end)? {
         Some(until) => super::expiry::give_end(call, i64::try_from(until).unwrap_or(i64::MAX)),
         None if option.is_some() => {
@@ -196,12 +215,17 @@ pub fn strlen(call: &mut Call) -> Outcome {
 
 /// APPEND key value
 pub fn append(call: &mut Call) -> Outcome {
-    let old = call.string(&call.args[1])?.unwrap_or_default();
-    let value = Bytes::from([&old[..], &call.args[2][..]].concat());
-    let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
-    call.change(&call.args[1], value);
+    let key = &call.args[1];
+    let old = call.string(key)?;
+    if let Some(old) = &old {
+        super::substring::check_length(call, old.len(), call.args[2].len())?;
+    }
+    let value = Bytes::from([&old.unwrap_or_default()[..], &call.args[2][..]].concat());
+    let length = value.len();
+    call.change(key, value);
+    call.event(b'$', "append", key);
     call.tell_verbatim();
-    Ok(Reply::Integer(length))
+    Ok(Reply::count(length))
 }
 
 /// MGET key ...
@@ -218,6 +242,7 @@ pub fn mset(call: &mut Call) -> Outcome {
     for pair in pairs(call)?.chunks_exact(2) {
         call.entry(&pair[0]);
         call.set(&pair[0], &pair[1], None);
+        call.event(b'$', "set", &pair[0]);
     }
     call.tell_verbatim();
     Ok(Reply::OK)
@@ -231,6 +256,7 @@ pub fn msetnx(call: &mut Call) -> Outcome {
     }
     for pair in pairs.chunks_exact(2) {
         call.set(&pair[0], &pair[1], None);
+        call.event(b'$', "set", &pair[0]);
     }
     call.tell_verbatim();
     Ok(Reply::Integer(1))
