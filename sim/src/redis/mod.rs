@@ -3,8 +3,10 @@
 //! A node reaches its machine through `platform` alone and knows no engine. Lowest first; what
 //! stands before `server` is functions of values.
 //!
+//! - `float`: numbers with a fraction
 //! - `frame`: bytes to requests, replies to bytes
 //! - `keyspace`: keys, values, ends
+//! - `chance`: what a node picks at random
 //! - `node`: the state of a node, and what a command did to it
 //! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
@@ -16,10 +18,12 @@
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 
+pub mod chance;
 pub mod clients;
 pub mod command;
 pub mod conversation;
 pub mod cycle;
+pub mod float;
 pub mod frame;
 pub mod keyspace;
 pub mod node;

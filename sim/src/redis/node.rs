@@ -8,6 +8,7 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
+use crate::redis::chance::Chance;
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
@@ -157,6 +158,8 @@ pub struct Node {
     pub scripts: BTreeMap<Bytes, Bytes>,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
+    /// Where members and keys are picked at random from.
+    pub chance: Chance,
     /// Who is connected.
     pub clients: Clients,
     /// Commands executed.
@@ -179,6 +182,7 @@ impl Node {
             started_ms: now_ms,
             replication_id,
             script_random: FIRST_RANDOM,
+            chance: Chance::new(first ^ second.rotate_left(21) ^ third.rotate_left(42)),
             ..Node::default()
         }
     }
