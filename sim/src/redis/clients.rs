@@ -18,7 +18,7 @@ use crate::redis::command::word;
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Key;
 use crate::redis::node::Node;
-use crate::redis::session::{Answers, Block, Closing, Pop, Session};
+use crate::redis::session::{Block, Closing, Pop, Session};
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +227,7 @@ impl Clients {
         let Some(Block::Keys(pop)) = self.unblock(id) else { return false };
         let reply = answer(&pop);
         if let Some(session) = self.get_mut(id) {
-            session.push(&reply);
+            session.answer(&reply);
         }
         true
     }
@@ -286,15 +286,12 @@ impl Node {
         let mut session = slot.take().expect("it asks one thing at a time");
         assert!(session.blocked.is_none(), "a request waits");
         session.since_ms[1] = self.now_ms;
+        self.unit += 1;
         let reply = apply(self, &mut session, args);
-        match session.answers {
-            Answers::On => session.push(&reply),
-            Answers::Off => {}
-            Answers::Skip => session.answers = Answers::On,
-            Answers::SkipNext => session.answers = Answers::Skip,
-        }
-        if let Some(Block::Keys(pop)) = &session.blocked {
-            self.clients.enqueue(id, pop);
+        match &session.blocked {
+            None => session.answer(&reply),
+            Some(Block::Keys(pop)) => self.clients.enqueue(id, pop),
+            Some(Block::Paused(_)) => {}
         }
         self.clients.sessions.insert(id, Some(session));
         self.settle();

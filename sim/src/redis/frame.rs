@@ -14,7 +14,7 @@ use redis_protocol::resp2::encode::extend_encode_borrowed;
 use redis_protocol::resp2::types::BorrowedFrame;
 
 /// The most bytes in one argument: `proto-max-bulk-len`.
-const LONGEST_BULK: i64 = 512 * 1024 * 1024;
+pub const LONGEST_BULK: i64 = 512 * 1024 * 1024;
 /// The most arguments that a request may announce: `INT_MAX`.
 const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
 

@@ -5,8 +5,8 @@
 //!
 //! - `float`: numbers with a fraction
 //! - `frame`: bytes to requests, replies to bytes
+//! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
-//! - `chance`: what a node picks at random
 //! - `node`: the state of a node, and what a command did to it
 //! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
@@ -18,11 +18,11 @@
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 
-pub mod chance;
 pub mod clients;
 pub mod command;
 pub mod conversation;
 pub mod cycle;
+pub mod extended;
 pub mod float;
 pub mod frame;
 pub mod keyspace;

@@ -8,10 +8,10 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
-use crate::redis::chance::Chance;
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
+use crate::redis::session::Session;
 use crate::trace::KeyChange;
 
 /// What a node keeps on its disk.
@@ -95,6 +95,8 @@ pub struct Told {
     pub command: Arguments,
     /// Whether the node did it by itself (expiry), not the command.
     pub by_node: bool,
+    /// The unit of execution that told it.
+    pub unit: u64,
 }
 
 impl Effects {
@@ -158,14 +160,16 @@ pub struct Node {
     pub scripts: BTreeMap<Bytes, Bytes>,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
-    /// Where members and keys are picked at random from.
-    pub chance: Chance,
     /// Who is connected.
     pub clients: Clients,
     /// Commands executed.
     pub executed: u64,
     /// Keys that expired.
     pub expired_keys: u64,
+    /// The state of the generator behind random picks.
+    pub dice: u64,
+    /// How many units of execution there were: what one of them told is kept together.
+    pub unit: u64,
 }
 
 impl Node {
@@ -182,7 +186,7 @@ impl Node {
             started_ms: now_ms,
             replication_id,
             script_random: FIRST_RANDOM,
-            chance: Chance::new(first ^ second.rotate_left(21) ^ third.rotate_left(42)),
+            dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
         }
     }
@@ -195,22 +199,45 @@ impl Node {
 
     /// The live entry of a key. A master deletes one whose time has passed and tells its
     /// replicas; a replica only hides it; what a master sends never sees a key as expired.
-    pub fn live(&mut self, db: usize, key: &[u8], from_master: bool) -> Option<&Entry> {
-        let expired = self.keyspace.db(db).get(key)?.is_expired(self.now_ms);
-        if expired && !self.loading && !from_master {
+    pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
+        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
+        if expired && !self.loading && !session.from_master {
             if self.master.is_none() {
-                self.expire(db, key);
+                self.expire(session, key);
             }
             return None;
         }
-        self.keyspace.db(db).get(key)
+        self.keyspace.db(session.db).get(key)
     }
 
-    /// Deletes a key whose time has passed.
-    pub fn expire(&mut self, db: usize, key: &[u8]) {
+    /// A number below `bound`, from the node's own generator.
+    pub fn draw(&mut self, bound: usize) -> usize {
+        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.dice;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let drawn = u128::from(mixed ^ (mixed >> 31)) * bound as u128;
+        usize::try_from(drawn >> 64).unwrap_or(0)
+    }
+
+    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..bound).collect();
+        let count = count.min(bound);
+        for at in 0..count {
+            let other = at + self.draw(bound - at);
+            numbers.swap(at, other);
+        }
+        numbers.truncate(count);
+        numbers
+    }
+
+    /// Deletes a key of the session's database whose time has passed.
+    pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");
-        self.drop_key(db, key, KeyChange::Expired, true);
+        self.drop_key(session.db, key, KeyChange::Expired, true);
         self.expired_keys += 1;
+        self.notify(session, b'x', "expired", key);
     }
 
     /// Removes a key for the reason `change` and tells the replicas by DEL.
@@ -226,7 +253,8 @@ impl Node {
     /// Puts a command into the effects, if anyone listens.
     pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
         if self.propagates && !self.loading {
-            self.effects.commands.push(Told { db, command: command(), by_node });
+            let (command, unit) = (command(), self.unit);
+            self.effects.commands.push(Told { db, command, by_node, unit });
         }
     }
 
@@ -242,8 +270,10 @@ impl Node {
         if self.master.is_some() || self.loading {
             return;
         }
+        let mut nobody = Session::default();
         for (db, key) in self.keyspace.expired(self.now_ms) {
-            self.expire(db, &key);
+            nobody.db = db;
+            self.expire(&mut nobody, &key);
         }
     }
 

@@ -37,18 +37,20 @@ impl Script {
         out: &mut BytesMut,
         mut each: impl FnMut(&Told, &BytesMut),
     ) {
-        let wrapped = commands.len() > 1 && commands.iter().any(|told| !told.by_node);
-        if wrapped {
-            self.select(commands[0].db, out);
-            encode_request(out, &["MULTI"]);
-        }
-        for told in commands {
-            self.select(told.db, out);
-            encode_request(out, &told.command);
-            each(told, out);
-        }
-        if wrapped {
-            encode_request(out, &["EXEC"]);
+        for unit in commands.chunk_by(|one, next| one.unit == next.unit) {
+            let wrapped = unit.len() > 1 && unit.iter().any(|told| !told.by_node);
+            if wrapped {
+                self.select(unit[0].db, out);
+                encode_request(out, &["MULTI"]);
+            }
+            for told in unit {
+                self.select(told.db, out);
+                encode_request(out, &told.command);
+                each(told, out);
+            }
+            if wrapped {
+                encode_request(out, &["EXEC"]);
+            }
         }
     }
 

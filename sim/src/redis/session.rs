@@ -101,6 +101,16 @@ impl Session {
         reply.encode_in(self.protocol, &mut self.output);
     }
 
+    /// Puts the reply to a request there, unless CLIENT REPLY said that it is not wanted.
+    pub fn answer(&mut self, reply: &Reply) {
+        match self.answers {
+            Answers::On => self.push(reply),
+            Answers::Off => {}
+            Answers::Skip => self.answers = Answers::On,
+            Answers::SkipNext => self.answers = Answers::Skip,
+        }
+    }
+
     /// Whether it may use only the commands about subscriptions: RESP2 has no pushes.
     pub fn only_listens(&self) -> bool {
         self.protocol == Protocol::Two && !self.subscriptions.is_empty()

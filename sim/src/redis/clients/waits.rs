@@ -36,10 +36,11 @@ impl Node {
         let db = std::mem::replace(&mut session.db, pop.db);
         let mut call =
             Call { node: self, session: &mut session, args: &pop.args, command: pop.command };
+        call.node.unit += 1;
         let served = (pop.serve)(&mut call, key);
         session.db = db;
         if let Some(reply) = &served {
-            session.push(reply);
+            session.answer(reply);
         }
         self.clients.sessions.insert(id, Some(session));
         if served.is_some() {

@@ -67,7 +67,7 @@ pub fn keys(call: &mut Call) -> Outcome {
     let keys: Vec<Key> = db.iter().map(|(key, _)| Key::clone(key)).collect();
     let mut found = Vec::new();
     for key in keys {
-        if matches(&call.args[1], &key) && call.entry(&key).is_some() {
+        if matches(&call.args[1], &key) && call.node.live(call.session, &key).is_some() {
             found.push(Reply::bulk(&key));
         }
     }
@@ -79,10 +79,10 @@ pub fn randomkey(call: &mut Call) -> Outcome {
     // A replica hides such keys without deleting them, and may have no other.
     for _ in 0..100 {
         let size = call.node.keyspace.db(call.session.db).len();
-        let place = call.node.chance.below(size);
+        let place = call.node.draw(size);
         let key = call.node.keyspace.db(call.session.db).iter().nth(place);
         let Some(key) = key.map(|(key, _)| Key::clone(key)) else { break };
-        if call.entry(&key).is_some() {
+        if call.node.live(call.session, &key).is_some() {
             return Ok(Reply::bulk(&key));
         }
     }

@@ -18,6 +18,7 @@ pub mod info;
 pub mod introspection;
 pub mod key;
 pub mod list;
+pub mod lpos;
 pub mod monitor;
 pub mod number;
 pub mod pubsub;
@@ -34,7 +35,7 @@ pub mod transaction;
 
 use bytes::Bytes;
 
-use crate::redis::command::table::{Command, Run, find};
+use crate::redis::command::table::{Command, Flags, Run, find};
 use crate::redis::frame::{Arguments, Reply, integer};
 use crate::redis::keyspace::hash::Hash;
 use crate::redis::keyspace::{Entry, Key, Value};
@@ -155,9 +156,19 @@ impl<'a> Call<'a> {
         self.command.lower.to_owned()
     }
 
-    /// The live entry of a key.
+    /// The live entry of a key. A command that only reads tells those who listen that it missed.
     pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
-        self.node.live(self.session.db, key, self.session.from_master)
+        if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
+            self.tell_miss(key);
+        }
+        self.node.live(self.session, key)
+    }
+
+    /// Tells those who listen for it that a key which was asked for is not there.
+    pub fn tell_miss(&mut self, key: &[u8]) {
+        if self.node.live(self.session, key).is_none() {
+            self.event(b'm', "keymiss", key);
+        }
     }
 
     /// The string under a key.
@@ -181,13 +192,24 @@ impl<'a> Call<'a> {
     /// Puts a string under a key, as commands do that set: created or overwritten.
     pub fn set(&mut self, key: &[u8], value: &[u8], until_ms: Option<u64>) {
         let value = Value::String(Bytes::copy_from_slice(value));
+        self.tell_new(key);
         let key = self.node.keyspace.db_mut(self.session.db).set(key, value, until_ms);
         self.note(key, KeyChange::Set);
+    }
+
+    /// Tells those who listen for it that a key which is not there will be created.
+    pub fn tell_new(&mut self, key: &[u8]) {
+        if !self.node.config.notify.is_empty()
+            && self.node.keyspace.db(self.session.db).get(key).is_none()
+        {
+            self.event(b'n', "new", key);
+        }
     }
 
     /// Puts a string under a key that may have been there, and leaves its end as it was.
     pub fn change(&mut self, key: &[u8], value: Bytes) {
         let old = self.entry(key).map(Entry::until_ms);
+        self.tell_new(key);
         let db = self.node.keyspace.db_mut(self.session.db);
         let key = db.set(key, Value::String(value), old.flatten());
         self.note(key, if old.is_some() { KeyChange::Changed } else { KeyChange::Set });

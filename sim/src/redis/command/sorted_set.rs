@@ -13,6 +13,7 @@ pub mod pick;
 pub mod pop;
 pub mod range;
 pub mod select;
+pub mod wait;
 
 use bytes::Bytes;
 
@@ -23,6 +24,9 @@ use crate::redis::keyspace::sorted_set::SortedSet;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
+    ("bzmpop", wait::bzmpop),
+    ("bzpopmax", wait::bzpopmax),
+    ("bzpopmin", wait::bzpopmin),
     ("zadd", add::zadd),
     ("zcard", zcard),
     ("zcount", select::zcount),

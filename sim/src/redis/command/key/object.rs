@@ -38,7 +38,7 @@ pub fn help(_: &mut Call) -> Outcome {
 
 /// OBJECT ENCODING key
 pub fn encoding(call: &mut Call) -> Outcome {
-    let entry = call.entry(&call.args[2]);
+    let entry = call.node.live(call.session, &call.args[2]);
     Ok(entry.map_or(Reply::Nil, |entry| Reply::word(encoding_of(&entry.value))))
 }
 
@@ -63,7 +63,7 @@ fn hash_encoding(hash: &Hash) -> &'static str {
 
 /// OBJECT REFCOUNT key
 pub fn refcount(call: &mut Call) -> Outcome {
-    let entry = call.entry(&call.args[2]);
+    let entry = call.node.live(call.session, &call.args[2]);
     let is_shared = |value: &Value| match value {
         Value::String(text) => integer(text).is_some_and(|number| (0..SHARED).contains(&number)),
         _ => false,
@@ -75,7 +75,7 @@ pub fn refcount(call: &mut Call) -> Outcome {
 
 /// OBJECT FREQ key: no policy that counts accesses can be chosen.
 pub fn freq(call: &mut Call) -> Outcome {
-    if call.entry(&call.args[2]).is_none() {
+    if call.node.live(call.session, &call.args[2]).is_none() {
         return Ok(Reply::Nil);
     }
     Err(Reply::error(

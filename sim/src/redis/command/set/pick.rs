@@ -65,9 +65,7 @@ pub fn srandmember(call: &mut Call) -> Outcome {
         Err(_) => {
             let members: Vec<Bytes> =
                 call.set_at(key)?.map(|s| s.iter().collect()).unwrap_or_default();
-            (0..count.unsigned_abs())
-                .map(|_| members[call.node.chance.below(size)].clone())
-                .collect()
+            (0..count.unsigned_abs()).map(|_| members[call.node.draw(size)].clone()).collect()
         }
     };
     Ok(Reply::Array(picked.into_iter().map(Reply::Bulk).collect()))
@@ -77,9 +75,12 @@ pub fn srandmember(call: &mut Call) -> Outcome {
 fn pick(call: &mut Call, size: usize, count: usize) -> Vec<Bytes> {
     let mut places: Vec<usize> = match count {
         count if count >= size => (0..size).collect(),
-        1 => vec![call.node.chance.below(size)],
-        _ => call.node.chance.some_below(size, count),
+        1 => vec![call.node.draw(size)],
+        _ => call.node.draw_some(size, count),
     };
+    if size == 0 {
+        return Vec::new();
+    }
     places.sort_unstable();
     let Ok(Some(set)) = call.set_at(&call.args[1]) else { return Vec::new() };
     let mut members = set.iter();

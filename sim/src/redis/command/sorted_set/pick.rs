@@ -26,6 +26,9 @@ pub fn zrandmember(call: &mut Call) -> Outcome {
         }
     };
     let size = call.sorted_set(key)?.map_or(0, SortedSet::len);
+    if size == 0 {
+        return Ok(if count.is_some() { Reply::Array(Vec::new()) } else { Reply::Nil });
+    }
     let places = places(call, size, count.unwrap_or(1));
     let set = call.sorted_set(key)?;
     let member = |place: usize| {
@@ -43,9 +46,8 @@ pub fn zrandmember(call: &mut Call) -> Outcome {
 fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {
     match usize::try_from(count) {
         Ok(count) if count >= size => (0..size).collect(),
-        Ok(1) => vec![call.node.chance.below(size)],
-        Ok(count) => call.node.chance.some_below(size, count),
-        Err(_) if size == 0 => Vec::new(),
-        Err(_) => (0..count.unsigned_abs()).map(|_| call.node.chance.below(size)).collect(),
+        Ok(1) => vec![call.node.draw(size)],
+        Ok(count) => call.node.draw_some(size, count),
+        Err(_) => (0..count.unsigned_abs()).map(|_| call.node.draw(size)).collect(),
     }
 }
