@@ -23,7 +23,11 @@ use lockstorm_sim::redis::node::{Node, NodeConfig};
 use lockstorm_sim::redis::session::{After, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 10] = [
+    ("sets", include_str!("redis/sets.txt")),
+    ("sorted sets", include_str!("redis/sorted_sets.txt")),
+    ("keys", include_str!("redis/keys.txt")),
+    ("scans and sorts", include_str!("redis/scans_and_sorts.txt")),
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),

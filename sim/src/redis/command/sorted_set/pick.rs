@@ -45,7 +45,8 @@ pub fn zrandmember(call: &mut Call) -> Outcome {
 
 fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {
     match usize::try_from(count) {
-        Ok(count) if count >= size => (0..size).collect(),
+        // Redis walks a whole sorted set from its end.
+        Ok(count) if count >= size => (0..size).rev().collect(),
         Ok(1) => vec![call.node.draw(size)],
         Ok(count) => call.node.draw_some(size, count),
         Err(_) => (0..count.unsigned_abs()).map(|_| call.node.draw(size)).collect(),
