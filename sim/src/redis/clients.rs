@@ -301,7 +301,7 @@ impl Node {
         match &session.blocked {
             None => session.answer(&reply),
             Some(Block::Keys(pop)) => self.clients.enqueue(id, pop),
-            Some(Block::Paused(_)) => {}
+            Some(Block::Paused(_) | Block::Script) => {}
         }
         self.clients.sessions.insert(id, Some(session));
         self.settle();

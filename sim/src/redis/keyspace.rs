@@ -51,6 +51,22 @@ impl Value {
             Value::SortedSet(_) => "zset",
         }
     }
+
+    /// How many parts it has; a string is one.
+    pub fn len(&self) -> usize {
+        match self {
+            Value::String(_) => 1,
+            Value::Hash(hash) => hash.len(),
+            Value::List(list) => list.0.len(),
+            Value::Set(set) => set.len(),
+            Value::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// Whether it has no part left, so that its key must go.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// What is stored under a key.
@@ -185,6 +201,11 @@ impl Keyspace {
     /// A database by its number, to change it.
     pub fn db_mut(&mut self, number: usize) -> &mut Database {
         &mut self.databases[number]
+    }
+
+    /// Lets two databases change places.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.databases.swap(one, other);
     }
 
     /// Databases with their numbers.

@@ -4,6 +4,7 @@
 //! stands before `server` is functions of values.
 //!
 //! - `digits`: numbers as C writes and reads them
+//! - `float`: numbers with a fraction
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
@@ -24,6 +25,7 @@ pub mod conversation;
 pub mod cycle;
 pub mod digits;
 pub mod extended;
+pub mod float;
 pub mod frame;
 pub mod keyspace;
 pub mod node;

@@ -240,6 +240,18 @@ impl Node {
         usize::try_from(drawn >> 64).unwrap_or(0)
     }
 
+    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..bound).collect();
+        let count = count.min(bound);
+        for at in 0..count {
+            let other = at + self.draw(bound - at);
+            numbers.swap(at, other);
+        }
+        numbers.truncate(count);
+        numbers
+    }
+
     /// Deletes a key of the session's database whose time has passed.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");

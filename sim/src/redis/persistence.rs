@@ -118,13 +118,10 @@ fn creation(key: &[u8], value: &Value) -> Arguments {
             let elements = list.0.iter().cloned();
             [word(b"RPUSH"), word(key)].into_iter().chain(elements).collect()
         }
-        Value::Set(set) => {
-            let members = set.0.iter().cloned();
-            [word(b"SADD"), word(key)].into_iter().chain(members).collect()
-        }
+        Value::Set(set) => [word(b"SADD"), word(key)].into_iter().chain(set.iter()).collect(),
         Value::SortedSet(set) => {
-            let score = |score: &f64| Bytes::from(in_17_digits(*score));
-            let pairs = set.0.iter().flat_map(|(member, s)| [score(s), member.clone()]);
+            let score = |score: f64| Bytes::from(in_17_digits(score));
+            let pairs = set.iter().flat_map(|(member, s)| [score(s), member.clone()]);
             [word(b"ZADD"), word(key)].into_iter().chain(pairs).collect()
         }
     }

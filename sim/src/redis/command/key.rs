@@ -1,18 +1,42 @@
-//! Keys of any type: DEL, EXISTS, TYPE, KEYS.
+//! Keys of any type: DEL, EXISTS, TYPE, KEYS, RANDOMKEY.
+//!
+//! - `transfer`: another name, another database
+//! - `object`: how a value is kept
 
-use crate::redis::command::{Call, Family, Outcome};
+pub mod object;
+pub mod transfer;
+
+use crate::redis::command::{Call, Family, Outcome, container};
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Key;
 
 /// What is here, by name.
-pub const FAMILY: Family =
-    &[("del", del), ("exists", exists), ("keys", keys), ("type", kind), ("unlink", del)];
+pub const FAMILY: Family = &[
+    ("copy", transfer::copy),
+    ("del", del),
+    ("exists", exists),
+    ("keys", keys),
+    ("move", transfer::move_key),
+    ("object", container),
+    ("object|encoding", object::encoding),
+    ("object|freq", object::freq),
+    ("object|help", object::help),
+    ("object|refcount", object::refcount),
+    ("randomkey", randomkey),
+    ("rename", transfer::rename),
+    ("renamenx", transfer::renamenx),
+    ("swapdb", transfer::swapdb),
+    ("touch", exists),
+    ("type", kind),
+    ("unlink", del),
+];
 
 /// DEL key ... and UNLINK key ...
 pub fn del(call: &mut Call) -> Outcome {
     let mut removed = 0;
     for key in call.from(1) {
         if call.entry(key).is_some() && call.remove(key) {
+            call.event(b'g', "del", key);
             removed += 1;
         }
     }
@@ -22,7 +46,7 @@ pub fn del(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(removed))
 }
 
-/// EXISTS key ...: a key that is named twice counts twice.
+/// EXISTS key ... and TOUCH key ...: a key that is named twice counts twice.
 pub fn exists(call: &mut Call) -> Outcome {
     let mut there = 0;
     for key in call.from(1) {
@@ -43,11 +67,26 @@ pub fn keys(call: &mut Call) -> Outcome {
     let keys: Vec<Key> = db.iter().map(|(key, _)| Key::clone(key)).collect();
     let mut found = Vec::new();
     for key in keys {
-        if matches(&call.args[1], &key) && call.entry(&key).is_some() {
+        if matches(&call.args[1], &key) && call.node.live(call.session, &key).is_some() {
             found.push(Reply::bulk(&key));
         }
     }
     Ok(Reply::Array(found))
+}
+
+/// RANDOMKEY: one whose time has passed is deleted and another one is picked.
+pub fn randomkey(call: &mut Call) -> Outcome {
+    // A replica hides such keys without deleting them, and may have no other.
+    for _ in 0..100 {
+        let size = call.node.keyspace.db(call.session.db).len();
+        let place = call.node.draw(size);
+        let key = call.node.keyspace.db(call.session.db).iter().nth(place);
+        let Some(key) = key.map(|(key, _)| Key::clone(key)) else { break };
+        if call.node.live(call.session, &key).is_some() {
+            return Ok(Reply::bulk(&key));
+        }
+    }
+    Ok(Reply::Nil)
 }
 
 /// Redis's glob: `*`, `?`, `[a-z]`, `[^a]`, `\x`.

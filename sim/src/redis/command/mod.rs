@@ -7,6 +7,7 @@ pub mod acl;
 pub mod admission;
 pub mod blocking;
 pub mod client;
+pub mod collection;
 pub mod config;
 pub mod connection;
 pub mod diagnosis;
