@@ -16,6 +16,10 @@ check:
 test:
     cargo test --workspace
 
+# redis-py, pottery, node redlock and redis-semaphore against nodes on real ports
+clients:
+    python3 clients/run.py
+
 # benchmarks; each ends with one plain line per figure
 bench:
     cargo bench

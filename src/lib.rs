@@ -13,6 +13,8 @@
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
+//! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
+//! - `serve`: fake nodes on real ports (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
@@ -23,6 +25,8 @@ pub struct Readme;
 
 pub mod check;
 pub mod cli;
+#[cfg(feature = "live")]
+pub mod custody;
 pub mod explain;
 pub mod explore;
 pub mod history;
@@ -33,5 +37,7 @@ pub mod refusal;
 pub mod report;
 pub mod run;
 pub mod scenario;
+#[cfg(feature = "live")]
+pub mod serve;
 pub mod test;
 pub mod workload;

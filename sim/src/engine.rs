@@ -4,12 +4,16 @@
 pub mod disk;
 pub mod event;
 pub mod links;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod state;
+#[cfg(any(feature = "turmoil", feature = "live"))]
+pub mod tasks;
 #[cfg(feature = "turmoil")]
 pub mod turmoil;
 
 use std::cell::RefMut;
-use std::net::Ipv4Addr;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +49,9 @@ pub enum EngineKind {
     /// turmoil's, in whole milliseconds.
     #[cfg(feature = "turmoil")]
     Turmoil,
+    /// Real sockets and real time: see [`live`].
+    #[cfg(feature = "live")]
+    Live,
 }
 
 impl EngineKind {
@@ -54,6 +61,8 @@ impl EngineKind {
             EngineKind::Event => "event",
             #[cfg(feature = "turmoil")]
             EngineKind::Turmoil => "turmoil",
+            #[cfg(feature = "live")]
+            EngineKind::Live => "live",
         }
     }
 
@@ -71,6 +80,11 @@ impl EngineKind {
                 let state = State::new(chance, latency, trace, MILLISECOND);
                 Box::new(turmoil::TurmoilEngine::new(state))
             }
+            #[cfg(feature = "live")]
+            EngineKind::Live => {
+                let state = State::new(chance, latency, trace, 1);
+                Box::new(live::LiveEngine::new(state, live::ports::Ports::default()))
+            }
             EngineKind::Event => {
                 let grain = if whole_ms { MILLISECOND } else { 1 };
                 Box::new(event::EventEngine::new(State::new(chance, latency, trace, grain)))
@@ -84,7 +98,7 @@ pub trait Engine {
     /// What the world consists of.
     fn state(&self) -> RefMut<'_, State>;
     /// Adds a machine. It is switched on; its process is not started.
-    fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId;
+    fn add_host(&mut self, name: &str, address: SocketAddrV4, clocks: ClockSetting) -> HostId;
     /// Says what the machine's process runs.
     fn install(&mut self, host: HostId, process: Process);
     /// The platform of a machine, for a task that is not part of its process.
@@ -106,6 +120,11 @@ pub trait Engine {
     fn block(&self, from: HostId, to: HostId, blocked: bool);
     /// Resets every connection between two hosts, in both directions, at once.
     fn reset(&self, one: HostId, other: HostId);
+    /// Breaks connections between two hosts so that what was applied is not answered: every one,
+    /// or, where an engine can tell, the one whose request was waited for.
+    fn cut_reply(&self, one: HostId, other: HostId) {
+        self.reset(one, other);
+    }
     /// Writes an event of the world itself into the trace.
     fn record(&self, event: Event) -> crate::time::Stamp;
     /// Has the fault strike at a true time.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::{Deserialize, Serialize};
 
@@ -317,6 +317,8 @@ impl Watch {
 pub struct HostNames {
     names: Vec<String>,
     by_ip: BTreeMap<Ipv4Addr, HostId>,
+    by_address: BTreeMap<SocketAddrV4, HostId>,
+    outside: Option<HostId>,
 }
 
 impl HostNames {
@@ -325,10 +327,42 @@ impl HostNames {
     /// # Panics
     /// If another host has the address.
     pub fn add(&mut self, name: &str, ip: Ipv4Addr) -> HostId {
-        let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
-        self.names.push(name.to_owned());
+        let id = self.next(name);
         assert!(self.by_ip.insert(ip, id).is_none(), "two hosts have the address {ip}");
         id
+    }
+
+    /// Adds the host that listens at an address, where hosts share their IP. The unspecified IP
+    /// stands for everybody outside of the world.
+    ///
+    /// # Panics
+    /// If another host has the address.
+    pub fn add_at(&mut self, name: &str, address: SocketAddrV4) -> HostId {
+        let id = self.next(name);
+        if address.ip().is_unspecified() {
+            self.outside = Some(id);
+        } else {
+            let taken = self.by_address.insert(address, id);
+            assert!(taken.is_none(), "two hosts have the address {address}");
+        }
+        id
+    }
+
+    fn next(&mut self, name: &str) -> HostId {
+        let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
+        self.names.push(name.to_owned());
+        id
+    }
+
+    /// Whose end of a connection has this address.
+    pub fn of(&self, address: SocketAddrV4) -> Option<HostId> {
+        let known = self.by_address.get(&address).copied();
+        known.or_else(|| self.at(*address.ip())).or(self.outside)
+    }
+
+    /// The name of whoever has this address.
+    pub fn name_of(&self, address: SocketAddrV4) -> &str {
+        self.of(address).map_or("", |host| self.name(host))
     }
 
     /// The name of a host; the world itself has none.
@@ -373,8 +407,8 @@ impl Pattern {
             ) => {
                 leg == seen
                     && command.as_ref().is_none_or(|command| command == name)
-                    && from == hosts.name_at(*request.connection.client.ip())
-                    && to == hosts.name_at(*request.connection.server.ip())
+                    && from == hosts.name_of(request.connection.client)
+                    && to == hosts.name_of(request.connection.server)
             }
             (Pattern::Fault { id, edge }, Event::Fault { id: seen, edge: seen_edge }) => {
                 id == seen && edge == seen_edge

@@ -41,6 +41,10 @@ pub trait Platform {
     fn slowness(&self) -> Slowness;
     fn disk(&self) -> Rc<dyn Disk>;
     fn mutex(&self, name: &str) -> HostMutex;
+    /// Whether the trace is to hold what requests say, since nobody else will write it down.
+    fn keeps_words(&self) -> bool {
+        false
+    }
 }
 
 /// A machine as the process on it sees it. Cheap to clone.
@@ -166,6 +170,12 @@ impl Host {
     /// The host's disk.
     pub fn disk(&self) -> Rc<dyn Disk> {
         self.0.disk()
+    }
+
+    /// Whether requests are to be recorded with all their words: where clients are not of this
+    /// world, the node alone can tell what they wanted.
+    pub fn keeps_words(&self) -> bool {
+        self.0.keeps_words()
     }
 
     /// The mutex of this name on this host: what `flock` or a language's lock gives. Free again

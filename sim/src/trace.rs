@@ -7,6 +7,7 @@
 use std::fmt;
 use std::net::SocketAddrV4;
 
+use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::time::{Instant, Nanos, Readings, Stamp};
@@ -184,6 +185,21 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// What a request said that changed keys or meant to: recorded before the changes, and only
+    /// where [`crate::platform::Host::keeps_words`].
+    Words {
+        /// Which request.
+        request: Request,
+        /// Its command and arguments; those of a transaction one after the other.
+        words: Vec<Bytes>,
+        /// The value of each key that it has changed, in the order of the changes.
+        values: Vec<Option<Bytes>>,
+    },
+    /// A connection from outside of the world has ended.
+    Ended {
+        /// Which one.
+        connection: Connection,
+    },
 }
 
 /// An event with its place, its host and what that host's clocks read.
@@ -245,6 +261,7 @@ pub struct Trace {
     checkpoints: Vec<Checkpoint>,
     entries: Vec<Entry>,
     lines: Option<Vec<Line>>,
+    hashes: bool,
 }
 
 impl Trace {
@@ -257,12 +274,25 @@ impl Trace {
             checkpoints: Vec::new(),
             entries: Vec::new(),
             lines: whole.then(Vec::new),
+            hashes: true,
         }
+    }
+
+    /// A trace without a hash, for worlds that nobody can run again.
+    pub fn unhashed() -> Trace {
+        Trace { hashes: false, ..Trace::new(false) }
+    }
+
+    /// Takes the kept events out, in order: what an endless world has to do from time to time.
+    pub fn drain(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
     }
 
     /// Records a happening of the machinery at true time `at`.
     pub fn happen(&mut self, at: Nanos, kind: Happening, a: u32, b: u32, payload: &[u8]) {
-        self.write(at, kind as u8, a, b, payload);
+        if self.hashes {
+            self.write(at, kind as u8, a, b, payload);
+        }
         if let Some(lines) = &mut self.lines {
             let text = format!("{kind:?} {a} {b} {}", payload.escape_ascii());
             lines.push(Line { instant: Instant { seq: self.records, at }, text });
@@ -273,7 +303,9 @@ impl Trace {
     /// Records and keeps an event. Returns where it stands.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
-        self.write_event(at, host, &event);
+        if self.hashes {
+            self.write_event(at, host, &event);
+        }
         if let Some(lines) = &mut self.lines {
             lines.push(Line { instant: stamp.instant(), text: format!("{host:?} {event:?}") });
         }
@@ -324,6 +356,9 @@ impl Trace {
 
     fn close_record(&mut self) {
         self.records += 1;
+        if !self.hashes {
+            return;
+        }
         if self.buffer.len() >= BUFFER {
             self.hash.update(&self.buffer);
             self.buffer.clear();
@@ -380,6 +415,14 @@ impl Trace {
             }
             Event::Fault { id, edge } => self.write(at, 23, host, *id, &[*edge as u8]),
             Event::Note { text } => self.write(at, 24, host, 0, text.as_bytes()),
+            Event::Words { request, words, .. } => {
+                self.write(at, 27, host, 0, &words.concat());
+                self.write_request(*request);
+            }
+            Event::Ended { connection } => {
+                self.write(at, 28, host, 0, &[]);
+                self.write_connection(*connection);
+            }
         }
     }
 

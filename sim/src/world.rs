@@ -3,6 +3,7 @@
 //! It applies faults and heals them. It does not know what the processes do.
 
 mod operator;
+pub mod steering;
 mod strike;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::world::strike::Struck;
 /// The name under which faults that act by command reach nodes.
 const OPERATOR: &str = "operator";
 /// The operator's address.
-const OPERATOR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
+const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
 /// How long the operator's messages take; no fault touches its links.
 const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
@@ -133,17 +134,25 @@ impl World {
     /// If two hosts share a name or an address, or a fault names a host that is not there:
     /// plans are validated before.
     pub fn new(spec: WorldSpec) -> World {
-        let chance = Chance::new(spec.seed, spec.draws);
+        let chance = Chance::new(spec.seed, spec.draws.clone());
         let trace = Trace::new(spec.whole_trace);
-        let mut engine = spec.engine.engine(chance, spec.latency, trace, spec.whole_ms);
+        let engine = spec.engine.engine(chance, spec.latency, trace, spec.whole_ms);
+        World::on(engine, spec)
+    }
+
+    /// As [`World::new`], on an engine that is there already.
+    ///
+    /// # Panics
+    /// As [`World::new`].
+    pub fn on(mut engine: Box<dyn Engine>, spec: WorldSpec) -> World {
         let mut parts = Vec::new();
         for host in &spec.hosts {
-            let id = engine.add_host(&host.name, *host.address.ip(), host.clocks);
+            let id = engine.add_host(&host.name, host.address, host.clocks);
             engine.state().set_name(&host.name, host.address);
             engine.install(id, host.process.clone());
             parts.push(host.part);
         }
-        let operator = engine.add_host(OPERATOR, OPERATOR_IP, ClockSetting::default());
+        let operator = engine.add_host(OPERATOR, OPERATOR_ADDRESS, ClockSetting::default());
         for (name, address) in spec.names {
             engine.state().set_name(&name, address);
         }

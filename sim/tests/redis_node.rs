@@ -290,6 +290,37 @@ fn a_slow_script_lets_everybody_wait() {
 }
 
 #[test]
+fn a_script_that_holds_the_node_too_long_is_told_of_and_can_be_killed() {
+    let slow = fault(Verb::SlowScript { extra: 20 * SECOND }, "n1", 0, Some(SECOND));
+    let busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                NOSAVE.";
+    let killed = "ERR Script killed by user with SCRIPT KILL... script: \
+                  890233c94faee9801fb9b69aef7c7dd33a24aaa1, on @user_script:1.";
+    check(
+        &[NodeConfig::default()],
+        &["@100\n1 EVAL return{KEYS[1]} 1 k", "@200\n1 PING\n@6000\n1 PING\n1 SCRIPT KILL\n1 PING"],
+        vec![slow],
+        &format!(
+            "5104 1 PING: {busy}\n6002 1 PING: {busy}\n6004 1 SCRIPT KILL: OK\n\
+             6004 1 EVAL return{{KEYS[1]}} 1 k: {killed}\n6006 1 PING: PONG"
+        ),
+    );
+    let endless = killed.replace(
+        "890233c94faee9801fb9b69aef7c7dd33a24aaa1",
+        "c812b8604b0b8e29f7826a0a79670c8a09eadc18",
+    );
+    check(
+        &[NodeConfig::default()],
+        &["@100\n1 EVAL repeat(type)(1)until(false) 0", "@200\n1 PING\n1 SCRIPT KILL"],
+        vec![],
+        &format!(
+            "5104 1 PING: {busy}\n5106 1 EVAL repeat(type)(1)until(false) 0: {endless}\n\
+             5106 1 SCRIPT KILL: OK"
+        ),
+    );
+}
+
+#[test]
 fn the_operators_eviction_and_flush_are_told_as_such() {
     let evict = fault(Verb::Evict { key: "a".to_owned() }, "n1", 500 * MS, None);
     let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };

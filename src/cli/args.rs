@@ -1,5 +1,7 @@
 //! What can be typed. The words are those of scenarios; wrong ones are refused by the parser.
 
+#[cfg(feature = "live")]
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -42,6 +44,9 @@ pub enum Command {
     Replay(ReplayArguments),
     /// Search seeded random plans for a violation, and shrink the first
     Hunt(HuntArguments),
+    /// Serve fake nodes on real ports to any client, with faults typed while they run
+    #[cfg(feature = "live")]
+    Serve(ServeArguments),
     /// List the words that scenarios may use, or the scenarios
     List {
         /// Of what
@@ -142,6 +147,43 @@ pub struct HuntArguments {
     /// Where to write the plan that is found, and its report
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,
+}
+
+/// What `serve` takes.
+#[cfg(feature = "live")]
+#[derive(Args, Debug)]
+pub struct ServeArguments {
+    /// A scenario whose nodes are served, with the faults that strike at a time
+    #[arg(value_name = "SCENARIO", conflicts_with_all = ["topology", "nodes", "persistence"])]
+    pub scenario: Option<PathBuf>,
+    /// How the nodes belong together
+    #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
+    pub topology: Option<String>,
+    /// How many nodes: 1 of `single`, 2 of `replicated` and 3 of `independent` if it is not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub nodes: Option<u16>,
+    /// The port of n1; the others follow. 0 lets the system choose all ports
+    #[arg(long, value_name = "FIRST", default_value_t = 7001)]
+    pub port: u16,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub bind: Ipv4Addr,
+    /// The port that takes orders; the one before n1's if it is not given
+    #[arg(long, value_name = "P")]
+    pub admin_port: Option<u16>,
+    /// What the nodes write to their disks, and when they sync it
+    #[arg(
+        long,
+        value_name = "WORD",
+        value_parser = words(&PERSISTENCES.map(|(word, _)| word))
+    )]
+    pub persistence: Option<String>,
+    /// A file for what the nodes saw happen to locks: a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+    /// How long to serve; without it until Ctrl-C, SIGTERM or SHUTDOWN
+    #[arg(long = "for", value_name = "LENGTH", value_parser = length)]
+    pub length: Option<Nanos>,
 }
 
 /// One engine.

@@ -12,6 +12,8 @@ pub mod listing;
 pub mod progress;
 pub mod replaying;
 pub mod running;
+#[cfg(feature = "live")]
+pub mod serving;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -81,6 +83,8 @@ fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
         Some(Command::Run(arguments)) => run(arguments),
         Some(Command::Replay(replay)) => replaying::replay(replay),
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
+        #[cfg(feature = "live")]
+        Some(Command::Serve(serve)) => serving::serve(serve),
         Some(Command::List { what }) => listing::list(*what),
     }
 }

@@ -119,7 +119,7 @@ impl<'a> Join<'a> {
                 };
             }
             Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
-            Event::Note { .. } => {}
+            Event::Note { .. } | Event::Words { .. } | Event::Ended { .. } => {}
         }
     }
 

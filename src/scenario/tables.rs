@@ -251,7 +251,7 @@ pub fn loss(value: &Value) -> Result<u32, Wrong> {
 }
 
 /// Percent with up to four digits after the point, in millionths.
-fn percent(text: &str) -> Option<u32> {
+pub fn percent(text: &str) -> Option<u32> {
     let (whole, part) = {
         let number = text.strip_suffix('%')?;
         number.split_once('.').unwrap_or((number, "0"))

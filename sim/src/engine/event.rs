@@ -14,7 +14,7 @@ mod queue;
 mod stream;
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::net::Ipv4Addr;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use crate::engine::event::executor::{Running, Tasks};
@@ -111,9 +111,9 @@ impl Engine for EventEngine {
         RefMut::map(self.kernel(), |kernel| &mut kernel.state)
     }
 
-    fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+    fn add_host(&mut self, name: &str, address: SocketAddrV4, clocks: ClockSetting) -> HostId {
         self.shared.processes.borrow_mut().push(None);
-        self.kernel().add_host(name, ip, clocks)
+        self.kernel().add_host(name, *address.ip(), clocks)
     }
 
     fn install(&mut self, host: HostId, process: Process) {

@@ -150,6 +150,17 @@ impl<T> Flow<T> {
         (!self.held).then_some(arrive_at)
     }
 
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// When the first message may arrive; `None` if there is none, or it is held.
+    pub fn next_arrival(&self) -> Option<Nanos> {
+        let first = self.under_way.front().filter(|_| !self.held)?;
+        Some(first.arrive_at)
+    }
+
     /// Whether something is held.
     pub fn is_held(&self) -> bool {
         self.held
@@ -201,6 +212,14 @@ impl State {
     /// before goes on.
     pub fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
         self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
+    }
+
+    /// Whether a message passes at once: nothing bars its way, and nothing makes it late.
+    pub fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
+        let link = self.links.link(hosts.0, hosts.1);
+        let at_once =
+            link.latency.constant() == Some(0) && !link.needs_draw() && link.disturbance.extra <= 0;
+        at_once && !self.is_cut(hosts)
     }
 
     /// How long a message takes that is sent now, on whole grains of the engine's time.

@@ -104,9 +104,26 @@ impl State {
         at.checked_next_multiple_of(self.grain).unwrap_or(Nanos::MAX)
     }
 
-    /// Adds a machine that is switched on.
+    /// Adds a machine that is switched on and has an IP address of its own.
     pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
         let id = self.names.add(name, ip);
+        self.add_machine(name, ip, clocks);
+        id
+    }
+
+    /// As [`State::add_host`], for a machine that shares its IP address with others.
+    pub fn add_host_at(
+        &mut self,
+        name: &str,
+        address: SocketAddrV4,
+        clocks: ClockSetting,
+    ) -> HostId {
+        let id = self.names.add_at(name, address);
+        self.add_machine(name, *address.ip(), clocks);
+        id
+    }
+
+    fn add_machine(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) {
         self.links.add_host();
         self.machines.push(MachineState {
             name: name.to_owned(),
@@ -120,7 +137,6 @@ impl State {
             slowness: Slowness::default(),
             draws: BTreeMap::new(),
         });
-        id
     }
 
     /// A machine.

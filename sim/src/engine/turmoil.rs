@@ -5,27 +5,21 @@
 //! partitions, loss as delay and back-off, which turmoil's own partitions do not. Time moves in
 //! ticks of a millisecond; everything that happens in a tick happens at its start.
 
-mod agenda;
-mod gate;
 pub mod guest;
-mod life;
 mod machine;
 mod network;
-mod process;
 mod socket;
 
-use std::any::Any;
 use std::cell::{RefCell, RefMut};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, SocketAddrV4};
 use std::rc::Rc;
-use std::task::Waker;
 use std::time::Duration;
 
 use turmoil::{Builder, Sim};
 
 use crate::engine::state::State;
-use crate::engine::turmoil::agenda::Agenda;
-use crate::engine::turmoil::life::{Life, supervise};
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::{Life, supervise};
 use crate::engine::turmoil::machine::Machine;
 use crate::engine::turmoil::network::Network;
 use crate::engine::{Engine, Naming, Process, Stop};
@@ -48,52 +42,18 @@ pub struct TurmoilEngine {
 
 /// What tasks, streams and timers hold on to.
 struct Shared {
-    state: RefCell<State>,
-    agenda: RefCell<Agenda>,
+    tasks: Rc<Tasks>,
     /// The plan's network; `None` where the network is the user's own.
     network: Option<RefCell<Network>>,
-    lives: RefCell<Vec<Life>>,
-    /// Tasks that wait until the faults of this instant have struck.
-    struck: RefCell<Vec<Waker>>,
-    /// What a task has panicked with: tokio would swallow it.
-    panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 impl Shared {
-    fn new(state: State, network: Option<Network>) -> Shared {
-        Shared {
-            state: RefCell::new(state),
-            agenda: RefCell::default(),
-            network: network.map(RefCell::new),
-            lives: RefCell::default(),
-            struck: RefCell::default(),
-            panic: RefCell::default(),
-        }
+    fn new(tasks: Tasks, network: Option<Network>) -> Shared {
+        Shared { tasks: Rc::new(tasks), network: network.map(RefCell::new) }
     }
 
-    /// The state, at the present time. A user's own simulation moves time itself.
     fn state(&self) -> RefMut<'_, State> {
-        let mut state = self.state.borrow_mut();
-        if self.network.is_none()
-            && let Some(elapsed) = turmoil::sim_elapsed()
-        {
-            let elapsed = Nanos::try_from(elapsed.as_nanos()).expect("under 584 years");
-            state.now = state.now.max(elapsed);
-        }
-        state
-    }
-
-    fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
-        let mut state = self.state();
-        let (stamp, later) = match host {
-            Some(host) => state.record(host, event),
-            None => state.record_world(event),
-        };
-        for (at, fault) in later {
-            let at = state.on_grain(at);
-            self.agenda.borrow_mut().push(at, Stop::Strike(fault));
-        }
-        stamp
+        self.tasks.state()
     }
 }
 
@@ -107,7 +67,7 @@ impl TurmoilEngine {
             .epoch(std::time::UNIX_EPOCH)
             .rng_seed(0)
             .build();
-        let shared = Shared::new(state, Some(Network::default()));
+        let shared = Shared::new(Tasks::new(state, None), Some(Network::default()));
         TurmoilEngine { shared: Rc::new(shared), sim: Some(sim), is_stepped: false }
     }
 
@@ -117,23 +77,26 @@ impl TurmoilEngine {
 
     /// Runs one tick.
     fn step(&mut self) {
-        for waker in self.shared.struck.take() {
-            waker.wake();
-        }
+        self.shared.tasks.go_on();
         let shared = Rc::clone(&self.shared);
         let sim = self.sim();
         network::deliver(&shared, sim);
         sim.step().expect("supervisors do not fail");
         network::collect(&shared, sim);
-        if let Some(panic) = shared.panic.take() {
+        if let Some(panic) = shared.tasks.panic.take() {
             std::panic::resume_unwind(panic);
         }
     }
 
     fn end(&mut self) {
         drop(self.sim.take());
-        self.shared.lives.borrow_mut().iter_mut().for_each(Life::clear);
+        self.shared.tasks.clear();
     }
+}
+
+/// A host of turmoil's, for ever.
+async fn run_host(tasks: Rc<Tasks>, host: HostId) -> turmoil::Result {
+    supervise(tasks, host).await
 }
 
 impl Drop for TurmoilEngine {
@@ -147,7 +110,8 @@ impl Engine for TurmoilEngine {
         self.shared.state()
     }
 
-    fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+    fn add_host(&mut self, name: &str, address: SocketAddrV4, clocks: ClockSetting) -> HostId {
+        let ip = *address.ip();
         let shared = Rc::clone(&self.shared);
         let id = shared.state().add_host(name, ip, clocks);
         let others: Vec<IpAddr> = {
@@ -155,9 +119,9 @@ impl Engine for TurmoilEngine {
             let ids: Vec<HostId> = state.names.ids().filter(|other| *other != id).collect();
             ids.into_iter().map(|other| IpAddr::V4(state.machine(other).ip)).collect()
         };
-        shared.lives.borrow_mut().push(Life::default());
+        shared.tasks.lives.borrow_mut().push(Life::default());
         let sim = self.sim();
-        sim.host(IpAddr::V4(ip), move || supervise(Rc::clone(&shared), id));
+        sim.host(IpAddr::V4(ip), move || run_host(Rc::clone(&shared.tasks), id));
         for other in others {
             sim.hold(IpAddr::V4(ip), other);
         }
@@ -165,7 +129,7 @@ impl Engine for TurmoilEngine {
     }
 
     fn install(&mut self, host: HostId, process: Process) {
-        self.shared.life(host, |life| life.process = Some(process));
+        self.shared.tasks.life(host, |life| life.process = Some(process));
     }
 
     fn host(&self, id: HostId) -> Host {
@@ -173,27 +137,30 @@ impl Engine for TurmoilEngine {
     }
 
     fn start(&self, host: HostId) {
-        self.shared.start(host);
+        self.shared.tasks.start(host, Machine::host(&self.shared, host));
+        network::retry_all(&self.shared, host);
     }
 
     fn kill(&self, host: HostId) {
-        self.shared.kill(host);
+        self.shared.tasks.kill(host);
     }
 
     fn power_off(&self, host: HostId) {
-        self.shared.power_off(host);
+        self.shared.tasks.power_off(host);
     }
 
     fn pause(&self, host: HostId, paused: bool) {
-        self.shared.pause(host, paused);
+        self.shared.tasks.pause(host, paused);
     }
 
     fn suspend(&self, host: HostId, suspended: bool) {
-        self.shared.suspend(host, suspended);
+        if self.shared.tasks.suspend(host, suspended) {
+            network::retry_all(&self.shared, host);
+        }
     }
 
     fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos)) {
-        self.shared.change_clocks(host, change);
+        self.shared.tasks.change_clocks(host, change);
     }
 
     fn block(&self, from: HostId, to: HostId, blocked: bool) {
@@ -205,24 +172,24 @@ impl Engine for TurmoilEngine {
     }
 
     fn record(&self, event: Event) -> Stamp {
-        self.shared.record(None, event)
+        self.shared.tasks.record(None, event)
     }
 
     fn strike_at(&self, at: Nanos, fault: u32) {
         let at = self.state().on_grain(at);
-        self.shared.agenda.borrow_mut().push(at, Stop::Strike(fault));
+        self.shared.tasks.agenda.borrow_mut().push(at, Stop::Strike(fault));
     }
 
     fn call_at(&self, at: Nanos, call: u32) {
         let at = self.state().on_grain(at);
-        self.shared.agenda.borrow_mut().push(at, Stop::Call(call));
+        self.shared.tasks.agenda.borrow_mut().push(at, Stop::Call(call));
     }
 
     fn forget_strikes(&self) {
         let mut state = self.state();
         state.watches.clear();
         state.strikes.clear();
-        self.shared.agenda.borrow_mut().forget_strikes();
+        self.shared.tasks.agenda.borrow_mut().forget_strikes();
     }
 
     fn naming(&self) -> Naming {
@@ -236,7 +203,7 @@ impl Engine for TurmoilEngine {
                 return Stop::Strike(fault);
             }
             let now = self.state().now;
-            if let Some(stop) = self.shared.agenda.borrow_mut().pop_due(now) {
+            if let Some(stop) = self.shared.tasks.agenda.borrow_mut().pop_due(now) {
                 return stop;
             }
             if !self.is_stepped {

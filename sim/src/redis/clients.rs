@@ -232,6 +232,16 @@ impl Clients {
         true
     }
 
+    /// Answers the caller of a script that was killed.
+    pub fn answer_script(&mut self, id: u64, reply: &Reply) {
+        if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
+            self.unblock(id);
+            if let Some(session) = self.get_mut(id) {
+                session.push(reply);
+            }
+        }
+    }
+
     /// When the node next has to look at those who wait, in Unix milliseconds.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let until = |session: &Session| match &session.blocked {

@@ -13,6 +13,8 @@ use bytes::{Bytes, BytesMut};
 use redis_protocol::resp2::encode::extend_encode_borrowed;
 use redis_protocol::resp2::types::BorrowedFrame;
 
+use crate::redis::digits::in_digits;
+
 /// The most bytes in one argument: `proto-max-bulk-len`.
 const LONGEST_BULK: i64 = 512 * 1024 * 1024;
 /// The most arguments that a request may announce: `INT_MAX`.
@@ -213,23 +215,7 @@ fn aggregate(out: &mut BytesMut, kind: &[u8], items: &[Reply], count: usize, pro
 
 /// `%.17g`, as C writes it.
 pub fn in_17_digits(number: f64) -> String {
-    if !number.is_finite() {
-        let sign = if number.is_sign_negative() { "-" } else { "" };
-        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
-    }
-    if number.fract() == 0.0 && number.abs() < 1e17 {
-        return format!("{number:.0}");
-    }
-    let scientific = format!("{number:.16e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    if (-4..17).contains(&exponent) {
-        let decimals = usize::try_from(16 - exponent).unwrap_or(0);
-        return trim(&format!("{number:.decimals$}"));
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
+    in_digits(number, 17)
 }
 
 fn scalar(out: &mut BytesMut, frame: &BorrowedFrame) {

@@ -3,6 +3,7 @@
 //! A node reaches its machine through `platform` alone and knows no engine. Lowest first; what
 //! stands before `server` is functions of values.
 //!
+//! - `digits`: numbers as C writes and reads them
 //! - `frame`: bytes to requests, replies to bytes
 //! - `keyspace`: keys, values, ends
 //! - `node`: the state of a node, and what a command did to it
@@ -20,6 +21,7 @@ pub mod clients;
 pub mod command;
 pub mod conversation;
 pub mod cycle;
+pub mod digits;
 pub mod frame;
 pub mod keyspace;
 pub mod node;
@@ -29,3 +31,4 @@ pub mod script;
 pub mod server;
 pub mod session;
 pub mod signal;
+pub mod witness;

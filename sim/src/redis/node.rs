@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub notify: String,
     /// Bytes of memory that keys may take; 0 is without limit.
     pub max_memory: u64,
+    /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
+    pub busy_after_ms: u64,
 }
 
 impl Default for NodeConfig {
@@ -59,6 +61,7 @@ impl Default for NodeConfig {
             password: Bytes::new(),
             notify: String::new(),
             max_memory: 0,
+            busy_after_ms: 5_000,
         }
     }
 }
@@ -118,6 +121,21 @@ pub struct Replica {
     pub acked_at_s: u64,
 }
 
+/// A script that holds its node: it came to no end, or a fault makes it slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Since when, in Unix milliseconds.
+    pub since_ms: u64,
+    /// Whose it is.
+    pub session: u64,
+    /// Whether it has written: then it can't be killed.
+    pub wrote: bool,
+    /// What the caller is told when it is killed.
+    pub killed: Bytes,
+    /// Whether it has come to no end; one that is slow still has to begin.
+    pub endless: bool,
+}
+
 /// Where `math.random` begins in every process: the words of `rand.c`.
 const FIRST_RANDOM: u64 = 0x1234_ABCD_330E;
 
@@ -157,6 +175,8 @@ pub struct Node {
     pub scripts: BTreeMap<Bytes, Bytes>,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
+    /// The script that holds the node.
+    pub busy: Option<Busy>,
     /// Who is connected.
     pub clients: Clients,
     /// Commands executed.

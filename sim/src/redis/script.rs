@@ -4,6 +4,15 @@
 //! executor; it is moved back when the script ends, however it ends. Compiled functions are
 //! shared by SHA1; which scripts a node knows is the node's own affair.
 
+mod api;
+mod arguments;
+mod bit;
+mod cjson;
+mod cmsgpack;
+mod globals;
+mod raised;
+mod random;
+mod structs;
 mod value;
 
 use std::cell::{Cell, RefCell};
@@ -15,17 +24,22 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
 use crate::redis::command::admission::{check_write, execute};
-use crate::redis::command::scripting::sha1_hex;
 use crate::redis::command::table::{Flags, look_up};
-use crate::redis::frame::{Reply, in_17_digits};
-use crate::redis::node::Node;
+use crate::redis::digits::in_digits;
+use crate::redis::frame::Reply;
+use crate::redis::node::{Busy, Node};
+use crate::redis::script::arguments::until_zero;
+use crate::redis::script::raised::{Raised, value_of_error, where_is};
 use crate::redis::script::value::{to_lua, to_reply};
-use crate::redis::session::{ScriptRun, Session};
+use crate::redis::session::{Block, ScriptRun, Session};
 
 /// Instructions between two looks at the meter.
 const LOOK_EVERY: u32 = 10_000;
-/// Instructions after which a script is ended: real Redis would answer BUSY for ever.
+/// Instructions after which a script counts as one without an end: it holds its node until it is
+/// killed. No script of a lock takes a thousandth of them.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
+/// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
+const MOST_FUNCTIONS: usize = 1000;
 /// Bytes that the machine may take while a script's own code runs.
 const MOST_MEMORY: usize = 256 * 1024 * 1024;
 
@@ -47,6 +61,15 @@ struct Machine {
     functions: RefCell<BTreeMap<Bytes, Function>>,
     door: Rc<RefCell<Running>>,
     meter: Rc<Meter>,
+    choices: Choices,
+}
+
+/// What a script may choose for the rest of its run.
+#[derive(Default)]
+struct Choices {
+    /// `redis.setresp(3)`.
+    resp3: Rc<Cell<bool>>,
+    cjson: Rc<Cell<cjson::Settings>>,
 }
 
 /// How long the script has run.
@@ -54,6 +77,8 @@ struct Machine {
 struct Meter {
     instructions: Cell<u64>,
     ended: Cell<bool>,
+    /// The line at which it was ended.
+    line: Cell<i64>,
 }
 
 /// Whether a script compiles.
@@ -68,7 +93,7 @@ pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
 /// Runs a script on a node, with the node's time standing still.
 pub fn run(
     node: &mut Node,
-    session: &Session,
+    session: &mut Session,
     sha: &Bytes,
     body: &[u8],
     (keys, args): (&[Bytes], &[Bytes]),
@@ -95,8 +120,23 @@ pub fn run(
         machine.swap(node, &mut inner);
         let result = machine.call(&function, keys, args);
         machine.swap(node, &mut inner);
-        machine.reply(sha, result)
+        match machine.ended() {
+            None => machine.reply(sha, result),
+            Some(line) => {
+                let wrote = inner.script.is_some_and(|script| script.wrote);
+                hold(node, session, killed_text(sha, line), wrote)
+            }
+        }
     })
+}
+
+/// A script without an end holds its node. Nobody is told what it wrote: it is never done.
+fn hold(node: &mut Node, session: &mut Session, killed: Bytes, wrote: bool) -> Reply {
+    node.effects.commands.clear();
+    let (since_ms, session_id) = (node.now_ms, session.id);
+    node.busy = Some(Busy { since_ms, session: session_id, wrote, killed, endless: true });
+    session.blocked = Some(Block::Script);
+    Reply::SILENCE
 }
 
 /// What the first line of a script says of it.
@@ -147,21 +187,14 @@ impl Machine {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
         let door = Rc::new(RefCell::new(Running::default()));
+        let choices = Choices::default();
+        let host = host(&lua, &door, &choices)?;
         let prelude =
             lua.load(include_str!("script/prelude.lua")).set_name("@prelude").into_function()?;
-        let (env, run): (Table, Function) = prelude.call((
-            caller(&lua, &door, true)?,
-            caller(&lua, &door, false)?,
-            where_is(&lua)?,
-            text_of_error(&lua)?,
-            lua.create_function(|lua, text: mlua::LuaString| {
-                lua.create_string(sha1_hex(&text.as_bytes()))
-            })?,
-            random(&lua, &door)?,
-            seed(&lua, &door)?,
-        ))?;
+        let (env, run): (Table, Function) = prelude.call(host)?;
         let meter = Rc::new(Meter::default());
-        let machine = Machine { lua, run, env, functions: RefCell::default(), door, meter };
+        let machine =
+            Machine { lua, run, env, functions: RefCell::default(), door, meter, choices };
         machine.watch(LOOK_EVERY)?;
         Ok(machine)
     }
@@ -171,13 +204,15 @@ impl Machine {
     fn watch(&self, every: u32) -> mlua::Result<()> {
         let meter = Rc::clone(&self.meter);
         let triggers = HookTriggers::new().every_nth_instruction(every);
-        self.lua.set_global_hook(triggers, move |lua, _| {
+        self.lua.set_global_hook(triggers, move |lua, debug| {
             let instructions = meter.instructions.get() + u64::from(every);
             meter.instructions.set(instructions);
             if instructions < MOST_INSTRUCTIONS {
                 return Ok(VmState::Continue);
             }
             if !meter.ended.replace(true) {
+                let line = debug.current_line().and_then(|line| i64::try_from(line).ok());
+                meter.line.set(line.unwrap_or(0));
                 let always = HookTriggers::new().every_nth_instruction(1);
                 lua.set_global_hook(always, |_, _| Err(mlua::Error::runtime("ended")))?;
             }
@@ -200,7 +235,11 @@ impl Machine {
             };
             Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
         })?;
-        self.functions.borrow_mut().insert(sha.clone(), function.clone());
+        let mut functions = self.functions.borrow_mut();
+        if functions.len() >= MOST_FUNCTIONS {
+            functions.clear();
+        }
+        functions.insert(sha.clone(), function.clone());
         Ok(function)
     }
 
@@ -218,6 +257,8 @@ impl Machine {
         args: &[Bytes],
     ) -> mlua::Result<(bool, Value)> {
         self.meter.instructions.set(0);
+        self.choices.resp3.set(false);
+        self.choices.cjson.set(cjson::Settings::default());
         let (keys, args) = unlimited(&self.lua, || Ok((self.words(keys)?, self.words(args)?)))?;
         self.run.call((function, keys, args))
     }
@@ -230,15 +271,18 @@ impl Machine {
         Ok(table)
     }
 
-    fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
-        if self.meter.ended.replace(false) {
-            self.watch(LOOK_EVERY).expect("a hook can be set");
-            let text = "ERR Script ended after 20000000 instructions script: ";
-            let sha = String::from_utf8_lossy(sha);
-            return Reply::Error(format!("{text}{sha}, on @user_script:0.").into());
+    /// Whether the script was ended, and at which line.
+    fn ended(&self) -> Option<i64> {
+        if !self.meter.ended.replace(false) {
+            return None;
         }
+        self.watch(LOOK_EVERY).expect("a hook can be set");
+        Some(self.meter.line.get())
+    }
+
+    fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
         match result {
-            Ok((true, value)) => to_reply(&value, 0),
+            Ok((true, value)) => to_reply(&value, self.choices.resp3.get(), 0),
             Ok((false, Value::Table(problem))) => failure(&problem, sha),
             Ok((false, _)) => running_failed(sha, "execution failure"),
             Err(error) => running_failed(sha, &error.to_string()),
@@ -264,67 +308,76 @@ fn running_failed(sha: &[u8], why: &str) -> Reply {
 /// An error that reached the end of the script, with the place where it was raised.
 fn failure(problem: &Table, sha: &[u8]) -> Reply {
     let mut text = match problem.raw_get::<Option<mlua::LuaString>>("err") {
-        Ok(Some(text)) => text.as_bytes().to_vec(),
+        Ok(Some(text)) => until_zero(&text.as_bytes()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
-    if let Ok(Some(line)) = problem.raw_get::<Option<i64>>("line") {
+    let place = |field| problem.raw_get::<Option<mlua::LuaString>>(field);
+    if let (Ok(Some(source)), Ok(Some(line))) = (place("source"), place("line")) {
         text.extend_from_slice(b" script: ");
         text.extend_from_slice(sha);
-        text.extend_from_slice(format!(", on @user_script:{line}.").as_bytes());
+        text.extend_from_slice(b", on ");
+        text.extend_from_slice(until_zero(&source.as_bytes()));
+        text.push(b':');
+        text.extend_from_slice(&line.as_bytes());
+        text.push(b'.');
     }
     Reply::Error(text.into())
 }
 
-/// The error of a `redis.call` on its way through the machine.
-#[derive(Debug)]
-struct Raised(Bytes);
-
-impl std::fmt::Display for Raised {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
-    }
+/// What the prelude is made of.
+fn host(lua: &Lua, door: &Rc<RefCell<Running>>, choices: &Choices) -> mlua::Result<Table> {
+    lua.set_named_registry_value("next", lua.globals().raw_get::<Function>("next")?)?;
+    let host = lua.create_table()?;
+    let protected = lua.create_table()?;
+    let redis = lua.create_table()?;
+    redis.raw_set("call", caller(lua, door, &choices.resp3, true)?)?;
+    redis.raw_set("pcall", caller(lua, door, &choices.resp3, false)?)?;
+    api::fill(lua, &redis, &choices.resp3)?;
+    host.raw_set("redis", redis)?;
+    host.raw_set("cjson", cjson::library(lua, &choices.cjson, &protected)?)?;
+    host.raw_set("bit", bit::library(lua)?)?;
+    host.raw_set("struct", structs::library(lua)?)?;
+    host.raw_set("cmsgpack", cmsgpack::library(lua, &protected)?)?;
+    host.raw_set("functions", globals::functions(lua, &protected)?)?;
+    host.raw_set("protected", protected)?;
+    host.raw_set("where", where_is(lua)?)?;
+    host.raw_set("value_of_error", value_of_error(lua)?)?;
+    host.raw_set("random", random::random(lua, door)?)?;
+    host.raw_set("seed", random::seed(lua, door)?)?;
+    Ok(host)
 }
-
-impl std::error::Error for Raised {}
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
 /// functions: a tail call of one would hide the line of the script that called.
-fn caller(lua: &Lua, door: &Rc<RefCell<Running>>, raises: bool) -> mlua::Result<Function> {
-    let door = Rc::clone(door);
+fn caller(
+    lua: &Lua,
+    door: &Rc<RefCell<Running>>,
+    resp3: &Rc<Cell<bool>>,
+    raises: bool,
+) -> mlua::Result<Function> {
+    let (door, resp3) = (Rc::clone(door), Rc::clone(resp3));
     lua.create_function(move |lua, words: MultiValue| {
         let reply = match command_words(&words) {
             Ok(args) => call_command(&mut door.borrow_mut(), &args),
-            Err(refusal) => refusal,
+            Err(refusal) if raises => return Err(Raised::Refusal(refusal).into()),
+            Err(refusal) => return Ok(Value::Table(raised::refusal(lua, refusal)?)),
         };
         match reply {
-            Reply::Error(text) if raises => Err(mlua::Error::external(Raised(text))),
-            reply => unlimited(lua, || to_lua(lua, &reply)),
+            Reply::Error(text) if raises => Err(Raised::Reply(text).into()),
+            reply => unlimited(lua, || to_lua(lua, &reply, resp3.get())),
         }
     })
 }
 
-/// The text of an error that [`caller`] raised.
-fn text_of_error(lua: &Lua) -> mlua::Result<Function> {
-    lua.create_function(|lua, problem: mlua::Error| {
-        let text = match problem.downcast_ref::<Raised>() {
-            Some(Raised(text)) => text.clone(),
-            None => Bytes::from(format!("ERR {problem}")),
-        };
-        lua.create_string(text)
-    })
-}
-
-fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, Reply> {
+fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
     if words.is_empty() {
-        return Err(Reply::error(
-            "ERR Please specify at least one argument for this redis lib call",
-        ));
+        return Err(api::NO_ARGUMENTS);
     }
     let word = |value: &Value| match value {
         Value::String(text) => Ok(Bytes::copy_from_slice(&text.as_bytes())),
-        Value::Integer(number) => Ok(Bytes::from(in_17_digits(*number as f64))),
-        Value::Number(number) => Ok(Bytes::from(in_17_digits(*number))),
-        _ => Err(Reply::error("ERR Lua redis lib command arguments must be strings or integers")),
+        Value::Integer(number) => Ok(Bytes::from(in_digits(*number as f64, 17))),
+        Value::Number(number) => Ok(Bytes::from(in_digits(*number, 17))),
+        _ => Err(api::NO_TEXTS),
     };
     words.iter().map(word).collect()
 }
@@ -349,43 +402,19 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
             return refusal;
         }
     }
+    if command.flags.any(Flags::WRITE)
+        && let Some(script) = &mut session.script
+    {
+        script.wrote = true;
+    }
     execute(node, session, command, args)
 }
 
-/// The line of the user's script that is being executed.
-fn where_is(lua: &Lua) -> mlua::Result<Function> {
-    lua.create_function(|lua, ()| {
-        let line = (1..16).find_map(|level| {
-            lua.inspect_stack(level, |debug| {
-                let users = debug.source().source.as_deref() == Some("@user_script");
-                users.then(|| debug.current_line()).flatten()
-            })
-            .flatten()
-        });
-        Ok(line)
-    })
-}
-
-/// `math.random` without arguments: `redisLrand48() % REDIS_LRAND48_MAX / REDIS_LRAND48_MAX`.
-fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
-    const MAX: u64 = 0x7fff_ffff;
-    let door = Rc::clone(door);
-    lua.create_function(move |_, ()| {
-        let state = &mut door.borrow_mut().node.script_random;
-        *state = (state.wrapping_mul(0x5_DEEC_E66D) + 0xB) & 0xffff_ffff_ffff;
-        let drawn = (*state >> 17) % MAX;
-        Ok(drawn as f64 / MAX as f64)
-    })
-}
-
-/// `math.randomseed`: `redisSrand48`.
-fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
-    let door = Rc::clone(door);
-    lua.create_function(move |_, seed: f64| {
-        let seed = (seed as i64 as u64) & 0xffff_ffff;
-        door.borrow_mut().node.script_random = seed << 16 | 0x330E;
-        Ok(())
-    })
+/// What the caller of a script is told that was killed.
+pub fn killed_text(sha: &Bytes, line: i64) -> Bytes {
+    let sha = String::from_utf8_lossy(sha);
+    let text = "ERR Script killed by user with SCRIPT KILL... script: ";
+    Bytes::from(format!("{text}{sha}, on @user_script:{line}."))
 }
 
 #[cfg(test)]
@@ -428,6 +457,10 @@ mod tests {
             "KEYS.x = 1 ARGV = nil",
             "math.randomseed(1)",
             "table.insert(redis, 1)",
+            "cjson.encode_max_depth(1) cjson.encode_sparse_array(true) redis.setresp(3)",
+            "cjson.encode_invalid_numbers('null') cjson.decode_invalid_numbers(false)",
+            "bit.band = nil struct.pack = nil cmsgpack.pack = nil",
+            "collectgarbage('stop')",
             "local p = getmetatable(redis) p.__index = nil p.x = 1",
             "loadstring('leak = 1')()",
             "return coroutine.wrap(function() leak = 1 end)()",
@@ -437,18 +470,40 @@ mod tests {
         let mut node = node();
         check(&mut node, "return ('x'):upper() .. math.floor(2.5)", "X2");
         check(&mut node, "return type(redis.call) .. tostring(KEYS.x) .. #ARGV", "functionnil0");
+        check(&mut node, "return cjson.encode({{{}}}) .. tostring(redis[1])", "[[{}]]nil");
+        check(&mut node, "return cjson.encode(1/0)", "ERR user_script:1: Cannot serialise");
+        check(&mut node, "return tostring(cjson.decode('nan')) .. bit.tohex(1, 1)", "nan1");
+        check(&mut node, "return type(redis.call('get', 'none'))", "boolean");
         check(&mut node, "return leak", "ERR user_script:1: Script attempted to access");
         check(&mut node, "return tostring(math.random())", "0.396464773");
         check(&mut node, "return tostring({})..tostring(redis.call)", "table: 0x000000000000f");
     }
 
     #[test]
+    fn a_thread_runs_more_scripts_than_it_keeps() {
+        let mut node = node();
+        for number in 0..9000 {
+            let body = Bytes::from(format!("return {number}"));
+            let words = [Bytes::from_static(b"EVAL"), body, Bytes::from_static(b"0")];
+            let reply = apply(&mut node, &mut Session::default(), &words);
+            assert_eq!(reply, Reply::Integer(number));
+        }
+    }
+
+    #[test]
     fn an_endless_script_ends_even_if_it_catches_errors() {
         let mut node = node();
-        let ended = "ERR Script ended after";
-        check(&mut node, "while true do end", ended);
-        check(&mut node, "while true do pcall(function() while true do end end) end", ended);
-        check(&mut node, "coroutine.wrap(function() while true do end end)()", ended);
+        for body in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "coroutine.wrap(function() while true do end end)()",
+        ] {
+            assert_eq!(eval(&mut node, body), Reply::SILENCE);
+            let busy = node.busy.take().expect("it holds the node");
+            assert!(busy.endless && !busy.wrote && busy.killed.ends_with(b"on @user_script:1."));
+        }
+        eval(&mut node, "redis.call('set','k','v') while true do end");
+        assert!(node.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 

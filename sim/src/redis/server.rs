@@ -8,17 +8,20 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use crate::platform::{Host, HostMutex};
+use crate::redis::command::scripting::sha1_hex;
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
-use crate::redis::frame::Arguments;
-use crate::redis::node::{Append, Effects, Node, NodeConfig};
+use crate::redis::frame::{Arguments, Reply};
+use crate::redis::node::{Append, Busy, Effects, Node, NodeConfig};
 use crate::redis::persistence::{FILE, Script, load};
 use crate::redis::replication::{Feeds, follow_anew};
+use crate::redis::script::killed_text;
 use crate::redis::session::{After, Session};
 use crate::redis::signal::{First, Signal, first};
+use crate::redis::witness;
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
 use crate::trace::{Event, Origin, Request};
@@ -43,6 +46,8 @@ pub struct Server {
     pub waits_until_ms: Cell<Option<u64>>,
     /// Raised when somebody begins to wait, so that the end of his time is looked for.
     pub waits: Signal,
+    /// Raised when a script no longer holds the node.
+    pub freed: Signal,
     /// Raised when the process is to end.
     pub ended: Signal,
     /// Whether the ends of waits are looked for.
@@ -109,6 +114,7 @@ impl Server {
             ends: Signal::default(),
             waits_until_ms: Cell::new(None),
             waits: Signal::default(),
+            freed: Signal::default(),
             ended: Signal::default(),
             tended: Cell::new(false),
             wakes: RefCell::default(),
@@ -129,15 +135,23 @@ impl Server {
 
     /// Executes a request when it is its turn. Its reply is put behind the connection's output.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
-        let turn = self.turn.clone().lock().await;
+        self.wait_for_script().await;
+        let is_busy = self.node.borrow().busy.is_some();
+        let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
         let wall = self.host.now(Clock::Wall);
         let slowness = self.host.slowness();
-        let runs_script = args[0].len() >= 4 && args[0][..4].eq_ignore_ascii_case(b"EVAL");
-        let extra = slowness.command + if runs_script { slowness.script } else { 0 };
-        if extra > 0 {
-            self.host.sleep(extra).await;
+        if slowness.command > 0 {
+            self.host.sleep(slowness.command).await;
         }
-        self.request(id, wall, args);
+        let runs_script = args[0].len() >= 4 && args[0][..4].eq_ignore_ascii_case(b"EVAL");
+        let survives = if runs_script && slowness.script > 0 && !is_busy {
+            self.run_slowly(id, args, slowness.script).await
+        } else {
+            true
+        };
+        if survives {
+            self.request(id, request, wall, args);
+        }
         if self.publish(Origin::Request(request)) {
             let mut node = self.node.borrow_mut();
             let offset = node.offset;
@@ -156,10 +170,56 @@ impl Server {
         drop(turn);
     }
 
-    fn request(&self, id: u64, wall: Nanos, args: &Arguments) {
+    /// While a script holds the node, requests are looked at when others are to be told BUSY.
+    async fn wait_for_script(&self) {
+        loop {
+            let seen = self.freed.count();
+            let Some(told_from) = self.busy_from() else { return };
+            if self.host.now(Clock::Wall) >= told_from {
+                return;
+            }
+            let told = self.host.sleep_until(Clock::Wall, told_from);
+            first(self.freed.past(seen), told).await;
+        }
+    }
+
+    /// From when on others are told BUSY, if a script holds the node.
+    fn busy_from(&self) -> Option<Nanos> {
+        let node = self.node.borrow();
+        let busy = node.busy.as_ref()?;
+        Some((busy.since_ms + node.config.busy_after_ms) * MILLISECOND)
+    }
+
+    /// A script that a fault makes slow holds the node before it does anything. False if it was
+    /// killed meanwhile: then its caller has been told.
+    async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
+        let killed = killed_text(&script_name(args), 1);
+        let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
+        let busy = Busy { since_ms, session: id, wrote: false, killed, endless: false };
+        let text = busy.killed.clone();
+        let seen = self.freed.count();
+        self.node.borrow_mut().busy = Some(busy);
+        if let First::This(()) = first(self.host.sleep(length), self.freed.past(seen)).await {
+            self.node.borrow_mut().busy = None;
+            self.freed.raise();
+            return true;
+        }
+        if let Some(session) = self.node.borrow_mut().clients.get_mut(id) {
+            session.push(&Reply::Error(text));
+        }
+        false
+    }
+
+    fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
+        let was_busy = node.busy.is_some();
+        let heard = witness::hear(&self.host, &node, id, args);
         node.request(id, args);
+        witness::tell(&self.host, &node, id, request, args, heard);
+        if was_busy && node.busy.is_none() {
+            self.freed.raise();
+        }
     }
 
     /// Wakes the connections that were told something, and the task that ends waits.
@@ -256,5 +316,15 @@ impl Server {
         self.host.disk().replace(FILE, bytes);
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
+    }
+}
+
+/// The SHA1 of the script that a request runs.
+fn script_name(args: &Arguments) -> Bytes {
+    let word = args.get(1).cloned().unwrap_or_default();
+    if args[0].len() > 4 && args[0][4..].eq_ignore_ascii_case(b"SHA") {
+        word
+    } else {
+        sha1_hex(&word)
     }
 }

@@ -146,6 +146,8 @@ pub enum Block {
     Keys(Pop),
     /// CLIENT PAUSE holds this request back.
     Paused(Arguments),
+    /// Its script comes to no end.
+    Script,
 }
 
 /// A blocking command that waits for keys.

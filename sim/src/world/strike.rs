@@ -13,6 +13,13 @@ pub struct Struck {
     open: bool,
 }
 
+impl Struck {
+    /// Whether its end is still to come.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
 impl World {
     /// Has the fault with this number strike now.
     pub(super) fn strike(&mut self, id: u32) {
@@ -100,7 +107,8 @@ impl World {
                 loss_per_million: sign * i64::from(*per_million),
                 ..Disturbance::default()
             }),
-            Verb::CutReply | Verb::Reset => self.engine.reset(from, to),
+            Verb::CutReply => self.engine.cut_reply(from, to),
+            Verb::Reset => self.engine.reset(from, to),
             other => panic!("'{}' acts on a host, not on a link", other.word()),
         }
     }

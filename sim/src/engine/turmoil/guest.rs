@@ -9,8 +9,10 @@ use std::rc::Rc;
 use turmoil::Sim;
 
 use crate::engine::state::State;
-use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::life::{Life, supervise};
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::Life;
+use crate::engine::turmoil::machine::Machine;
+use crate::engine::turmoil::{Shared, run_host};
 use crate::network::Latency;
 use crate::redis::node::NodeConfig;
 use crate::redis::server::serve;
@@ -68,38 +70,52 @@ pub fn add_node(sim: &mut Sim<'_>, name: &str, config: NodeConfig, seed: u64) ->
     let latency = Latency::Constant(MILLISECOND);
     let mut state = State::new(chance, latency, Trace::new(false), MILLISECOND);
     state.add_host(name, ip, ClockSetting::default());
-    let shared = Rc::new(Shared::new(state, None));
+    let elapsed = || {
+        turmoil::sim_elapsed()
+            .map(|elapsed| Nanos::try_from(elapsed.as_nanos()).expect("under 584 years"))
+    };
+    let mut tasks = Tasks::new(state, Some(Box::new(elapsed)));
+    tasks.fails_in_host = true;
+    let shared = Rc::new(Shared::new(tasks, None));
     let serve = move |host| -> crate::platform::LocalFuture<'static, ()> {
         Box::pin(serve(host, config.clone()))
     };
-    shared.lives.borrow_mut().push(Life::default());
-    shared.life(NODE, |life| life.process = Some(Rc::new(serve)));
-    let supervised = Rc::clone(&shared);
-    sim.host(name, move || supervise(Rc::clone(&supervised), NODE));
-    shared.start(NODE);
+    shared.tasks.lives.borrow_mut().push(Life::default());
+    shared.tasks.life(NODE, |life| life.process = Some(Rc::new(serve)));
+    let supervised = Rc::clone(&shared.tasks);
+    sim.host(name, move || run_host(Rc::clone(&supervised), NODE));
+    shared.tasks.start(NODE, Machine::host(&shared, NODE));
     GuestNode { shared }
+}
+
+impl GuestNode {
+    /// Its tasks, at the present time: the user's own simulation moves it.
+    fn tasks(&self) -> &Tasks {
+        self.shared.tasks.look_at_clock();
+        &self.shared.tasks
+    }
 }
 
 /// Its clocks.
 impl GuestNode {
     /// What one of its clocks reads, in nanoseconds.
     pub fn now(&self, clock: Clock) -> Nanos {
-        self.shared.state().readings(NODE).of(clock)
+        self.tasks().state().readings(NODE).of(clock)
     }
 
     /// Steps the wall clock by nanoseconds.
     pub fn step_clock(&self, by: i64) {
-        self.shared.change_clocks(NODE, |clocks, now| clocks.step_wall(now, by));
+        self.tasks().change_clocks(NODE, |clocks, now| clocks.step_wall(now, by));
     }
 
     /// Makes all clocks run so many parts per million fast; `None`: at the right rate again.
     pub fn set_clock_rate(&self, ppm: Option<i32>) {
-        self.shared.change_clocks(NODE, |clocks, now| clocks.set_rate(now, ppm));
+        self.tasks().change_clocks(NODE, |clocks, now| clocks.set_rate(now, ppm));
     }
 
     /// Stops the wall clock, or lets it go on.
     pub fn freeze_clock(&self, frozen: bool) {
-        self.shared.change_clocks(NODE, |clocks, now| clocks.freeze_wall(now, frozen));
+        self.tasks().change_clocks(NODE, |clocks, now| clocks.freeze_wall(now, frozen));
     }
 }
 
@@ -107,39 +123,39 @@ impl GuestNode {
 impl GuestNode {
     /// Stops scheduling the process, or goes on with it. Its kernel still completes connections.
     pub fn pause(&self, paused: bool) {
-        self.shared.pause(NODE, paused);
+        self.tasks().pause(NODE, paused);
     }
 
     /// Kills the process. What it wrote survives, what it kept in memory does not; connects are
     /// refused until [`GuestNode::start`].
     pub fn crash(&self) {
-        self.shared.kill(NODE);
+        self.tasks().kill(NODE);
     }
 
     /// As [`GuestNode::crash`], and what was not synced to the disk is gone. Its peers see their
     /// connections end; hold the links first if they are to see silence.
     pub fn lose_power(&self) {
-        self.shared.power_off(NODE);
+        self.tasks().power_off(NODE);
     }
 
     /// Starts the process anew.
     pub fn start(&self) {
-        self.shared.start(NODE);
+        self.tasks().start(NODE, Machine::host(&self.shared, NODE));
     }
 
     /// Makes each command and each script take longer by so many nanoseconds.
     pub fn slow(&self, command: Nanos, script: Nanos) {
-        let mut state = self.shared.state();
+        let mut state = self.tasks().state();
         state.machine(NODE).slowness = crate::platform::Slowness { command, script };
     }
 
     /// Makes fsync answer and do nothing, or be honest again.
     pub fn lie_about_fsync(&self, lies: bool) {
-        self.shared.state().machine(NODE).disk.borrow_mut().lies = lies;
+        self.tasks().state().machine(NODE).disk.borrow_mut().lies = lies;
     }
 
     /// What the node has recorded so far: requests, changes of keys, roles.
     pub fn trace(&self) -> Vec<Entry> {
-        self.shared.state().trace.entries().to_vec()
+        self.tasks().state().trace.entries().to_vec()
     }
 }

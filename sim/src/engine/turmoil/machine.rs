@@ -3,16 +3,15 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use turmoil::net::TcpStream;
 
 use crate::engine::disk::HostDisk;
+use crate::engine::tasks::life::Job;
+use crate::engine::tasks::sleep::sleep;
 use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::life::Job;
 use crate::engine::turmoil::network::CLIENT;
 use crate::engine::turmoil::socket::{Acceptor, Socket};
 use crate::platform::{Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream};
@@ -35,7 +34,7 @@ impl Machine {
     }
 
     fn spawn_kernel(&self, task: LocalFuture<'static, ()>) -> Rc<Job> {
-        self.shared.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, true)
+        self.shared.tasks.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, true)
     }
 }
 
@@ -53,19 +52,19 @@ impl Platform for Machine {
     }
 
     fn record(&self, event: Event) -> Stamp {
-        self.shared.record(Some(self.id), event)
+        self.shared.tasks.record(Some(self.id), event)
     }
 
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.shared.state().strikes.is_empty() {
             return Poll::Ready(());
         }
-        self.shared.struck.borrow_mut().push(cx.waker().clone());
+        self.shared.tasks.struck.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
 
     fn sleep_until(&self, clock: Clock, reading: Nanos) -> LocalFuture<'static, ()> {
-        Box::pin(sleep(Rc::clone(&self.shared), self.id, clock, reading))
+        Box::pin(sleep(Rc::clone(&self.shared.tasks), self.id, clock, reading))
     }
 
     fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
@@ -89,14 +88,14 @@ impl Platform for Machine {
     }
 
     fn listen(&self, port: u16) -> io::Result<Box<dyn Listen>> {
-        if !self.shared.lives.borrow_mut()[usize::from(self.id.0)].ports.insert(port) {
+        if !self.shared.tasks.lives.borrow_mut()[usize::from(self.id.0)].ports.insert(port) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         Ok(Box::new(Acceptor::open(&self.shared, self.id, port)))
     }
 
     fn spawn(&self, task: LocalFuture<'static, ()>) {
-        self.shared.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, false);
+        self.shared.tasks.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, false);
     }
 
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
@@ -114,33 +113,6 @@ impl Platform for Machine {
     fn mutex(&self, name: &str) -> HostMutex {
         let mut state = self.shared.state();
         state.machine(self.id).mutexes.entry(name.to_owned()).or_default().clone()
-    }
-}
-
-/// Sleeps until a clock reads enough, and looks again whenever the clock is changed.
-#[expect(clippy::disallowed_methods, reason = "on turmoil, tokio's timers follow its time")]
-async fn sleep(shared: Rc<Shared>, host: HostId, clock: Clock, reading: Nanos) {
-    let changed = Rc::clone(&shared.lives.borrow()[usize::from(host.0)].clock_changed);
-    loop {
-        let mut changed = pin!(changed.notified());
-        let (now, due) = {
-            let mut state = shared.state();
-            let line = state.machine(host).clocks.line(clock);
-            if line.at(state.now) >= reading {
-                return;
-            }
-            (state.now, line.reaches(reading).map(|due| state.on_grain(due)))
-        };
-        let Some(due) = due else {
-            changed.await;
-            continue;
-        };
-        let mut alarm = pin!(tokio::time::sleep(Duration::from_nanos(due - now)));
-        std::future::poll_fn(|cx| match changed.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => alarm.as_mut().poll(cx),
-        })
-        .await;
     }
 }
 

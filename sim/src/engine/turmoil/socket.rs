@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::{TcpListener, TcpStream};
 
+use crate::engine::tasks::life::Job;
 use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::life::Job;
 use crate::engine::turmoil::network::{Network, SERVER, WireId, v4};
 use crate::platform::{Duplex, Listen, Stream};
 use crate::trace::{Connection, HostId};
@@ -132,7 +132,8 @@ impl Acceptor {
     pub fn open(shared: &Rc<Shared>, host: HostId, port: u16) -> Acceptor {
         let backlog = Rc::<RefCell<Backlog>>::default();
         let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));
-        let kernel = shared.lives.borrow_mut()[usize::from(host.0)].spawn(Box::pin(accept), true);
+        let kernel =
+            shared.tasks.lives.borrow_mut()[usize::from(host.0)].spawn(Box::pin(accept), true);
         Acceptor { shared: Rc::clone(shared), host, port, backlog, kernel }
     }
 }
@@ -169,6 +170,6 @@ impl Listen for Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         self.kernel.call_off();
-        self.shared.lives.borrow_mut()[usize::from(self.host.0)].ports.remove(&self.port);
+        self.shared.tasks.lives.borrow_mut()[usize::from(self.host.0)].ports.remove(&self.port);
     }
 }

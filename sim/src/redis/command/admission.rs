@@ -14,6 +14,8 @@ use crate::redis::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+    NOSAVE.";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -91,6 +93,9 @@ fn admit(
     }
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
+    }
+    if node.busy.is_some() && !command.flags.any(Flags::ALLOW_BUSY) {
+        return Err(Reply::error(BUSY));
     }
     Ok(())
 }

@@ -18,6 +18,10 @@ pub const FAMILY: Family = &[
     ("script|load", load),
 ];
 
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against \
+    the dataset. You can either wait the script termination or kill the server in a hard way \
+    using the SHUTDOWN NOSAVE command.";
+
 /// EVAL script numkeys key ... arg ...
 pub fn eval(call: &mut Call) -> Outcome {
     let words = split_words(call)?;
@@ -77,9 +81,18 @@ pub fn flush(call: &mut Call) -> Outcome {
     Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
 }
 
-/// SCRIPT KILL
-pub fn kill(_: &mut Call) -> Outcome {
-    Err(Reply::error("NOTBUSY No scripts in execution right now."))
+/// SCRIPT KILL: whoever called the script is told.
+pub fn kill(call: &mut Call) -> Outcome {
+    let Some(busy) = call.node.busy.take_if(|busy| !busy.wrote) else {
+        return Err(match call.node.busy {
+            None => Reply::error("NOTBUSY No scripts in execution right now."),
+            Some(_) => Reply::error(UNKILLABLE),
+        });
+    };
+    if busy.endless {
+        call.node.clients.answer_script(busy.session, &Reply::Error(busy.killed));
+    }
+    Ok(Reply::OK)
 }
 
 /// The SHA1 of a script in lower-case hexadecimal.

@@ -77,8 +77,15 @@ pub fn exec(call: &mut Call) -> Outcome {
     for args in &queued {
         let command = look_up(args).expect("only known commands are queued");
         replies.push(execute(call.node, call.session, command, args));
+        if call.session.blocked.is_some() {
+            // A script came to no end: what stands behind it is never reached.
+            break;
+        }
     }
     call.session.in_exec = false;
+    if call.session.blocked.is_some() {
+        return Ok(Reply::SILENCE);
+    }
     Ok(Reply::Array(replies))
 }
 

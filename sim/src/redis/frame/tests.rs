@@ -5,7 +5,7 @@ use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
 
 use super::decode::{ReplyReader, decode_reply};
 use super::request::RequestReader;
-use super::{ProtocolError, Reply, encode_request, in_17_digits, integer};
+use super::{ProtocolError, Reply, encode_request, integer};
 
 type Requests = (Vec<Vec<Vec<u8>>>, Option<Vec<u8>>);
 
@@ -159,23 +159,6 @@ proptest! {
         let cuts: Vec<usize> = cuts.into_iter().map(usize::from).collect();
         prop_assert_eq!(read(&bytes, &cuts), read(&bytes, &[]));
         let _ = decode_reply(&mut BytesMut::from(&bytes[..]));
-    }
-}
-
-#[test]
-fn numbers_are_written_as_c_writes_them() {
-    for (number, text) in [
-        (1.5, "1.5"),
-        (3.1, "3.1000000000000001"),
-        (-0.0, "-0"),
-        (1e16, "10000000000000000"),
-        (1e17, "1e+17"),
-        (1e-5, "1.0000000000000001e-05"),
-        (0.0001, "0.0001"),
-        (1e300, "1.0000000000000001e+300"),
-        (f64::NEG_INFINITY, "-inf"),
-    ] {
-        assert_eq!(in_17_digits(number), text);
     }
 }
 

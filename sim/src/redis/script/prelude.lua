@@ -4,110 +4,43 @@
 -- globals and libraries are proxies that cannot be written, and what shows addresses, memory
 -- or the process's own chance is replaced.
 
-local call, pcall_redis, where, text_of_error, sha1hex, random, seed = ...
-local error, type, next, tostring = error, type, next, tostring
-local rawget, rawset, setfenv, getmetatable = rawget, rawset, setfenv, getmetatable
-local setmetatable, pcall, select, unpack = setmetatable, pcall, select, unpack
-local rawequal, loadstring, load, xpcall = rawequal, loadstring, load, xpcall
-
--- Proxy of a protected table -> the table itself.
-local protected = {}
+local host = ...
+local error, type, tostring, next = error, type, tostring, next
+local rawget, setfenv, getmetatable = rawget, setfenv, getmetatable
+local setmetatable, pcall, select = setmetatable, pcall, select
+local loadstring, load, xpcall = loadstring, load, xpcall
+local resume, create, foreach = coroutine.resume, coroutine.create, table.foreach
+local protected, value_of_error, where = host.protected, host.value_of_error, host.where
+local null = host.cjson.null
 
 local function readonly()
   error('Attempt to modify a readonly table', 2)
 end
 
-local function protect(real)
-  local proxy = setmetatable({}, { __index = real, __newindex = readonly, __metatable = false })
+local function protect(real, meta)
+  local own = { __index = real, __newindex = readonly, __metatable = meta or false }
+  local proxy = setmetatable({}, own)
   protected[proxy] = real
   return proxy
 end
 
+local function undeclared(_, name)
+  if type(name) ~= 'string' and type(name) ~= 'number' then
+    error('Second argument to luaProtectedTableError must be a string or number', 2)
+  end
+  error("Script attempted to access nonexistent global variable '" .. name .. "'", 2)
+end
+
 local globals = {}
-setmetatable(globals, {
-  __index = function(_, name)
-    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-  end,
-})
-local env = protect(globals)
-
-local function failing(text)
-  return { err = 'ERR ' .. text }
-end
-
-local redis = {
-  LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
-  REPL_NONE = 0, REPL_SLAVE = 1, REPL_REPLICA = 1, REPL_AOF = 2, REPL_ALL = 3,
-  REDIS_VERSION = '7.0.15', REDIS_VERSION_NUM = 458767,
-}
-
-redis.call, redis.pcall = call, pcall_redis
-
-function redis.status_reply(...)
-  if select('#', ...) ~= 1 or type(...) ~= 'string' then
-    return failing('wrong number or type of arguments')
-  end
-  return { ok = (...) }
-end
-
-function redis.error_reply(...)
-  if select('#', ...) ~= 1 or type(...) ~= 'string' then
-    return failing('wrong number or type of arguments')
-  end
-  local text = (...):gsub('^%-', '')
-  local code, rest = text:match('^([^ ]*) (.*)$')
-  if not code then code, rest = 'ERR', text end
-  return { err = code .. ' ' .. rest:gsub('^[\r\n]+', ''):gsub('[\r\n]+$', '') }
-end
-
-function redis.sha1hex(...)
-  if select('#', ...) ~= 1 then error(failing('wrong number of arguments'), 0) end
-  return sha1hex(tostring((...)))
-end
-
-function redis.log(...)
-  if select('#', ...) < 2 then
-    error(failing('redis.log() requires two arguments or more.'), 0)
-  end
-  local level = (...)
-  if type(level) ~= 'number' then
-    error(failing('First argument must be a number (log level).'), 0)
-  end
-  if level < 0 or level > 3 then error(failing('Invalid debug level.'), 0) end
-end
-
-function redis.setresp(...)
-  if select('#', ...) ~= 1 then error(failing('redis.setresp() requires one argument.'), 0) end
-  if (...) ~= 2 and (...) ~= 3 then error(failing('RESP version must be 2 or 3.'), 0) end
-end
-
-function redis.set_repl() end
-function redis.replicate_commands() return true end
-function redis.breakpoint() return false end
-function redis.debug() end
-
-local math_lib = {}
-for name, value in next, math do math_lib[name] = value end
-math_lib.randomseed = seed
-function math_lib.random(...)
-  local count = select('#', ...)
-  local share = random()
-  if count == 0 then return share end
-  local low, high = ...
-  if count == 1 then low, high = 1, low end
-  if count > 2 then error('wrong number of arguments', 2) end
-  low, high = math.floor(low), math.floor(high)
-  if low > high then
-    error("bad argument #" .. count .. " to 'random' (interval is empty)", 2)
-  end
-  return math.floor(share * (high - low + 1)) + low
-end
+setmetatable(globals, { __index = undeclared })
+local env = protect(globals, protect({ __index = undeclared }))
 
 -- Addresses differ from run to run: none is shown.
 local function plain_tostring(...)
   if select('#', ...) == 0 then error("bad argument #1 to 'tostring' (value expected)", 2) end
   local value = (...)
   local kind = type(value)
+  if value == null then return 'userdata: (nil)' end
   if kind == 'function' or kind == 'thread' or kind == 'userdata' or kind == 'table' then
     local meta = getmetatable(value)
     if type(meta) ~= 'table' or rawget(meta, '__tostring') == nil then
@@ -122,9 +55,20 @@ local function in_env(chunk, problem)
   return nil, problem
 end
 
--- An error of redis.call comes as userdata out of the host.
+-- Byte code could break the machine. As in Redis's own Lua it is read as a text, and is none.
+local function as_text(pieces)
+  local first = true
+  return function()
+    local piece = pieces()
+    if first and type(piece) == 'string' and piece:byte() == 27 then piece = ' ' .. piece end
+    first = false
+    return piece
+  end
+end
+
+-- An error of the host comes as userdata.
 local function plain(problem)
-  if type(problem) == 'userdata' then return { err = text_of_error(problem) } end
+  if type(problem) == 'userdata' and problem ~= null then return value_of_error(problem) end
   return problem
 end
 
@@ -132,71 +76,101 @@ end
 local function text_of(ok, problem, ...)
   if ok then return ok, problem, ... end
   problem = plain(problem)
-  if type(problem) == 'table' and type(problem.err) == 'string' then return ok, problem.err end
-  return ok, problem
+  if type(problem) ~= 'table' then return ok, problem end
+  local text = problem.err
+  if type(text) == 'string' or type(text) == 'number' then return ok, text end
+  return ok, problem, text
 end
 
-local function next_in(table_, key)
-  return next(protected[table_] or table_, key)
+local function handler(problem)
+  local source, line = where()
+  problem = plain(problem)
+  if type(problem) ~= 'table' then problem = { err = 'ERR ' .. plain_tostring(problem) } end
+  if source then problem.source, problem.line = source, line end
+  return problem
+end
+
+local function plain_problem(ok, problem, ...)
+  if ok then return ok, problem, ... end
+  return ok, plain(problem)
+end
+
+function coroutine.resume(...)
+  if type((...)) ~= 'thread' then
+    error("bad argument #1 to 'resume' (coroutine expected)", 2)
+  end
+  return plain_problem(resume(...))
+end
+
+-- Not a tail call: the level of the caller counts.
+local function passed(ok, problem, ...)
+  if ok then return problem, ... end
+  problem = plain(problem)
+  if type(problem) == 'string' then error(problem, 3) end
+  error(problem, 0)
+end
+
+function coroutine.wrap(chunk)
+  if type(chunk) ~= 'function' then
+    error("bad argument #1 to 'wrap' (Lua function expected)", 2)
+  end
+  local thread = create(chunk)
+  return function(...) return passed(resume(thread, ...)) end
 end
 
 for _, name in next, {
-  'assert', 'error', 'getmetatable', 'ipairs', 'newproxy', 'rawequal', 'select', 'tonumber',
-  'type', 'unpack', '_VERSION',
+  'assert', 'error', 'ipairs', 'rawequal', 'select', 'tonumber', 'type', 'unpack', '_VERSION',
 } do
   globals[name] = _G[name]
 end
-globals.newproxy = nil
+for name, value in next, host.functions do globals[name] = value end
+globals.insert = nil
 globals._G = env
+globals.__redis__err__handler = function(problem) return handler(problem) end
 globals.tostring = plain_tostring
-globals.next = next_in
-globals.pairs = function(...)
-  if type((...)) ~= 'table' then
-    local got = select('#', ...) == 0 and 'no value' or type((...))
-    error("bad argument #1 to 'pairs' (table expected, got " .. got .. ')', 2)
-  end
-  return next_in, (...), nil
+globals.gcinfo = function() return 100, 0 end
+globals.pcall = function(...)
+  if select('#', ...) == 0 then return false, 'attempt to call a boolean value' end
+  return text_of(pcall(...))
 end
-globals.rawget = function(table_, key) return rawget(protected[table_] or table_, key) end
-globals.rawset = function(table_, key, value)
-  if protected[table_] then error('Attempt to modify a readonly table', 0) end
-  return rawset(table_, key, value)
-end
-globals.setmetatable = function(table_, meta)
-  if protected[table_] then error('Attempt to modify a readonly table', 0) end
-  return setmetatable(table_, meta)
-end
-globals.pcall = function(...) return text_of(pcall(...)) end
-globals.xpcall = function(chunk, on_error)
+globals.xpcall = function(...)
+  if select('#', ...) < 2 then error("bad argument #2 to 'xpcall' (value expected)", 2) end
+  local chunk, on_error = ...
   return xpcall(chunk, function(problem) return on_error(plain(problem)) end)
 end
-globals.load = function(pieces, ...)
+globals.load = function(...)
+  local pieces = ...
   if type(pieces) ~= 'function' then
-    error("bad argument #1 to 'load' (function expected, got " .. type(pieces) .. ')', 2)
+    local got = select('#', ...) == 0 and 'no value' or type(pieces)
+    error("bad argument #1 to 'load' (function expected, got " .. got .. ')', 2)
   end
-  return in_env(load(pieces, ...))
+  return in_env(load(as_text(pieces), select(2, ...)))
 end
-globals.loadstring = function(...) return in_env(loadstring(...)) end
-globals.collectgarbage = function() return 0 end
-globals.gcinfo = function() return 0, 0 end
-globals.string = protect(string)
-globals.table = protect(table)
-globals.math = protect(math_lib)
-globals.coroutine = protect(coroutine)
-globals.redis = protect(redis)
-string.dump = nil
+globals.loadstring = function(...)
+  local kind = type((...))
+  if kind ~= 'string' and kind ~= 'number' then
+    local got = select('#', ...) == 0 and 'no value' or kind
+    error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
+  end
+  local text, name = ...
+  text = text .. ''
+  if text:byte() == 27 then return in_env(loadstring(' ' .. text, name or text)) end
+  return in_env(loadstring(...))
+end
+
+table.insert = host.functions.insert
+table.foreach = function(seen, visit) return foreach(protected[seen] or seen, visit) end
+math.random, math.randomseed = host.random, host.seed
+for name, library in next, {
+  string = string, table = table, math = math, coroutine = coroutine, redis = host.redis,
+  cjson = host.cjson, bit = host.bit, struct = host.struct, cmsgpack = host.cmsgpack,
+} do
+  globals[name] = protect(library)
+end
 
 local strings = getmetatable('')
 strings.__index = globals.string
 strings.__metatable = protect({ __index = globals.string })
-
-local function handler(problem)
-  local line = where()
-  problem = plain(problem)
-  if type(problem) ~= 'table' then problem = { err = 'ERR ' .. tostring(problem) } end
-  if line then problem.source, problem.line = '@user_script', line end
-  return problem
-end
 
 local function run(chunk, keys, args)
   globals.KEYS, globals.ARGV = keys, args

@@ -25,6 +25,11 @@ impl Agenda {
         (first.key().0 <= now).then(|| first.remove())
     }
 
+    /// When the first entry is due.
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.entries.first_key_value().map(|((at, _), _)| *at)
+    }
+
     /// Strikes that are still to come do not come.
     pub fn forget_strikes(&mut self) {
         self.entries.retain(|_, stop| !matches!(stop, Stop::Strike(_)));

@@ -1,19 +1,14 @@
 //! What happens to a machine and its process: start, death, pause, sleep, clocks.
 
-use std::rc::Rc;
-
-use crate::engine::turmoil::machine::Machine;
-use crate::engine::turmoil::{Life, Shared, network};
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::Life;
+use crate::platform::Host;
 use crate::time::{HostClocks, Nanos};
 use crate::trace::HostId;
 
-impl Shared {
-    pub fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
-        act(&mut self.lives.borrow_mut()[usize::from(host.0)])
-    }
-
-    /// See [`crate::engine::Engine::start`].
-    pub fn start(self: &Rc<Shared>, host: HostId) {
+impl Tasks {
+    /// See [`crate::engine::Engine::start`]. `platform` is what the process gets.
+    pub fn start(&self, host: HostId, platform: Host) {
         self.kill(host);
         let mut state = self.state();
         let machine = state.machine(host);
@@ -24,12 +19,10 @@ impl Shared {
         if wakes_machine {
             self.change_clocks(host, |clocks, now| clocks.suspend(now, false));
         }
-        network::retry_all(self, host);
         let process = self.life(host, |life| {
             life.renew();
             life.process.clone().expect("a host that is started has a process")
         });
-        let platform = Machine::host(self, host);
         platform.clone().spawn(process(platform));
     }
 
@@ -57,8 +50,8 @@ impl Shared {
         self.unpark(host);
     }
 
-    /// See [`crate::engine::Engine::suspend`].
-    pub fn suspend(&self, host: HostId, suspended: bool) {
+    /// See [`crate::engine::Engine::suspend`]. Whether the machine is awake now.
+    pub fn suspend(&self, host: HostId, suspended: bool) -> bool {
         let mut state = self.state();
         let count = &mut state.machine(host).suspended;
         let before = *count;
@@ -68,10 +61,8 @@ impl Shared {
         if sleeps != (before > 0) {
             self.change_clocks(host, |clocks, now| clocks.suspend(now, sleeps));
         }
-        if !sleeps {
-            network::retry_all(self, host);
-        }
         self.unpark(host);
+        !sleeps
     }
 
     /// See [`crate::engine::Engine::change_clocks`].

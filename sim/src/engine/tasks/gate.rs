@@ -1,4 +1,4 @@
-//! What stands between a task and turmoil's runtime: nothing of a process runs while its machine
+//! What stands between a task and the runtime: nothing of a process runs while its machine
 //! is halted, or before the faults of this instant have struck.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::life::{Alive, Life};
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::{Alive, Life};
 use crate::platform::LocalFuture;
 use crate::trace::HostId;
 
 /// A task behind the gate.
 pub struct Gate {
-    shared: Rc<Shared>,
+    tasks: Rc<Tasks>,
     host: HostId,
     /// Dropped before the task stops counting as alive.
     future: LocalFuture<'static, ()>,
@@ -24,27 +24,29 @@ pub struct Gate {
 impl Gate {
     /// A task of a host's process, or of its kernel, which no pause stops.
     pub fn new(
-        shared: Rc<Shared>,
+        tasks: Rc<Tasks>,
         host: HostId,
         future: LocalFuture<'static, ()>,
         is_kernels: bool,
         alive: Alive,
     ) -> Gate {
-        Gate { shared, host, future, is_kernels, _alive: alive }
+        Gate { tasks, host, future, is_kernels, _alive: alive }
     }
 
     /// Whether the task has to wait; it is woken when it may go on.
     fn is_shut(&self, cx: &Context<'_>) -> bool {
+        self.tasks.look_at_clock();
         if self.is_kernels {
             return false;
         }
-        let mut state = self.shared.state();
+        let mut state = self.tasks.state();
         if !state.strikes.is_empty() {
-            self.shared.struck.borrow_mut().push(cx.waker().clone());
+            self.tasks.struck.borrow_mut().push(cx.waker().clone());
             return true;
         }
         if state.machine(self.host).is_halted() {
-            self.shared.lives.borrow_mut()[usize::from(self.host.0)].park(cx.waker());
+            drop(state);
+            self.tasks.life(self.host, |life| life.park(cx.waker()));
             return true;
         }
         false
@@ -61,8 +63,9 @@ impl Future for Gate {
         match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
             Ok(poll) => poll,
             Err(panic) => {
-                self.shared.panic.replace(Some(panic));
-                self.shared.life(self.host, Life::wake_supervisor);
+                self.tasks.panic.replace(Some(panic));
+                self.tasks.life(self.host, Life::wake_supervisor);
+                self.tasks.wake_driver();
                 Poll::Ready(())
             }
         }

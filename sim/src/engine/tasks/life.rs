@@ -10,15 +10,17 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::engine::Process;
-use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::gate::Gate;
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::gate::Gate;
 use crate::platform::LocalFuture;
 use crate::trace::HostId;
 
 /// What a machine runs.
 #[derive(Default)]
 pub struct Life {
+    /// What its process runs.
     pub process: Option<Process>,
+    /// Told whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
     /// Ports that are listened on.
     pub ports: BTreeSet<u16>,
@@ -38,6 +40,18 @@ pub struct Incarnation {
     /// Tasks that are not dropped yet.
     alive: Cell<u32>,
     handles: RefCell<Vec<AbortHandle>>,
+}
+
+impl Incarnation {
+    /// Keeps the handle of a task; those of tasks that are done are let go in time, since a
+    /// process may start tasks without end.
+    fn keep(&self, handle: AbortHandle) {
+        let mut handles = self.handles.borrow_mut();
+        if handles.len() >= 64 + 2 * self.alive.get() as usize {
+            handles.retain(|handle| !handle.is_finished());
+        }
+        handles.push(handle);
+    }
 }
 
 /// A task that is to be started.
@@ -86,7 +100,7 @@ impl Life {
         self.parked.drain(..).for_each(Waker::wake);
     }
 
-    /// Kills the process. Its tasks are dropped in the next tick, before any of them runs.
+    /// Kills the process. Its tasks are dropped before any of them runs again.
     pub fn end(&mut self) {
         self.incarnation.dead.set(true);
         for handle in self.incarnation.handles.take() {
@@ -131,19 +145,19 @@ impl Life {
 }
 
 /// Starts a machine's tasks, for ever.
-pub async fn supervise(shared: Rc<Shared>, host: HostId) -> turmoil::Result {
+pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
     let index = usize::from(host.0);
     loop {
         let inbox = std::future::poll_fn(|cx| {
-            let panicked = shared.network.is_none() && shared.panic.borrow().is_some();
-            shared.lives.borrow_mut()[index].poll_inbox(panicked, cx.waker())
+            let panicked = tasks.fails_in_host && tasks.panic.borrow().is_some();
+            tasks.lives.borrow_mut()[index].poll_inbox(panicked, cx.waker())
         });
         for task in inbox.await {
-            task.start(&shared, host);
+            task.start(&tasks, host);
         }
         // A simulation of the user's own fails with the host that fails.
-        if shared.network.is_none()
-            && let Some(panic) = shared.panic.take()
+        if tasks.fails_in_host
+            && let Some(panic) = tasks.panic.take()
         {
             std::panic::resume_unwind(panic);
         }
@@ -151,30 +165,30 @@ pub async fn supervise(shared: Rc<Shared>, host: HostId) -> turmoil::Result {
 }
 
 impl Task {
-    fn start(self, shared: &Rc<Shared>, host: HostId) {
+    fn start(self, tasks: &Rc<Tasks>, host: HostId) {
         let Task { incarnation, future, is_kernels, handle } = self;
         if incarnation.dead.get() || handle.called_off.get() {
             return;
         }
-        let alive = Alive::new(shared, host, &incarnation);
-        let gate = Gate::new(Rc::clone(shared), host, future, is_kernels, alive);
+        let alive = Alive::new(tasks, host, &incarnation);
+        let gate = Gate::new(Rc::clone(tasks), host, future, is_kernels, alive);
         let abort = tokio::task::spawn_local(gate).abort_handle();
-        incarnation.handles.borrow_mut().push(abort.clone());
+        incarnation.keep(abort.clone());
         *handle.handle.borrow_mut() = Some(abort);
     }
 }
 
 /// Counts a task of a process as long as it is there.
 pub struct Alive {
-    shared: Rc<Shared>,
+    tasks: Rc<Tasks>,
     host: HostId,
     incarnation: Rc<Incarnation>,
 }
 
 impl Alive {
-    fn new(shared: &Rc<Shared>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
+    fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
         incarnation.alive.set(incarnation.alive.get() + 1);
-        Alive { shared: Rc::clone(shared), host, incarnation: Rc::clone(incarnation) }
+        Alive { tasks: Rc::clone(tasks), host, incarnation: Rc::clone(incarnation) }
     }
 }
 
@@ -182,7 +196,7 @@ impl Drop for Alive {
     fn drop(&mut self) {
         self.incarnation.alive.set(self.incarnation.alive.get() - 1);
         if self.incarnation.dead.get() {
-            self.shared.lives.borrow_mut()[usize::from(self.host.0)].wake_supervisor();
+            self.tasks.lives.borrow_mut()[usize::from(self.host.0)].wake_supervisor();
         }
     }
 }

@@ -1,0 +1,157 @@
+//! What one request costs a node: through the simulated wire, parsed, executed and answered.
+//!
+//! `direct` is the node alone, bytes in and bytes out; `wire` is the same in a world, one client
+//! that asks and waits, or asks sixteen at a time. Ends with one plain line per figure.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use lockstorm_sim::engine::{EngineKind, Process};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::encode_request;
+use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_sim::redis::node::{Node, NodeConfig};
+use lockstorm_sim::redis::server::serve;
+use lockstorm_sim::time::{ClockSetting, SECOND};
+use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const ROUNDS: usize = 5;
+const REQUESTS: u32 = 200_000;
+const WORLDS: u32 = 200;
+const UNLOCK: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+
+const CASES: [(&str, &[&str]); 4] = [
+    ("get", &["GET", "lock:1"]),
+    ("set", &["SET", "lock:1", "6f1c2a9b03d7e845", "PX", "30000"]),
+    ("set_nx", &["SET", "lock:1", "6f1c2a9b03d7e845", "NX", "PX", "30000"]),
+    ("unlock", &["EVAL", UNLOCK, "1", "lock:1", "another"]),
+];
+
+fn main() {
+    println!("median of {ROUNDS} rounds of {REQUESTS} requests, nanoseconds a request");
+    for (name, words) in CASES {
+        let mut request = BytesMut::new();
+        encode_request(&mut request, words);
+        let alone = median(|| direct(&request));
+        let one = median(|| wire(&request, 1));
+        let sixteen = median(|| wire(&request, 16));
+        println!("node {name} direct_ns={alone:.0} wire_ns={one:.0} pipelined_ns={sixteen:.0}");
+    }
+    println!("node five_nodes_us={:.1}", median(five_nodes));
+}
+
+fn median(round: impl Fn() -> f64) -> f64 {
+    let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+/// Bytes into a node and bytes out of it.
+fn direct(request: &[u8]) -> f64 {
+    let mut node = Node::new(NodeConfig::default(), 1_000_000, [1, 2, 3]);
+    let nowhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
+    let id = node.connect([nowhere; 2]);
+    let mut reader = RequestReader::default();
+    let mut input = BytesMut::new();
+    let start = Instant::now();
+    for _ in 0..REQUESTS {
+        input.extend_from_slice(request);
+        let args = reader.next(&mut input).expect("well formed").expect("whole");
+        node.request(id, &args);
+        node.effects.changes.clear();
+        let session = node.clients.get_mut(id).expect("it is connected");
+        assert!(session.output.len() > 3);
+        session.output.clear();
+    }
+    nanos(start) / f64::from(REQUESTS)
+}
+
+/// The same through a world, so many requests at a time.
+fn wire(request: &BytesMut, at_a_time: u32) -> f64 {
+    let answered = Rc::new(Cell::new(0));
+    let batch = request.repeat(at_a_time as usize);
+    let client: Process = {
+        let answered = Rc::clone(&answered);
+        Rc::new(move |host| Box::pin(ask(host, batch.clone(), at_a_time, Rc::clone(&answered))))
+    };
+    let hosts = vec![node(1), host("c1", Ipv4Addr::new(10, 0, 1, 1), client)];
+    let start = Instant::now();
+    let mut world = world(hosts);
+    world.run_until(3_600 * SECOND);
+    drop(world);
+    assert!(answered.get() >= REQUESTS);
+    nanos(start) / f64::from(answered.get())
+}
+
+async fn ask(host: Host, batch: Vec<u8>, at_a_time: u32, answered: Rc<Cell<u32>>) {
+    let node = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 6379);
+    let mut stream = host.connect(node).await.expect("the node listens");
+    let mut input = BytesMut::new();
+    while answered.get() < REQUESTS {
+        stream.write_all(&batch).await.expect("the node reads");
+        let mut missing = at_a_time;
+        while missing > 0 {
+            match decode_reply(&mut input).expect("a reply") {
+                Some(_) => missing -= 1,
+                None => drop(stream.read_buf(&mut input).await.expect("the node answers")),
+            }
+        }
+        answered.set(answered.get() + at_a_time);
+    }
+}
+
+/// Builds, starts and drops a world of five nodes; microseconds each.
+fn five_nodes() -> f64 {
+    let start = Instant::now();
+    for _ in 0..WORLDS {
+        let mut world = world((1..=5).map(node).collect());
+        world.run_until(SECOND);
+    }
+    nanos(start) / f64::from(WORLDS) / 1_000.0
+}
+
+fn nanos(since: Instant) -> f64 {
+    since.elapsed().as_nanos() as f64
+}
+
+fn node(nth: u8) -> HostSpec {
+    let process: Process = Rc::new(|host| Box::pin(serve(host, NodeConfig::default())));
+    let mut spec = host(&format!("n{nth}"), Ipv4Addr::new(10, 0, 0, nth), process);
+    spec.part = Part::Node;
+    spec
+}
+
+fn host(name: &str, ip: Ipv4Addr, process: Process) -> HostSpec {
+    HostSpec {
+        name: name.to_owned(),
+        address: SocketAddrV4::new(ip, 6379),
+        clocks: ClockSetting::default(),
+        part: Part::Other,
+        process,
+    }
+}
+
+fn world(hosts: Vec<HostSpec>) -> World {
+    World::new(WorldSpec {
+        engine: EngineKind::Event,
+        whole_ms: false,
+        seed: 1,
+        draws: BTreeMap::new(),
+        latency: Latency::Constant(50_000),
+        named_links: Vec::new(),
+        loss_per_million: 0,
+        hosts,
+        names: BTreeMap::new(),
+        faults: Vec::new(),
+        whole_trace: false,
+    })
+}

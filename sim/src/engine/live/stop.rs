@@ -1,0 +1,23 @@
+//! How a person ends a live world: Ctrl-C, or SIGTERM from whoever started it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Waits until the process is asked to end. To be awaited by a task of a live world; from the
+/// first call on, the signals no longer end the process by themselves.
+pub async fn asked() {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    let (mut interrupt, mut terminate) = (pin!(interrupt.recv()), pin!(terminate.recv()));
+    std::future::poll_fn(|cx| match interrupt.as_mut().poll(cx) {
+        Poll::Ready(_) => Poll::Ready(()),
+        Poll::Pending => terminate.as_mut().poll(cx).map(drop),
+    })
+    .await;
+}

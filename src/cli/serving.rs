@@ -1,0 +1,175 @@
+//! `serve`: nodes on real ports, until somebody ends them.
+
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use lockstorm_sim::engine::live::ports::Ports;
+
+use crate::cli::args::ServeArguments;
+use crate::cli::{Ending, input, say};
+use crate::custody::finding::Verdict;
+use crate::custody::text;
+use crate::plan::{Topology, TopologyKind};
+use crate::refusal::Refusal;
+use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
+use crate::serve::service::Service;
+use crate::serve::setup::{Addresses, Setup};
+
+/// Serves as asked.
+pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
+    let setup = setup(arguments)?;
+    let mut history = arguments.history.as_deref().map(History::create).transpose()?;
+    let mut ports = Ports::default();
+    let addresses = bind(arguments, &setup, &mut ports)?;
+    greet(&setup, &addresses);
+    let typed = keyboard();
+    let mut service = Service::start(setup, addresses, ports);
+    while service.beat() {
+        for line in typed.try_iter() {
+            service.typed(&line).iter().for_each(|line| say(line));
+        }
+        let lines = service.take_lines();
+        if let Some(history) = &mut history {
+            history.write(&lines)?;
+        }
+        if arguments.length.is_some_and(|length| service.now() >= length) {
+            break;
+        }
+    }
+    let (judgement, lines) = service.conclude();
+    if let Some(history) = &mut history {
+        history.write(&lines)?;
+    }
+    text::judgement(&judgement).iter().for_each(|line| say(line));
+    Ok(match judgement.verdict {
+        Verdict::Holds => Ending::Held,
+        Verdict::Violated => Ending::Violated,
+        Verdict::Unknown(_) => Ending::Unknown,
+    })
+}
+
+/// The file that the history is written to as it grows.
+struct History<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl History<'_> {
+    fn create(path: &Path) -> Result<History<'_>, Refusal> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(History { path, file })
+    }
+
+    fn write(&mut self, lines: &[String]) -> Result<(), Refusal> {
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        self.file.write_all(text.as_bytes()).map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Refusal {
+    let what = format!("{} cannot be written: {error}", path.display());
+    Refusal::of_usage(what, "name another file with --history")
+}
+
+fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
+    if let Some(path) = &arguments.scenario {
+        let scenarios = input::scenarios(std::slice::from_ref(path))?;
+        let [scenario] = &scenarios[..] else {
+            let what = format!("{} holds more than one scenario", path.display());
+            return Err(Refusal::of_usage(what, "name one file"));
+        };
+        let seed = scenario.seeds().first().copied().unwrap_or(1);
+        return Ok(Setup::of_plan(&scenario.plan(seed)));
+    }
+    let word = arguments.topology.as_deref().unwrap_or("single");
+    let kind = TOPOLOGIES.iter().find(|(known, _)| *known == word);
+    let kind = kind.expect("the parser knows the words").1;
+    let word = arguments.persistence.as_deref().unwrap_or(PERSISTENCES[0].0);
+    let persistence = PERSISTENCES.iter().find(|(known, _)| *known == word);
+    let persistence = persistence.expect("the parser knows the words").1;
+    let usual = match kind {
+        TopologyKind::Single => 1,
+        TopologyKind::Replicated => 2,
+        TopologyKind::Independent => 3,
+    };
+    let nodes = arguments.nodes.map_or(usual, u32::from);
+    match (kind, nodes) {
+        (TopologyKind::Single, 2..) => {
+            let what = format!("a single topology has one node, and {nodes} are asked for");
+            let help = "add --topology independent or --topology replicated";
+            return Err(Refusal::of_usage(what, help));
+        }
+        (TopologyKind::Replicated, ..=1) => {
+            let what = "a replicated topology has a master and replicas";
+            return Err(Refusal::of_usage(what, "--nodes 2 or more"));
+        }
+        _ => {}
+    }
+    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false }))
+}
+
+/// Binds every port before anything starts: one that is taken is refused.
+fn bind(
+    arguments: &ServeArguments,
+    setup: &Setup,
+    ports: &mut Ports,
+) -> Result<Addresses, Refusal> {
+    let first = arguments.port;
+    let desk = arguments.admin_port.unwrap_or(first.saturating_sub(1));
+    let mut nodes = Vec::new();
+    for node in 0..setup.topology.nodes {
+        let port = if first == 0 { Some(0) } else { u16::try_from(u32::from(first) + node).ok() };
+        let Some(port) = port else {
+            let what = format!("there is no port {}", u32::from(first) + node);
+            return Err(Refusal::of_usage(what, "a smaller --port"));
+        };
+        nodes.push(bind_one(arguments.bind, port, "--port", ports)?);
+    }
+    let desk = bind_one(arguments.bind, desk, "--admin-port", ports)?;
+    Ok(Addresses { nodes, desk })
+}
+
+fn bind_one(
+    ip: Ipv4Addr,
+    port: u16,
+    option: &str,
+    ports: &mut Ports,
+) -> Result<SocketAddrV4, Refusal> {
+    ports.bind(SocketAddrV4::new(ip, port)).map_err(|error| {
+        let what = match error.kind() {
+            std::io::ErrorKind::AddrInUse => format!("port {port} of {ip} is taken"),
+            std::io::ErrorKind::AddrNotAvailable => format!("{ip} is no address of this computer"),
+            _ => format!("port {port} of {ip} cannot be listened on: {error}"),
+        };
+        Refusal::of_usage(what, format!("another {option}, or 0: the system chooses a free one"))
+    })
+}
+
+fn greet(setup: &Setup, addresses: &Addresses) {
+    say(&format!("lockstorm {}: serving", env!("CARGO_PKG_VERSION")));
+    for (node, address) in addresses.nodes.iter().enumerate() {
+        say(&format!("n{}  {address}  {}", node + 1, setup.role(node)));
+    }
+    let (ip, port) = (addresses.desk.ip(), addresses.desk.port());
+    say(&format!("admin  {}  redis-cli -h {ip} -p {port} HELP", addresses.desk));
+    say("type here what the admin port takes too: HELP, STATUS, FAULT PAUSE n1 15s, SHUTDOWN");
+    setup.left_out.iter().for_each(|line| say(line));
+}
+
+/// Lines that are typed, as they come. The end of input ends nothing.
+#[expect(clippy::disallowed_methods, reason = "reading a terminal blocks: it has its own thread")]
+fn keyboard() -> Receiver<String> {
+    let (send, typed) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    typed
+}

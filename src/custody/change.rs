@@ -1,0 +1,231 @@
+//! What a change of a key means for whoever owns it: taken, prolonged, given up, or hurt by
+//! somebody else.
+
+use bytes::Bytes;
+use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::{HostId, KeyChange, Origin, Request};
+
+use crate::custody::asker::{Asker, carries, flushes, takes_lock};
+use crate::custody::finding::{Certainty, Finding, Kind};
+use crate::custody::incarnation::{End, Incarnation, Told};
+use crate::custody::ledger::Ledger;
+
+/// A change of a key, as the trace tells it.
+pub struct Change {
+    /// On which node.
+    pub host: HostId,
+    /// When, by true time.
+    pub at: Nanos,
+    /// Which key.
+    pub key: Vec<u8>,
+    /// What happened to it.
+    pub change: KeyChange,
+    /// Who caused it.
+    pub origin: Origin,
+    /// How long it lives from now on, if it ends.
+    pub left: Option<Nanos>,
+}
+
+/// Changes of keys.
+impl Ledger {
+    /// Takes what happened to a key.
+    pub(super) fn change(&mut self, change: &Change) {
+        if let Origin::Replication { offset } = change.origin {
+            self.copy(change, offset);
+            return;
+        }
+        let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
+        let mut words = Vec::new();
+        let (mut by, mut value) = (None, None);
+        if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
+            && present.request == request
+        {
+            present.has_changed |= change.change == KeyChange::Set;
+            value = present.values.pop_front().flatten();
+            if book.living.contains_key(&change.key) || takes_lock(&present.words) {
+                words.clone_from(&present.words);
+                by = Some(Asker::new(request, &words));
+            }
+        }
+        let is_living = book.living.contains_key(&change.key);
+        match change.change {
+            KeyChange::Set if is_living || takes_lock(&words) => {
+                self.set(change, by, &words, value.map(|value| value.to_vec()));
+            }
+            KeyChange::Extended if is_living => self.extend(change, by.as_ref(), &words),
+            KeyChange::Deleted if is_living => self.delete(change, by.as_ref(), &words),
+            KeyChange::Expired if is_living => self.end(change.host, change, End::Expired),
+            KeyChange::Evicted if is_living => self.end(change.host, change, End::Evicted),
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, change: &Change, by: Option<Asker>, words: &[Bytes], token: Option<Vec<u8>>) {
+        let Change { host, at, key, left, .. } = change;
+        let book = self.nodes.get_mut(host).expect("it is a node");
+        if let Some(old) = book.living.get_mut(key) {
+            // Who sets his own token again prolongs his lock.
+            if old.token == token && token.is_some() {
+                old.prolong(*at, *left);
+                return;
+            }
+            let foreign = self.foreign(*host, key, by.as_ref(), words, true);
+            if let Some(certainty) = foreign {
+                let what = format!("was overwritten {}", from_whom(by.as_ref()));
+                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
+            }
+            self.end(*host, change, End::Overwritten);
+        }
+        if let Some(token) = &token {
+            self.past(key).tokens.note(token);
+        }
+        self.counts.locks += 1;
+        let book = self.nodes.get_mut(host).expect("it is a node");
+        let mut life = Incarnation {
+            node: book.name.clone(),
+            key: key.clone(),
+            token,
+            by,
+            from: *at,
+            lease_until: None,
+            ttl: None,
+            told: Told::Pending,
+            is_released: false,
+            is_alone: false,
+            refused: 0,
+            end: None,
+        };
+        life.prolong(*at, *left);
+        if let Some(request) = life.birth() {
+            let pending = self.pending.entry(request.connection).or_default();
+            pending.push((request.nth, *host, key.clone()));
+        }
+        book.living.insert(key.clone(), life);
+    }
+
+    fn extend(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
+        let Change { host, at, key, left, .. } = change;
+        if let Some(certainty) = self.foreign(*host, key, by, words, false) {
+            let what = format!("was given another time to live {}", from_whom(by));
+            self.accuse(*host, key, Kind::ForeignExtend, certainty, *at, what);
+        }
+        let book = self.nodes.get_mut(host).expect("it is a node");
+        if let Some(life) = book.living.get_mut(key) {
+            life.prolong(*at, *left);
+        }
+    }
+
+    fn delete(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
+        let Change { host, at, key, .. } = change;
+        if flushes(words) {
+            return self.end(*host, change, End::Flushed);
+        }
+        let end = match self.foreign(*host, key, by, words, false) {
+            None => End::Released,
+            Some(certainty) => {
+                let what = format!("was removed {}", from_whom(by));
+                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
+                match certainty {
+                    Certainty::Unproven => End::Removed,
+                    Certainty::Proven | Certainty::ByConnection => End::ForeignRelease,
+                }
+            }
+        };
+        self.end(*host, change, end);
+    }
+
+    /// How sure it is that a request is not of the owner of a living key; `None`: it may well be
+    /// the owner's.
+    fn foreign(
+        &mut self,
+        host: HostId,
+        key: &[u8],
+        by: Option<&Asker>,
+        words: &[Bytes],
+        puts_token: bool,
+    ) -> Option<Certainty> {
+        let life = self.nodes.get(&host)?.living.get(key)?;
+        let by = by?;
+        let same = life.connection() == Some(by.request.connection);
+        if let Some(token) = &life.token {
+            if carries(words, token) {
+                // One owner, two connections that live: connections prove nothing here.
+                self.is_pooled |= !same && !life.is_alone && life.by.is_some();
+                return None;
+            }
+            let others = self.pasts.get(key).map(|past| past.tokens.others(token));
+            let speaks_for_another =
+                others.is_some_and(|others| others.iter().any(|other| carries(words, other)));
+            if speaks_for_another && !puts_token {
+                return Some(Certainty::Proven);
+            }
+        }
+        match (same, life.by.is_some() && !life.is_alone) {
+            (true, _) => None,
+            (false, true) => Some(Certainty::ByConnection),
+            (false, false) => Some(Certainty::Unproven),
+        }
+    }
+
+    fn accuse(
+        &mut self,
+        host: HostId,
+        key: &[u8],
+        kind: Kind,
+        certainty: Certainty,
+        at: Nanos,
+        what: String,
+    ) {
+        let owner = self.nodes.get(&host).and_then(|book| book.living.get(key)).cloned();
+        let owner = owner.expect("the key lives");
+        self.find(Finding { kind, certainty, at, owner, what });
+    }
+
+    fn end(&mut self, host: HostId, change: &Change, end: End) {
+        self.end_life(host, &change.key, change.at, end);
+    }
+
+    /// A life is over.
+    pub(super) fn end_life(&mut self, host: HostId, key: &[u8], at: Nanos, end: End) {
+        let book = self.nodes.get_mut(&host).expect("it is a node");
+        let Some(mut life) = book.living.remove(key) else { return };
+        life.is_released |= end == End::Released;
+        life.end = Some((at, end));
+        if life.told == Told::Never && life.refused > 0 && end != End::Released {
+            let what = "was left by a request that was never answered, and made others' tries fail";
+            let (owner, what) = (life.clone(), what.to_owned());
+            self.find(Finding { kind: Kind::Leak, certainty: Certainty::Proven, at, owner, what });
+        }
+        if let (End::Released, Some(birth)) = (end, life.birth()) {
+            self.release_copies(key, birth);
+        }
+        if !matches!(end, End::Released | End::Removed) && life.runs(at) {
+            let past = self.past(key);
+            past.running.retain(|other| other.runs(at));
+            past.running.push(life.clone());
+        }
+        self.ended.push(life);
+    }
+
+    /// What its owner has given up on one node, it has given up where it was copied to.
+    fn release_copies(&mut self, key: &[u8], birth: Request) {
+        let copies = self.nodes.values_mut().filter_map(|book| book.living.get_mut(key));
+        for life in copies.filter(|life| life.birth() == Some(birth)) {
+            life.is_released = true;
+        }
+        if let Some(past) = self.pasts.get_mut(key) {
+            past.running.retain(|life| life.birth() != Some(birth));
+        }
+    }
+}
+
+/// Who sent it, as a sentence goes on.
+fn from_whom(by: Option<&Asker>) -> String {
+    match by {
+        None => "by the node".to_owned(),
+        Some(by) => format!(
+            "by {} from {}, which does not carry its token",
+            by.command, by.request.connection.client
+        ),
+    }
+}

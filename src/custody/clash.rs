@@ -1,0 +1,118 @@
+//! Leases of one key that run at the same time.
+//!
+//! With a quorum of one, a key's life clashes with any earlier one whose lease still runs though
+//! it was not given up: the key was lost, dropped, overwritten, or expired on a clock that jumped.
+//! With a larger quorum, tokens clash that each had a majority.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::{HostId, Request};
+
+use crate::custody::finding::{Certainty, Finding, Kind};
+use crate::custody::incarnation::{End, Incarnation, Told};
+use crate::custody::ledger::Ledger;
+use crate::length;
+
+impl Ledger {
+    /// The creator of a life has just been answered: does anybody else's lease run?
+    pub(super) fn look_for_clash(&mut self, host: HostId, key: &[u8], birth: Request, at: Nanos) {
+        let life = self.nodes.get(&host).and_then(|book| book.living.get(key));
+        let Some(life) = life.filter(|life| life.birth() == Some(birth)).cloned() else { return };
+        if self.terms.quorum > 1 {
+            self.look_for_majorities(key, &life, at);
+            return;
+        }
+        let earlier: Vec<Incarnation> =
+            self.others(key, &life).into_iter().filter(|other| clashes(other, &life)).collect();
+        for other in earlier {
+            let certainty = certainty(&other, &life);
+            let what = overlap(&other, &life);
+            self.find(Finding { kind: Kind::DoubleGrant, certainty, at, owner: other, what });
+        }
+    }
+
+    /// Lives of the same key that ended too early, or go on on another node.
+    fn others(&self, key: &[u8], life: &Incarnation) -> Vec<Incarnation> {
+        let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
+        let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
+        let mut others = past;
+        others.extend(elsewhere.cloned());
+        others.retain(|other| other.birth() != life.birth());
+        others.sort_by_key(|other| other.from);
+        others.dedup_by_key(|other| other.birth());
+        others
+    }
+
+    /// Whether the token of `life` has just got a majority while another has one.
+    fn look_for_majorities(&mut self, key: &[u8], life: &Incarnation, at: Nanos) {
+        let quorum = self.terms.quorum;
+        let Some(token) = life.token.clone() else { return };
+        let mut by_token: BTreeMap<Vec<u8>, Vec<Incarnation>> = BTreeMap::new();
+        let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
+        let living = self.nodes.values().filter_map(|book| book.living.get(key)).cloned();
+        for one in past.into_iter().chain(living) {
+            let told = one.told == Told::Yes && one.runs(at);
+            if let (true, Some(token)) = (told, one.token.clone()) {
+                by_token.entry(token).or_default().push(one);
+            }
+        }
+        let nodes = |lives: &[Incarnation]| {
+            lives.iter().map(|life| &life.node).collect::<std::collections::BTreeSet<_>>().len()
+        };
+        let mine = by_token.remove(&token).unwrap_or_default();
+        if nodes(&mine) != quorum {
+            return;
+        }
+        for lives in by_token.into_values() {
+            let given_up = lives.iter().any(|life| life.is_released);
+            if given_up || nodes(&lives) < quorum {
+                continue;
+            }
+            let owner = lives.iter().find(|life| life.end.is_some()).unwrap_or(&lives[0]).clone();
+            let what = format!("has a majority that was not given up: {}", overlap(&owner, life));
+            let certainty = Certainty::Proven;
+            self.find(Finding { kind: Kind::DoubleGrant, certainty, at, owner, what });
+        }
+    }
+}
+
+/// Whether the earlier lease runs when the later one begins, and nobody has given it up.
+fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
+    let given_up =
+        earlier.is_released || matches!(earlier.end, Some((_, End::Released | End::Removed)));
+    earlier.told == Told::Yes
+        && !given_up
+        && earlier.from < later.from
+        && earlier.runs(later.from)
+        && earlier.connection() != later.connection()
+}
+
+/// Different tokens prove it; equal ones only where they come from two connections that live.
+fn certainty(earlier: &Incarnation, later: &Incarnation) -> Certainty {
+    let rests_on_connection = matches!(earlier.end, Some((_, End::ForeignRelease)));
+    match (earlier.token != later.token, earlier.is_alone || earlier.by.is_none()) {
+        (true, _) if !rests_on_connection => Certainty::Proven,
+        (true, _) | (false, false) => Certainty::ByConnection,
+        (false, true) => Certainty::Unproven,
+    }
+}
+
+fn overlap(earlier: &Incarnation, later: &Incarnation) -> String {
+    let left = match earlier.left(later.from) {
+        Some(left) => format!("with at least {} left of its lease", length::write(whole_ms(left))),
+        None => "with a lease that has no end".to_owned(),
+    };
+    let how = earlier.end.map_or("not on that node", |(_, end)| end.words());
+    let token = later.token.as_deref().map(|token| String::from_utf8_lossy(token).into_owned());
+    format!(
+        "was {how} {left}, when '{}' was granted on {} to {}",
+        token.unwrap_or_default(),
+        later.node,
+        later.connection().map_or(String::new(), |c| c.client.to_string()),
+    )
+}
+
+fn whole_ms(length: Nanos) -> Nanos {
+    length / 1_000_000 * 1_000_000
+}

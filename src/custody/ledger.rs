@@ -1,0 +1,302 @@
+//! What is known of every node's keys, entry by entry of the trace.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+
+use bytes::Bytes;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::{
+    Connection, Edge, Entry, Event, HostId, KeyChange, Leg, Origin, Request,
+};
+
+use crate::custody::asker::tries;
+use crate::custody::change::Change;
+use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
+use crate::custody::incarnation::{End, Incarnation, Tokens, Told};
+
+/// Findings that are kept; of more than these only the number is told.
+const MOST_FINDINGS: usize = 1_000;
+/// Keys of which more is known than their present life.
+const MOST_PASTS: usize = 10_000;
+/// Commands of replication streams whose senders are known.
+const MOST_STREAMED: usize = 10_000;
+
+/// What is judged by.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The nodes: number, name, address.
+    pub nodes: Vec<(HostId, String, SocketAddrV4)>,
+    /// How many nodes have to grant a lock. With more than one, nodes know nothing of each other.
+    pub quorum: usize,
+}
+
+/// See the head of this file.
+pub struct Ledger {
+    pub(super) terms: Terms,
+    pub(super) nodes: BTreeMap<HostId, Book>,
+    pub(super) pasts: BTreeMap<Vec<u8>, Past>,
+    order: VecDeque<Vec<u8>>,
+    /// Lives whose creators are not answered yet, by connection.
+    pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, Vec<u8>)>>,
+    /// Who is behind a place in a master's stream.
+    pub(super) streamed: BTreeMap<(HostId, u64), Request>,
+    snapshots: BTreeMap<Connection, BTreeMap<Vec<u8>, Incarnation>>,
+    findings: Vec<Finding>,
+    pub(super) counts: Counts,
+    pub(super) is_pooled: bool,
+    /// Lives that have ended and nobody has asked for yet.
+    pub(super) ended: Vec<Incarnation>,
+}
+
+/// What is known of one node.
+#[derive(Default)]
+pub(super) struct Book {
+    pub name: String,
+    pub living: BTreeMap<Vec<u8>, Incarnation>,
+    pub master: Option<SocketAddrV4>,
+    pub present: Option<Present>,
+}
+
+/// The request that the node executes.
+pub(super) struct Present {
+    pub request: Request,
+    pub words: Vec<Bytes>,
+    pub values: VecDeque<Option<Bytes>>,
+    pub has_changed: bool,
+}
+
+/// What is known of a key beyond its present life.
+#[derive(Default)]
+pub(super) struct Past {
+    pub tokens: Tokens,
+    /// Lives that ended while their leases ran, and were not given up.
+    pub running: Vec<Incarnation>,
+}
+
+impl Ledger {
+    /// Nothing has happened yet.
+    pub fn new(terms: Terms) -> Ledger {
+        let book = |name: &str| Book { name: name.to_owned(), ..Book::default() };
+        let nodes = terms.nodes.iter().map(|(host, name, _)| (*host, book(name))).collect();
+        Ledger {
+            terms,
+            nodes,
+            pasts: BTreeMap::new(),
+            order: VecDeque::new(),
+            pending: BTreeMap::new(),
+            streamed: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            findings: Vec::new(),
+            counts: Counts::default(),
+            is_pooled: false,
+            ended: Vec::new(),
+        }
+    }
+
+    /// Takes what happened next.
+    pub fn take(&mut self, entry: Entry) {
+        let Entry { stamp, host, event } = entry;
+        match event {
+            Event::Message { request, leg: Leg::Applied, .. } => self.applied(host, request),
+            Event::Message { request, leg: Leg::Replied, .. } => self.replied(request, stamp.at),
+            Event::Words { request, words, values } => {
+                let values = values.into();
+                if let Some(book) = self.nodes.get_mut(&host) {
+                    book.present = Some(Present { request, words, values, has_changed: false });
+                }
+            }
+            Event::Key { key, change, origin, until_ms } if self.nodes.contains_key(&host) => {
+                let wall_ms = stamp.wall / MILLISECOND;
+                let left = until_ms.map(|until| until.saturating_sub(wall_ms) * MILLISECOND);
+                self.change(&Change { host, at: stamp.at, key, change, origin, left });
+            }
+            Event::Ended { connection } => self.hung_up(connection, stamp.at),
+            Event::Propagated { offset, origin: Origin::Request(request) } => {
+                self.streamed.insert((host, offset), request);
+                if self.streamed.len() > MOST_STREAMED {
+                    self.streamed.pop_first();
+                }
+            }
+            Event::Snapshot { connection } => {
+                let living = self.nodes.get(&host).map(|book| book.living.clone());
+                self.snapshots.insert(connection, living.unwrap_or_default());
+            }
+            Event::Loaded { keys, resync } => self.load(host, stamp.at, &keys, resync),
+            Event::Role { master } => {
+                if let Some(book) = self.nodes.get_mut(&host) {
+                    book.master = master;
+                }
+            }
+            Event::Fault { edge: Edge::Start, .. } => self.counts.faults += 1,
+            _ => {}
+        }
+    }
+
+    /// The lives that have ended since the last call.
+    pub fn drain(&mut self) -> Vec<Incarnation> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Every life that has not ended.
+    pub fn living(&self) -> impl Iterator<Item = &Incarnation> {
+        self.nodes.values().flat_map(|book| book.living.values())
+    }
+
+    /// What can be said if everything ends now.
+    pub fn judge(&self, now: Nanos) -> Judgement {
+        let mut findings = self.findings.clone();
+        findings.extend(
+            self.nodes
+                .values()
+                .filter(|book| book.master.is_none())
+                .flat_map(|book| book.living.values().filter_map(|life| left_over(life, now))),
+        );
+        Judgement::of(findings, self.counts, self.is_pooled)
+    }
+
+    pub(super) fn find(&mut self, finding: Finding) {
+        if self.findings.len() < MOST_FINDINGS {
+            self.findings.push(finding);
+        } else {
+            self.counts.further += 1;
+        }
+    }
+
+    /// What is known of a key beyond its present life; of the keys that were touched last.
+    pub(super) fn past(&mut self, key: &[u8]) -> &mut Past {
+        if !self.pasts.contains_key(key) {
+            self.order.push_back(key.to_vec());
+            if self.order.len() > MOST_PASTS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.pasts.remove(&oldest);
+            }
+        }
+        self.pasts.entry(key.to_vec()).or_default()
+    }
+}
+
+/// A key without an end, or that nobody knows of, at the end of everything.
+fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
+    let finding = |certainty, what: &str| {
+        let (owner, what) = (life.clone(), what.to_owned());
+        Some(Finding { kind: Kind::Leak, certainty, at: now, owner, what })
+    };
+    match (life.lease_until, life.told, life.is_alone) {
+        (None, Told::Never, _) => finding(
+            Certainty::Proven,
+            "has no time to live, and its creator was never answered: it keeps everybody out",
+        ),
+        (None, _, true) => finding(
+            Certainty::ByConnection,
+            "has no time to live, and its creator's connection is gone: it keeps everybody out",
+        ),
+        (None, _, false) => finding(
+            Certainty::Unproven,
+            "has no time to live; its creator is still connected and may hold it",
+        ),
+        (Some(_), Told::Never, _) if life.refused > 0 => finding(
+            Certainty::Proven,
+            "was left by a request that was never answered, and made others' tries fail",
+        ),
+        _ => None,
+    }
+}
+
+/// Requests, connections, loads.
+impl Ledger {
+    fn applied(&mut self, host: HostId, request: Request) {
+        let Some(book) = self.nodes.get_mut(&host) else { return };
+        let Some(present) = book.present.take() else { return };
+        if present.request != request || present.has_changed {
+            return;
+        }
+        let Some((key, token)) = tries(&present.words) else { return };
+        let Some(life) = book.living.get_mut(&key[..]) else { return };
+        if life.connection() != Some(request.connection) {
+            life.refused += 1;
+            self.counts.refused += 1;
+        }
+        let (key, token) = (key.clone(), token.clone());
+        self.past(&key).tokens.note(&token);
+    }
+
+    fn replied(&mut self, request: Request, at: Nanos) {
+        let Some(pending) = self.pending.get_mut(&request.connection) else { return };
+        let answered = pending.extract_if(.., |(nth, _, _)| *nth == request.nth);
+        let answered: Vec<_> = answered.collect();
+        if pending.is_empty() {
+            self.pending.remove(&request.connection);
+        }
+        for (_, host, key) in answered {
+            self.tell(host, &key, request, Told::Yes);
+            self.look_for_clash(host, &key, request, at);
+        }
+    }
+
+    fn tell(&mut self, host: HostId, key: &[u8], birth: Request, told: Told) {
+        let living = self.nodes.get_mut(&host).and_then(|book| book.living.get_mut(key));
+        let past = self.pasts.get_mut(key).map(|past| &mut past.running[..]).unwrap_or_default();
+        let lives = living.into_iter().chain(past);
+        for life in lives.filter(|life| life.birth() == Some(birth)) {
+            life.told = told;
+        }
+    }
+
+    fn hung_up(&mut self, connection: Connection, _: Nanos) {
+        for (nth, host, key) in self.pending.remove(&connection).unwrap_or_default() {
+            self.tell(host, &key, Request { connection, nth }, Told::Never);
+        }
+        let living = self.nodes.values_mut().flat_map(|book| book.living.values_mut());
+        for life in living.filter(|life| life.connection() == Some(connection)) {
+            life.is_alone = true;
+        }
+    }
+
+    /// A change that a replica took from its master: the life there is copied.
+    pub(super) fn copy(&mut self, change: &Change, offset: u64) {
+        let Change { host, at, key, left, .. } = change;
+        let master = self.nodes[host].master;
+        let master = self.terms.nodes.iter().find(|(_, _, address)| Some(*address) == master);
+        let request = master.and_then(|(host, _, _)| self.streamed.get(&(*host, offset)));
+        let there = master.and_then(|(host, _, _)| self.nodes.get(host)?.living.get(key));
+        let there = there.filter(|life| life.birth().as_ref() == request).cloned();
+        let book = self.nodes.get_mut(host).expect("it is a node");
+        match (change.change, there) {
+            (KeyChange::Set, Some(life)) => {
+                let node = book.name.clone();
+                book.living.insert(key.clone(), Incarnation { node, ..life });
+            }
+            (KeyChange::Extended, _) => {
+                if let Some(life) = book.living.get_mut(key) {
+                    life.prolong(*at, *left);
+                }
+            }
+            (KeyChange::Changed, _) => {}
+            _ => {
+                book.living.remove(key);
+            }
+        }
+    }
+
+    /// A node holds `keys` after its start, or after it was filled by a master.
+    fn load(&mut self, host: HostId, at: Nanos, keys: &[Vec<u8>], resync: Option<Connection>) {
+        let sent = resync.and_then(|connection| self.snapshots.remove(&connection));
+        let Some(book) = self.nodes.get_mut(&host) else { return };
+        book.present = None;
+        let lost = if resync.is_some() { End::LostAtFailover } else { End::LostAtRestart };
+        let gone = book.living.iter().filter(|(key, life)| {
+            let source = sent.as_ref().map(|sent| sent.get(*key).and_then(Incarnation::birth));
+            !keys.contains(*key) || source.is_some_and(|source| source != life.birth())
+        });
+        let gone: Vec<Vec<u8>> = gone.map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            self.end_life(host, &key, at, lost);
+        }
+        let book = self.nodes.get_mut(&host).expect("it was there");
+        for (key, life) in sent.into_iter().flatten().filter(|(key, _)| keys.contains(key)) {
+            let node = book.name.clone();
+            book.living.insert(key, Incarnation { node, ..life });
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Hand-made histories: for each claim what has to be accepted, and what has to be rejected.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use bytes::Bytes;
+use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_sim::trace::{Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Request};
+
+use crate::custody::finding::{Certainty, Judgement, Kind, Verdict};
+use crate::custody::ledger::{Ledger, Terms};
+use crate::custody::{line, text};
+
+fn address(port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+}
+
+/// A service that writes down what it is told here. Clients are ports, nodes are numbers.
+struct Sketch {
+    ledger: Ledger,
+    at: Nanos,
+    asked: std::collections::BTreeMap<(u16, u16), u32>,
+}
+
+impl Sketch {
+    fn new(nodes: u16, quorum: usize) -> Sketch {
+        let node = |n: u16| (HostId(n), format!("n{}", n + 1), address(7001 + n));
+        let nodes = (0..nodes).map(node).collect();
+        let ledger = Ledger::new(Terms { nodes, quorum });
+        Sketch { ledger, at: 0, asked: std::collections::BTreeMap::new() }
+    }
+
+    fn event(&mut self, node: u16, event: Event) {
+        let readings = Readings { wall: self.at, mono: self.at, boot: self.at };
+        let stamp = Stamp::new(Instant { seq: 0, at: self.at }, readings);
+        self.ledger.take(Entry { stamp, host: HostId(node), event });
+    }
+
+    fn wait(mut self, ms: u64) -> Sketch {
+        self.at += ms * MILLISECOND;
+        self
+    }
+
+    /// A request of a client that changes `lock` in a way, or changes nothing; it is not answered.
+    fn unanswered(
+        mut self,
+        (client, node): (u16, u16),
+        line: &str,
+        change: Option<(KeyChange, Option<u64>)>,
+    ) -> Sketch {
+        let nth = self.asked.entry((client, node)).or_default();
+        let connection = Connection { client: address(client), server: address(7001 + node) };
+        let request = Request { connection, nth: *nth };
+        *nth += 1;
+        let words: Vec<Bytes> = line.split(' ').map(|w| Bytes::from(w.to_owned())).collect();
+        let sets = matches!(change, Some((KeyChange::Set, _)));
+        let value = if words[0].starts_with(b"EVAL") { words.last() } else { words.get(2) };
+        let values = vec![value.filter(|_| sets).cloned()];
+        self.event(node, Event::Words { request, words, values });
+        if let Some((change, ttl)) = change {
+            let until_ms = ttl.map(|ttl| self.at / MILLISECOND + ttl);
+            let origin = Origin::Request(request);
+            let key = b"lock".to_vec();
+            self.event(node, Event::Key { key, change, origin, until_ms });
+        }
+        self.event(node, Event::Message { request, leg: Leg::Applied, command: "", op: None });
+        self
+    }
+
+    /// As [`Sketch::unanswered`], and the reply is written.
+    fn ask(self, who: (u16, u16), line: &str, change: Option<(KeyChange, Option<u64>)>) -> Sketch {
+        let mut sketch = self.unanswered(who, line, change);
+        let nth = sketch.asked[&who] - 1;
+        let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
+        let request = Request { connection, nth };
+        let replied = Event::Message { request, leg: Leg::Replied, command: "", op: None };
+        sketch.event(who.1, replied);
+        sketch
+    }
+
+    fn takes(self, client: u16, token: &str, ttl: u64) -> Sketch {
+        self.takes_on((client, 0), token, ttl)
+    }
+
+    fn takes_on(self, who: (u16, u16), token: &str, ttl: u64) -> Sketch {
+        let line = format!("SET lock {token} NX PX {ttl}");
+        self.ask(who, &line, Some((KeyChange::Set, Some(ttl))))
+    }
+
+    fn takes_for_ever(self, client: u16, token: &str) -> Sketch {
+        self.ask((client, 0), &format!("SETNX lock {token}"), Some((KeyChange::Set, None)))
+    }
+
+    fn refuses(self, client: u16, token: &str) -> Sketch {
+        self.ask((client, 0), &format!("SET lock {token} NX PX 9"), None)
+    }
+
+    fn releases(self, client: u16, token: &str) -> Sketch {
+        self.ask((client, 0), &format!("EVAL s 1 lock {token}"), Some((KeyChange::Deleted, None)))
+    }
+
+    fn deletes(self, client: u16) -> Sketch {
+        self.ask((client, 0), "DEL lock", Some((KeyChange::Deleted, None)))
+    }
+
+    fn by_itself(mut self, node: u16, change: KeyChange) -> Sketch {
+        let (key, origin) = (b"lock".to_vec(), Origin::Node);
+        self.event(node, Event::Key { key, change, origin, until_ms: None });
+        self
+    }
+
+    fn hangs_up(mut self, client: u16) -> Sketch {
+        let connection = Connection { client: address(client), server: address(7001) };
+        self.event(0, Event::Ended { connection });
+        self
+    }
+
+    fn restarts(mut self, node: u16, keys: &[&str]) -> Sketch {
+        let keys = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        self.event(node, Event::Loaded { keys, resync: None });
+        self
+    }
+
+    fn judged(&self) -> Judgement {
+        self.ledger.judge(self.at)
+    }
+
+    #[track_caller]
+    fn finds(&self, kind: Kind, certainty: Certainty) {
+        let judgement = self.judged();
+        let found: Vec<_> = judgement.findings.iter().map(|f| (f.kind, f.certainty)).collect();
+        assert_eq!(found, [(kind, certainty)], "{:#?}", text::judgement(&judgement));
+        let verdict = match certainty {
+            Certainty::Unproven => Verdict::Unknown("what was found may be innocent"),
+            _ => Verdict::Violated,
+        };
+        assert_eq!(judgement.verdict, verdict);
+    }
+
+    #[track_caller]
+    fn holds(&self) {
+        let judgement = self.judged();
+        assert_eq!(judgement.verdict, Verdict::Holds, "{:#?}", text::judgement(&judgement));
+    }
+}
+
+fn one() -> Sketch {
+    Sketch::new(1, 1)
+}
+
+#[test]
+fn nothing_tested_is_no_pass() {
+    let why = "no lock was seen: nothing was tested";
+    assert_eq!(one().judged().verdict, Verdict::Unknown(why));
+    let data = one().ask((1, 0), "SET lock a", Some((KeyChange::Set, None)));
+    assert_eq!(data.judged().verdict, Verdict::Unknown(why), "plain data is no lock");
+}
+
+#[test]
+fn taking_turns_is_well() {
+    let first = one().takes(1, "a", 1_000).refuses(2, "b").wait(100).releases(1, "a");
+    first
+        .takes(2, "b", 1_000)
+        .wait(2_000)
+        .by_itself(0, KeyChange::Expired)
+        .takes(1, "c", 9)
+        .holds();
+}
+
+#[test]
+fn a_release_with_anothers_token_is_foreign_for_certain() {
+    let stale = one().takes(1, "a", 100).wait(200).by_itself(0, KeyChange::Expired);
+    let stale = stale.takes(2, "b", 1_000);
+    let line = "EVAL s 1 lock a";
+    let gone = Some((KeyChange::Deleted, None));
+    stale.ask((1, 0), line, gone).finds(Kind::ForeignRelease, Certainty::Proven);
+}
+
+#[test]
+fn a_release_without_token_is_foreign_by_connection() {
+    let held = || one().takes(1, "a", 1_000);
+    held().deletes(2).finds(Kind::ForeignRelease, Certainty::ByConnection);
+    held().hangs_up(1).deletes(2).finds(Kind::ForeignRelease, Certainty::Unproven);
+    held().deletes(1).holds();
+    held().releases(2, "a").holds();
+}
+
+#[test]
+fn connections_prove_nothing_where_one_owner_uses_two() {
+    let pooled = one().takes(1, "a", 1_000).releases(2, "a").takes(2, "b", 1_000).deletes(1);
+    pooled.finds(Kind::ForeignRelease, Certainty::Unproven);
+    assert!(pooled.judged().is_pooled);
+}
+
+#[test]
+fn an_extension_is_foreign_like_a_release() {
+    let longer = Some((KeyChange::Extended, Some(9_000)));
+    let held = || one().takes(1, "a", 1_000);
+    let foreign = held().ask((2, 0), "PEXPIRE lock 9000", longer);
+    foreign.finds(Kind::ForeignExtend, Certainty::ByConnection);
+    held().ask((1, 0), "PEXPIRE lock 9000", longer).holds();
+    held().ask((2, 0), "EVAL s 1 lock a", longer).holds();
+}
+
+#[test]
+fn an_overwritten_lock_is_foreign_and_granted_twice() {
+    let over = one().takes(1, "a", 1_000).wait(1);
+    let over = over.ask((2, 0), "SET lock b PX 1000", Some((KeyChange::Set, Some(1_000))));
+    let kinds: Vec<Kind> = over.judged().findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [Kind::ForeignRelease, Kind::DoubleGrant]);
+    let again = one().takes(1, "a", 1_000).wait(1);
+    again.ask((2, 0), "SET lock a XX PX 1000", Some((KeyChange::Set, Some(1_000)))).holds();
+}
+
+#[test]
+fn a_lease_that_is_cut_short_is_granted_twice() {
+    for change in [KeyChange::Expired, KeyChange::Evicted] {
+        let cut = || one().takes(1, "a", 1_000).wait(500).by_itself(0, change);
+        cut().takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+        cut().holds();
+        cut().wait(500).takes(2, "b", 1_000).holds();
+        cut().takes(1, "b", 1_000).holds();
+    }
+    let lost = one().takes(1, "a", 1_000).wait(500).restarts(0, &[]);
+    lost.takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    one().takes(1, "a", 1_000).wait(500).restarts(0, &["lock"]).refuses(2, "b").holds();
+    let unknown = one().unanswered((1, 0), "SET lock a NX PX 9", Some((KeyChange::Set, Some(9))));
+    let unknown = unknown.wait(1).by_itself(0, KeyChange::Evicted);
+    unknown.takes(2, "b", 1_000).holds();
+}
+
+#[test]
+fn equal_tokens_leave_connections_alone() {
+    let cut = || one().takes(1, "x", 1_000).wait(500).by_itself(0, KeyChange::Evicted);
+    cut().takes(2, "x", 1_000).finds(Kind::DoubleGrant, Certainty::ByConnection);
+}
+
+#[test]
+fn a_lock_whose_owner_was_never_told_leaks_when_it_keeps_others_out() {
+    let line = "SET lock a NX PX 1000";
+    let left = || {
+        let set = Some((KeyChange::Set, Some(1_000)));
+        one().unanswered((1, 0), line, set).hangs_up(1)
+    };
+    left().refuses(2, "b").finds(Kind::Leak, Certainty::Proven);
+    left().holds();
+    left().refuses(2, "b").releases(3, "a").holds();
+    let ended = left().refuses(2, "b").wait(1_001).by_itself(0, KeyChange::Expired);
+    ended.finds(Kind::Leak, Certainty::Proven);
+}
+
+#[test]
+fn a_lock_without_end_that_is_left_over_leaks() {
+    let left = || one().takes_for_ever(1, "a");
+    left().hangs_up(1).finds(Kind::Leak, Certainty::ByConnection);
+    left().finds(Kind::Leak, Certainty::Unproven);
+    left().deletes(1).holds();
+    left().ask((1, 0), "EXPIRE lock 9", Some((KeyChange::Extended, Some(9_000)))).holds();
+}
+
+#[test]
+fn two_tokens_with_a_majority_at_once_are_granted_twice() {
+    let first = || Sketch::new(3, 2).takes_on((1, 0), "a", 1_000).takes_on((1, 1), "a", 1_000);
+    let amnesiac = || first().wait(100).restarts(1, &[]);
+    let double = amnesiac().takes_on((2, 1), "b", 1_000).takes_on((2, 2), "b", 1_000);
+    double.finds(Kind::DoubleGrant, Certainty::Proven);
+    amnesiac().takes_on((2, 1), "b", 1_000).holds();
+    let late = amnesiac().wait(1_000).takes_on((2, 1), "b", 1_000).takes_on((2, 2), "b", 1_000);
+    late.holds();
+    let released = amnesiac().releases(1, "a");
+    released.takes_on((2, 1), "b", 1_000).takes_on((2, 2), "b", 1_000).holds();
+}
+
+#[test]
+fn a_promoted_replica_without_the_key_grants_it_twice() {
+    let held = || Sketch::new(2, 1).takes(1, "a", 1_000).wait(100);
+    held().takes_on((2, 1), "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    held().wait(1_000).takes_on((2, 1), "b", 1_000).holds();
+}
+
+#[test]
+fn the_history_is_a_line_a_life_and_a_judgement() {
+    let mut sketch = one().takes(1, "a", 1_000).wait(5).deletes(2);
+    let ended = sketch.ledger.drain();
+    let text = line::owned(&ended[0]);
+    for part in ["\"line\":\"owned\"", "\"token\":\"a\"", "\"end\":\"foreign-release\""] {
+        assert!(text.contains(part), "{text}");
+    }
+    let lines = line::judgement(&sketch.judged());
+    assert!(lines[0].contains("\"kind\":\"foreign-release\""), "{lines:?}");
+    assert!(lines[1].contains("\"verdict\":\"violated\""), "{lines:?}");
+    let told = text::judgement(&sketch.judged());
+    assert!(told[1].contains("n1 'lock' with token 'a', created at 0s by SET from 127.0.0.1:1,"));
+}

@@ -1,0 +1,100 @@
+//! What the nodes saw, for a person.
+
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::custody::finding::{Certainty, Finding, Judgement, Verdict};
+use crate::custody::incarnation::{Incarnation, Told};
+use crate::length;
+
+/// Findings that are told one by one.
+const MOST_TOLD: usize = 20;
+
+/// A judgement, a line each: the verdict first, then what was found, then what was seen.
+pub fn judgement(judgement: &Judgement) -> Vec<String> {
+    let Judgement { verdict, findings, counts, is_pooled } = judgement;
+    let mut lines = vec![match verdict {
+        Verdict::Holds => "holds: nothing wrong was found".to_owned(),
+        Verdict::Violated => format!("violated: {}", kinds(findings)),
+        Verdict::Unknown(why) => format!("unknown: {why}"),
+    }];
+    lines.extend(findings.iter().take(MOST_TOLD).map(finding));
+    let untold = findings.len().saturating_sub(MOST_TOLD) as u64 + counts.further;
+    if untold > 0 {
+        lines.push(format!("and {untold} more"));
+    }
+    if findings.iter().any(|finding| finding.certainty == Certainty::ByConnection) {
+        lines.push("by connection: so it is if every owner keeps to one connection".to_owned());
+    }
+    if *is_pooled {
+        let why = "owners were seen to use several connections: a connection proves nothing";
+        lines.push(why.to_owned());
+    }
+    lines.push(format!(
+        "seen: {} locks taken, {} tries refused, {} faults",
+        counts.locks, counts.refused, counts.faults
+    ));
+    lines
+}
+
+fn kinds(findings: &[Finding]) -> String {
+    let sure = findings.iter().filter(|finding| finding.certainty != Certainty::Unproven);
+    let mut kinds: Vec<_> = sure.map(|finding| finding.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+}
+
+fn finding(finding: &Finding) -> String {
+    let sure = match finding.certainty {
+        Certainty::Proven => "",
+        Certainty::ByConnection => " (by connection)",
+        Certainty::Unproven => " (unproven)",
+    };
+    let (kind, at, owner) = (finding.kind.word(), moment(finding.at), owner(&finding.owner));
+    format!("{kind}{sure} at {at}: {owner} {}", finding.what)
+}
+
+/// A life of a key as the subject of a sentence.
+fn owner(life: &Incarnation) -> String {
+    let token = match &life.token {
+        Some(token) => format!(" with token '{}'", String::from_utf8_lossy(token)),
+        None => String::new(),
+    };
+    let by = match &life.by {
+        Some(by) => format!(
+            ", created at {} by {} from {},",
+            moment(life.from),
+            by.command,
+            by.request.connection.client
+        ),
+        None => String::new(),
+    };
+    format!("{} '{}'{token}{by}", life.node, String::from_utf8_lossy(&life.key))
+}
+
+/// A life of a key in a line.
+pub fn life(life: &Incarnation) -> String {
+    let lease = match life.ttl {
+        Some(ttl) => format!("lease {}", length::write(ttl)),
+        None => "no time to live".to_owned(),
+    };
+    let told = match life.told {
+        Told::Yes => "",
+        Told::Pending => ", creator not answered yet",
+        Told::Never => ", creator never answered",
+    };
+    let end = match life.end {
+        Some((at, end)) => format!("{} at {}", end.words(), moment(at)),
+        None => "held".to_owned(),
+    };
+    let refused = match life.refused {
+        0 => String::new(),
+        count => format!(", {count} tries of others refused"),
+    };
+    format!("{} {lease}{told}{refused}: {end}", owner(life))
+}
+
+/// A true time since the start, in whole milliseconds.
+fn moment(at: Nanos) -> String {
+    length::write(at / MILLISECOND * MILLISECOND)
+}

@@ -1,0 +1,382 @@
+//! What was typed at a running service, as a value; or a clear line that says what to type.
+
+use std::fmt;
+
+use lockstorm_sim::fault::{LONGEST, Target, Verb};
+use lockstorm_sim::time::Nanos;
+
+use crate::length;
+use crate::plan::contradiction::MOST_LOSS;
+use crate::refusal::nearest;
+use crate::scenario::fault::VERBS;
+use crate::serve::setup::CLIENTS;
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What can be typed.
+    Help,
+    /// Whether somebody is there.
+    Ping,
+    /// What redis-cli asks when it connects.
+    Commands,
+    /// How things stand.
+    Status,
+    /// A fault strikes now.
+    Strike {
+        /// What it does.
+        verb: Verb,
+        /// To whom.
+        target: Target,
+        /// How long.
+        length: Option<Nanos>,
+    },
+    /// The reply to the next such command is not sent.
+    CutNext {
+        /// The node.
+        node: String,
+        /// The command in upper case; `None` is any.
+        command: Option<String>,
+    },
+    /// The replica, or the first one, becomes master.
+    Failover {
+        /// The replica.
+        node: Option<String>,
+    },
+    /// The wall clock of a node goes on.
+    Unfreeze {
+        /// The node.
+        node: String,
+    },
+    /// The links of a node, or of all, are as they were.
+    HealLinks {
+        /// The links.
+        target: Option<Target>,
+    },
+    /// Every fault is over, and every node is up.
+    Heal,
+    /// The last things that the nodes saw happen to locks.
+    History {
+        /// How many.
+        count: usize,
+    },
+    /// What can be said so far.
+    Judge,
+    /// The service ends.
+    Shutdown,
+}
+
+/// Why an order is refused: what is wrong, and what to type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    what: String,
+    mend: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ERR {}: {}", self.what, self.mend)
+    }
+}
+
+/// What can be typed, a line each.
+pub const HELP: [&str; 22] = [
+    "STATUS                          nodes, clocks, faults that last, locks that are held",
+    "FAULT PAUSE n1 15s              the process is not scheduled; its sockets stay open",
+    "FAULT SUSPEND n1 [15s]          the machine sleeps, its monotonic clock stands",
+    "FAULT CRASH n1 [5s]             the process dies; with a length it starts again after it",
+    "FAULT POWER-LOSS n1 [5s]        the machine dies; what was not synced is gone",
+    "FAULT RESTART n1                the process dies and starts again; a dead one starts",
+    "FAULT PARTITION n1 [10s]        no byte passes: LINK CUT says the same",
+    "FAULT RESET n1                  connections are reset",
+    "FAULT EVICT n1 KEY | FLUSH n1   a key, or every key, is dropped",
+    "FAULT SLOW-NODE n1 50ms [10s]   each command takes longer; SLOW-SCRIPT: each script",
+    "FAULT REPLICA-LAG n2 1s [10s]   what the master sends to the replica arrives later",
+    "FAULT LYING-DISK n1 [10s]       fsync answers and does nothing",
+    "CLOCK STEP n2 +10s | RATE n2 500 [10s] | FREEZE n2 [10s] | UNFREEZE n2   (rate in ppm)",
+    "LINK DELAY n1 200ms [10s]       each way; 'LINK DELAY clients -> n1 200ms' is one way",
+    "LINK JITTER n1 50ms | LOSS n1 5% | CUT n1 | HEAL [n1]   also 'n1 -> clients', 'n1 <-> n2'",
+    "CUT REPLY n1 NEXT [SET]         the next such command is applied and not answered",
+    "FAILOVER [n2]                   a replica is made master by command",
+    "HEAL                            every fault is over, every node is up",
+    "HISTORY [50]                    the last things that happened to locks",
+    "JUDGE                           what can be said so far",
+    "SHUTDOWN                        judge and end",
+    "lengths are '15s', '500ms', '1m30s'; a fault without one lasts until HEAL",
+];
+
+/// The first words of orders.
+const WORDS: [&str; 13] = [
+    "help", "status", "fault", "clock", "link", "cut", "failover", "heal", "history", "judge",
+    "shutdown", "ping", "quit",
+];
+
+type Read<T> = Result<T, Refused>;
+
+/// Reads an order; `nodes` are those that there are.
+pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
+    let mut words = Words { left: words.iter().map(String::as_str).collect(), nodes };
+    let first = words.next("an order", "type HELP")?.to_lowercase();
+    let order = match &first[..] {
+        "help" => Order::Help,
+        "ping" => Order::Ping,
+        "command" => {
+            words.left.clear();
+            Order::Commands
+        }
+        "status" => Order::Status,
+        "fault" => words.fault()?,
+        "clock" => words.clock()?,
+        "link" => words.link()?,
+        "cut" => words.cut()?,
+        "failover" => Order::Failover { node: words.optional_node()? },
+        "heal" => Order::Heal,
+        "history" => Order::History { count: words.count()? },
+        "judge" => Order::Judge,
+        "shutdown" => Order::Shutdown,
+        _ => return Err(no_word(&first, "order", &WORDS)),
+    };
+    words.end()?;
+    Ok(order)
+}
+
+fn refused<T>(what: impl Into<String>, mend: impl Into<String>) -> Read<T> {
+    Err(Refused { what: what.into(), mend: mend.into() })
+}
+
+fn no_word(word: &str, kind: &str, known: &[&str]) -> Refused {
+    let mend = match nearest(word, known) {
+        Some(near) => format!("did you mean '{}'?", near.to_uppercase()),
+        None => format!("one of: {}", known.join(", ").to_uppercase()),
+    };
+    Refused { what: format!("no {kind} '{word}'"), mend }
+}
+
+/// What is left of the words.
+struct Words<'a> {
+    left: Vec<&'a str>,
+    nodes: &'a [String],
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self, what: &str, example: &str) -> Read<&'a str> {
+        if self.left.is_empty() {
+            return refused(format!("{what} is missing"), example);
+        }
+        Ok(self.left.remove(0))
+    }
+
+    fn end(&self) -> Read<()> {
+        match self.left.first() {
+            None => Ok(()),
+            Some(word) => refused(format!("nothing is expected at '{word}'"), "take it out"),
+        }
+    }
+
+    fn fault(&mut self) -> Read<Order> {
+        let word = self.next("the fault", "like FAULT PAUSE n1 15s")?.to_lowercase();
+        let known = VERBS.map(|(word, _, _)| word);
+        if !known.contains(&&word[..]) {
+            return Err(no_word(&word, "fault", &known));
+        }
+        self.strike(&word)
+    }
+
+    fn clock(&mut self) -> Read<Order> {
+        let known = ["step", "rate", "freeze", "unfreeze"];
+        let word = self.next("what the clock does", "like CLOCK STEP n2 +10s")?.to_lowercase();
+        match &word[..] {
+            "unfreeze" => Ok(Order::Unfreeze { node: self.node()? }),
+            "step" | "rate" | "freeze" => self.strike(&format!("clock-{word}")),
+            _ => Err(no_word(&word, "CLOCK", &known)),
+        }
+    }
+
+    fn link(&mut self) -> Read<Order> {
+        let known = ["delay", "jitter", "loss", "cut", "reset", "heal"];
+        let word = self.next("what the link does", "like LINK DELAY n1 200ms")?.to_lowercase();
+        match &word[..] {
+            "heal" if self.left.is_empty() => Ok(Order::HealLinks { target: None }),
+            "heal" => Ok(Order::HealLinks { target: Some(self.links()?) }),
+            "cut" => self.strike("partition"),
+            "delay" | "jitter" | "loss" | "reset" => self.strike(&word),
+            _ => Err(no_word(&word, "LINK", &known)),
+        }
+    }
+
+    fn cut(&mut self) -> Read<Order> {
+        let example = "like CUT REPLY n1 NEXT SET";
+        let word = self.next("REPLY", example)?;
+        if !word.eq_ignore_ascii_case("reply") {
+            return Err(no_word(word, "CUT", &["reply"]));
+        }
+        let node = self.node()?;
+        if self.left.is_empty() {
+            return Ok(Order::Strike {
+                verb: Verb::CutReply,
+                target: of_node(&node),
+                length: None,
+            });
+        }
+        let word = self.next("NEXT", example)?;
+        if !word.eq_ignore_ascii_case("next") {
+            return Err(no_word(word, "CUT REPLY", &["next"]));
+        }
+        let command = (!self.left.is_empty()).then(|| self.left.remove(0).to_uppercase());
+        match command
+            .as_deref()
+            .map(|name| lockstorm_sim::redis::command::table::name(name.as_bytes()))
+        {
+            Some(None) => refused(
+                format!("no command '{}'", command.unwrap_or_default()),
+                "name one that the nodes know, or none for any",
+            ),
+            _ => Ok(Order::CutNext { node, command }),
+        }
+    }
+
+    fn strike(&mut self, word: &str) -> Read<Order> {
+        let links = ["partition", "delay", "jitter", "loss", "cut-reply", "reset"];
+        let target = if links.contains(&word) { self.links()? } else { Target::Host(self.node()?) };
+        let verb = self.verb(word)?;
+        let length = self.length(&verb)?;
+        Ok(Order::Strike { verb, target, length })
+    }
+
+    fn verb(&mut self, word: &str) -> Read<Verb> {
+        Ok(match word {
+            "partition" => Verb::Partition,
+            "delay" => Verb::Delay { extra: self.extra("200ms")? },
+            "jitter" => Verb::Jitter { extra: self.extra("50ms")? },
+            "loss" => Verb::Loss { per_million: self.loss()? },
+            "cut-reply" => Verb::CutReply,
+            "reset" => Verb::Reset,
+            "pause" => Verb::Pause,
+            "suspend" => Verb::Suspend,
+            "crash" => Verb::Crash,
+            "power-loss" => Verb::PowerLoss,
+            "restart" => Verb::Restart,
+            "clock-step" => Verb::ClockStep { by: self.shift()? },
+            "clock-rate" => Verb::ClockRate { ppm: self.ppm()? },
+            "clock-freeze" => Verb::ClockFreeze,
+            "slow-node" => Verb::SlowNode { extra: self.extra("50ms")? },
+            "slow-script" => Verb::SlowScript { extra: self.extra("50ms")? },
+            "replica-lag" => Verb::ReplicaLag { extra: self.extra("1s")? },
+            "failover" => Verb::Failover,
+            "evict" => Verb::Evict { key: self.next("the key", "like FAULT EVICT n1 KEY")?.into() },
+            "flush" => Verb::Flush,
+            "lying-disk" => Verb::LyingDisk,
+            _ => unreachable!("every word of the catalogue is above"),
+        })
+    }
+
+    fn node(&mut self) -> Read<String> {
+        let example = format!("one of: {}", self.nodes.join(", "));
+        let word = self.next("the node", &example)?;
+        self.known(word, false)
+    }
+
+    fn optional_node(&mut self) -> Read<Option<String>> {
+        if self.left.is_empty() { Ok(None) } else { self.node().map(Some) }
+    }
+
+    fn known(&self, word: &str, clients_too: bool) -> Read<String> {
+        if word == CLIENTS && !clients_too {
+            let mend = format!("name a node: {}", self.nodes.join(", "));
+            return refused("clients are not of this world, only links to them suffer", mend);
+        }
+        let is_known = self.nodes.iter().any(|node| node == word) || word == CLIENTS;
+        if is_known {
+            return Ok(word.to_owned());
+        }
+        let others = if clients_too { format!(", {CLIENTS}") } else { String::new() };
+        refused(format!("no host '{word}'"), format!("hosts are {}{others}", self.nodes.join(", ")))
+    }
+
+    /// Links as they are written: `n1` (to and from the clients), `n1 -> n2`, `n1<->clients`.
+    fn links(&mut self) -> Read<Target> {
+        let first = self.next("the link", "like n1, 'clients -> n1' or 'n1 <-> n2'")?;
+        if first.contains("->") && !first.starts_with("->") && !first.starts_with("<->") {
+            return self.ends(first);
+        }
+        if self.left.first().is_some_and(|arrow| ["->", "<->"].contains(arrow)) {
+            let arrow = self.left.remove(0);
+            let other = self.next("the other end", "like 'clients -> n1'")?;
+            return self.ends(&format!("{first}{arrow}{other}"));
+        }
+        Ok(of_node(&self.known(first, false)?))
+    }
+
+    fn ends(&self, text: &str) -> Read<Target> {
+        let target = Target::try_from(text.to_owned());
+        let target = target.or_else(|what| refused(what, "like 'clients -> n1'"))?;
+        for host in target.hosts() {
+            self.known(host, true)?;
+        }
+        if let Target::Links { from, to, .. } = &target
+            && from == to
+        {
+            return refused(format!("'{}' is at both ends", from[0]), "name two hosts");
+        }
+        Ok(target)
+    }
+
+    fn length(&mut self, verb: &Verb) -> Read<Option<Nanos>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        if verb.is_momentary() {
+            let what = format!("{} acts in one instant", verb.word());
+            return refused(what, format!("take '{}' out", self.left[0]));
+        }
+        match self.extra("15s")? {
+            0 => refused("a fault of no length does nothing", "above 0s"),
+            length => Ok(Some(length)),
+        }
+    }
+
+    fn extra(&mut self, example: &str) -> Read<Nanos> {
+        let word = self.next("a length", &format!("like {example}"))?;
+        length::read(word).or_else(|wrong| refused(wrong.what, wrong.mend))
+    }
+
+    fn shift(&mut self) -> Read<i64> {
+        let word = self.next("by how much", "like +10s or -10s")?;
+        let word = word.strip_prefix('+').unwrap_or(word);
+        length::read_shift(word).or_else(|wrong| refused(wrong.what, wrong.mend))
+    }
+
+    fn ppm(&mut self) -> Read<i32> {
+        let word = self.next("the rate", "parts per million fast, like 500 or -500")?;
+        let number = word.strip_prefix('+').unwrap_or(word).parse::<i32>();
+        match number {
+            Ok(ppm) if crate::plan::contradiction::rate("", ppm).is_ok() => Ok(ppm),
+            Ok(_) => refused(format!("a clock {word} ppm fast is broken"), "at most 500000"),
+            Err(_) => refused(format!("'{word}' is no rate"), "a whole number of ppm, like 500"),
+        }
+    }
+
+    fn loss(&mut self) -> Read<u32> {
+        let word = self.next("the share", "like 5%")?;
+        match crate::scenario::tables::percent(word) {
+            Some(share) if share <= MOST_LOSS => Ok(share),
+            Some(_) => refused("nothing would ever arrive", "at most 90%; LINK CUT lets none pass"),
+            None => refused(format!("'{word}' is no share"), "like 5% or 0.5%"),
+        }
+    }
+
+    fn count(&mut self) -> Read<usize> {
+        if self.left.is_empty() {
+            return Ok(50);
+        }
+        let word = self.left.remove(0);
+        word.parse().or_else(|_| refused(format!("'{word}' is no number"), "like HISTORY 50"))
+    }
+}
+
+/// The links between a node and everybody outside.
+fn of_node(node: &str) -> Target {
+    Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.to_owned()], both: true }
+}
+
+const _: () = assert!(LONGEST > 0);

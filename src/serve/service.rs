@@ -1,0 +1,284 @@
+//! The running world of a service: it obeys orders, and hears what the nodes write down.
+
+use std::collections::VecDeque;
+
+use lockstorm_sim::engine::live::{self, LiveEngine, ports::Ports};
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::Leg;
+use lockstorm_sim::world::World;
+
+use crate::custody::finding::Judgement;
+use crate::custody::ledger::{Ledger, Terms};
+use crate::custody::{line, text};
+use crate::length;
+use crate::serve::desk::{self, Desk};
+use crate::serve::order::{self, HELP, Order};
+use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
+
+/// How long the world runs between two looks at what was typed and what was written down.
+const BEAT: Nanos = 10 * MILLISECOND;
+/// How long it goes on after SHUTDOWN, for the answer to be sent.
+const FAREWELL: Nanos = 50 * MILLISECOND;
+/// Lives of keys that HISTORY knows.
+const MOST_REMEMBERED: usize = 1_000;
+
+/// See the head of this file.
+pub struct Service {
+    setup: Setup,
+    addresses: Addresses,
+    world: World,
+    desk: Desk,
+    ledger: Ledger,
+    /// The lives of keys that ended last, as lines.
+    remembered: VecDeque<String>,
+    /// Lines of JSON that nobody has taken yet.
+    lines: Vec<String>,
+    next_fault: u32,
+    is_over: bool,
+}
+
+impl Service {
+    /// Starts the nodes on ports that are bound.
+    pub fn start(setup: Setup, addresses: Addresses, ports: Ports) -> Service {
+        let desk = Desk::default();
+        let engine = LiveEngine::new(live::state(setup.seed), ports);
+        let world = World::on(Box::new(engine), setup.world(&addresses, &desk));
+        let next_fault = setup.faults.iter().map(|fault| fault.id).max().unwrap_or(0) + 1;
+        let ledger = Ledger::new(terms(&setup, &addresses, &world));
+        let mut service = Service {
+            setup,
+            addresses,
+            world,
+            desk,
+            ledger,
+            remembered: VecDeque::new(),
+            lines: Vec::new(),
+            next_fault,
+            is_over: false,
+        };
+        for fault in service.setup.faults.clone() {
+            service.world.suffer(fault);
+        }
+        service
+    }
+
+    /// True time since the start.
+    pub fn now(&self) -> Nanos {
+        self.world.now()
+    }
+
+    /// Lets the world run for a moment, then answers what was asked at the port. Whether the
+    /// service goes on.
+    pub fn beat(&mut self) -> bool {
+        self.world.run_until(self.world.now().saturating_add(BEAT));
+        self.hear();
+        while let Some(slip) = self.desk.next() {
+            let reply = self.obey(&slip.words);
+            slip.answer(reply);
+        }
+        !self.is_over && !self.desk.is_interrupted.get()
+    }
+
+    /// Takes in what the nodes have written down.
+    fn hear(&mut self) {
+        for entry in self.world.drain() {
+            self.ledger.take(entry);
+        }
+        for life in self.ledger.drain() {
+            self.lines.push(line::owned(&life));
+            self.remembered.push_back(text::life(&life));
+        }
+        let surplus = self.remembered.len().saturating_sub(MOST_REMEMBERED);
+        self.remembered.drain(..surplus);
+    }
+
+    /// The lines of JSON since the last call.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// What can be said so far.
+    pub fn judge(&mut self) -> Judgement {
+        self.hear();
+        self.ledger.judge(self.now())
+    }
+
+    /// Ends: what is still held is written down, with the judgement.
+    pub fn conclude(mut self) -> (Judgement, Vec<String>) {
+        let end = self.now().saturating_add(FAREWELL);
+        while self.is_over && self.now() < end {
+            self.world.run_until(end);
+            self.hear();
+        }
+        let judgement = self.judge();
+        let mut lines = self.take_lines();
+        lines.extend(self.ledger.living().map(line::owned));
+        lines.extend(line::judgement(&judgement));
+        (judgement, lines)
+    }
+
+    /// Does what was typed; the lines of the answer.
+    pub fn typed(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        if words.is_empty() {
+            return Vec::new();
+        }
+        match self.obey(&words) {
+            Reply::Array(lines) => lines.iter().map(plain).collect(),
+            reply => vec![plain(&reply)],
+        }
+    }
+
+    fn obey(&mut self, words: &[String]) -> Reply {
+        match order::read(words, &self.setup.nodes()) {
+            Ok(order) => self.execute(order).map_or_else(error, desk::lines),
+            Err(refused) => error(refused.to_string()),
+        }
+    }
+
+    fn execute(&mut self, order: Order) -> Result<Vec<String>, String> {
+        let one = |line: &str| Ok(vec![line.to_owned()]);
+        match order {
+            Order::Help => Ok(HELP.map(str::to_owned).to_vec()),
+            Order::Ping => one("PONG"),
+            Order::Commands => Ok(Vec::new()),
+            Order::Status => Ok(self.status()),
+            Order::Strike { verb, target, length } => self.strike(verb, target, length),
+            Order::CutNext { node, command } => self.cut_next(node, command),
+            Order::Failover { node } => self.fail_over(node),
+            Order::Unfreeze { node } => {
+                let target = Target::Host(node);
+                let ended = self.world.relieve(|fault| {
+                    fault.target == target && matches!(fault.verb, Verb::ClockFreeze)
+                });
+                Ok(vec![format!("OK {ended} faults are over")])
+            }
+            Order::HealLinks { target } => {
+                let ended = self.world.relieve(|fault| {
+                    fault.verb.acts_on_links()
+                        && target.as_ref().is_none_or(|target| meet(&fault.target, target))
+                });
+                Ok(vec![format!("OK {ended} faults are over")])
+            }
+            Order::Heal => {
+                self.world.relieve(|_| true);
+                self.world.raise();
+                one("OK every fault is over, every node is up")
+            }
+            Order::History { count } => Ok(self.history(count)),
+            Order::Judge => Ok(text::judgement(&self.judge())),
+            Order::Shutdown => {
+                self.is_over = true;
+                one("OK")
+            }
+        }
+    }
+
+    fn strike(
+        &mut self,
+        verb: Verb,
+        target: Target,
+        length: Option<Nanos>,
+    ) -> Result<Vec<String>, String> {
+        if let Some((what, mend)) = lack(&self.setup.topology, &verb) {
+            return Err(format!("ERR {what}: {mend}"));
+        }
+        let told = told(&verb, &target, length);
+        let id = self.suffer(Anchor::At(0), verb, target, length);
+        Ok(vec![format!("OK fault {id}: {told}")])
+    }
+
+    fn suffer(&mut self, anchor: Anchor, verb: Verb, target: Target, length: Option<Nanos>) -> u32 {
+        let id = self.next_fault;
+        self.next_fault += 1;
+        self.world.suffer(Fault { id, verb, target, anchor, length });
+        id
+    }
+
+    fn cut_next(&mut self, node: String, command: Option<String>) -> Result<Vec<String>, String> {
+        let what = command.clone().unwrap_or_else(|| "command".to_owned());
+        let told = format!("the next {what} on {node} is applied and not answered");
+        let target =
+            Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.clone()], both: false };
+        let event =
+            Pattern::Message { from: CLIENTS.to_owned(), to: node, command, leg: Leg::Applied };
+        let anchor = Anchor::After { event, nth: 1, plus: 0 };
+        let id = self.suffer(anchor, Verb::CutReply, target, None);
+        Ok(vec![format!("OK fault {id}: {told}")])
+    }
+
+    fn fail_over(&mut self, node: Option<String>) -> Result<Vec<String>, String> {
+        let node = node.unwrap_or_else(|| "n2".to_owned());
+        self.strike(Verb::Failover, Target::Host(node), None)
+    }
+
+    fn history(&mut self, count: usize) -> Vec<String> {
+        self.hear();
+        let mut lines: Vec<String> = self.remembered.iter().cloned().collect();
+        lines.extend(self.ledger.living().map(text::life));
+        if lines.is_empty() {
+            return vec!["no lock was seen".to_owned()];
+        }
+        lines.split_off(lines.len().saturating_sub(count))
+    }
+
+    fn status(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (node, address) in self.setup.nodes().iter().zip(&self.addresses.nodes) {
+            let condition = self.world.condition(node);
+            let how = match (condition.is_up, condition.is_halted) {
+                (false, _) => "down",
+                (true, true) => "halted",
+                (true, false) => "up",
+            };
+            let wall = condition.readings.wall / MILLISECOND;
+            lines.push(format!("{node}  {address}  {how}  wall clock {wall} ms"));
+        }
+        for (fault, from) in self.world.suffered() {
+            let since =
+                length::write(self.now().saturating_sub(from.at) / MILLISECOND * MILLISECOND);
+            let what = told(&fault.verb, &fault.target, fault.length);
+            lines.push(format!("fault {}: {what}, since {since}", fault.id));
+        }
+        lines
+    }
+}
+
+fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> Terms {
+    let nodes = setup.nodes().into_iter().zip(&addresses.nodes);
+    let nodes = nodes.map(|(name, address)| (world.number(&name), name, *address));
+    Terms { nodes: nodes.collect(), quorum: setup.quorum() }
+}
+
+fn plain(reply: &Reply) -> String {
+    match reply {
+        Reply::Simple(text) | Reply::Error(text) | Reply::Bulk(text) => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn error(line: String) -> Reply {
+    Reply::Error(line.into())
+}
+
+fn told(verb: &Verb, target: &Target, length: Option<Nanos>) -> String {
+    let how_long = match length {
+        Some(length) => format!(" for {}", length::write(length)),
+        None if verb.is_momentary() => String::new(),
+        None => " until HEAL".to_owned(),
+    };
+    format!("{} {target}{how_long}", verb.word())
+}
+
+/// Whether two links have an end of a node in common.
+fn meet(one: &Target, other: &Target) -> bool {
+    let nodes = |target: &Target| -> Vec<String> {
+        target.hosts().iter().filter(|host| **host != CLIENTS).map(|h| (*h).to_owned()).collect()
+    };
+    let of_other = nodes(other);
+    nodes(one).iter().any(|node| of_other.contains(node))
+}

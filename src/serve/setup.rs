@@ -1,0 +1,225 @@
+//! Which nodes are served, and what of a scenario they can suffer.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_sim::engine::{EngineKind, Process};
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::server;
+use lockstorm_sim::time::ClockSetting;
+use lockstorm_sim::world::{HostSpec, Part, WorldSpec};
+
+use crate::plan::{Persistence, Plan, Topology, TopologyKind};
+use crate::serve::desk::{self, Desk};
+
+/// Everybody who connects from outside, as one host.
+pub const CLIENTS: &str = "clients";
+/// The host at which orders are taken.
+const DESK: &str = "admin";
+/// The name that a failover moves.
+const MASTER: &str = "master";
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How the nodes belong together, and what they keep on disk.
+    pub topology: Topology,
+    /// How the clocks of nodes are set, by node.
+    pub clocks: BTreeMap<String, ClockSetting>,
+    /// What goes wrong by itself.
+    pub faults: Vec<Fault>,
+    /// What of a scenario is left out, and why.
+    pub left_out: Vec<String>,
+    /// Where draws come from.
+    pub seed: u64,
+}
+
+/// Where everybody listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The nodes, `n1` first.
+    pub nodes: Vec<SocketAddrV4>,
+    /// Where orders are taken.
+    pub desk: SocketAddrV4,
+}
+
+impl Setup {
+    /// Nodes without a scenario.
+    pub fn plain(topology: Topology) -> Setup {
+        Setup {
+            topology,
+            clocks: BTreeMap::new(),
+            faults: Vec::new(),
+            left_out: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// The nodes of a plan, with those of its faults that can happen to them.
+    pub fn of_plan(plan: &Plan) -> Setup {
+        let mut setup = Setup::plain(plan.topology.clone());
+        let nodes = plan.nodes();
+        let own = plan.clocks.iter().filter(|(host, _)| nodes.contains(host));
+        setup.clocks = own.map(|(host, clock)| (host.clone(), *clock)).collect();
+        setup.seed = plan.seed;
+        for fault in &plan.faults {
+            match fitted(fault, plan) {
+                Ok(fault) => setup.faults.push(fault),
+                Err(why) => setup.left_out.push(format!(
+                    "fault {} of the scenario, {} {}, is left out: {why}",
+                    fault.id,
+                    fault.verb.word(),
+                    fault.target
+                )),
+            }
+        }
+        drop_orphans(&mut setup);
+        setup
+    }
+
+    /// The names of the nodes.
+    pub fn nodes(&self) -> Vec<String> {
+        (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
+    }
+
+    /// How many nodes have to agree.
+    pub fn quorum(&self) -> usize {
+        match self.topology.kind {
+            TopologyKind::Independent => self.topology.nodes as usize / 2 + 1,
+            TopologyKind::Single | TopologyKind::Replicated => 1,
+        }
+    }
+
+    /// What a node is when it starts.
+    pub fn role(&self, node: usize) -> &'static str {
+        if self.follows(node) { "replica" } else { "master" }
+    }
+
+    fn follows(&self, node: usize) -> bool {
+        self.topology.kind == TopologyKind::Replicated && node > 0
+    }
+
+    /// The world of these nodes. Faults are not in it yet.
+    pub fn world(&self, addresses: &Addresses, desk: &Desk) -> WorldSpec {
+        let nodes = (0..addresses.nodes.len()).map(|node| self.node(addresses, node));
+        let mut hosts: Vec<HostSpec> = nodes.collect();
+        let outside = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        hosts.push(host(CLIENTS, outside, Part::Late, process(|_| std::future::pending())));
+        let desk = desk.clone();
+        let port = addresses.desk.port();
+        let run = process(move |host| desk::attend(host, port, desk.clone()));
+        hosts.push(host(DESK, addresses.desk, Part::Other, run));
+        WorldSpec {
+            engine: EngineKind::Live,
+            whole_ms: false,
+            seed: self.seed,
+            draws: BTreeMap::new(),
+            latency: Latency::Constant(0),
+            named_links: Vec::new(),
+            loss_per_million: 0,
+            hosts,
+            names: [(MASTER.to_owned(), addresses.nodes[0])].into(),
+            faults: Vec::new(),
+            whole_trace: false,
+        }
+    }
+
+    fn node(&self, addresses: &Addresses, node: usize) -> HostSpec {
+        let name = format!("n{}", node + 1);
+        let address = addresses.nodes[node];
+        let config = NodeConfig {
+            port: address.port(),
+            append: match self.topology.persistence {
+                Persistence::None => Append::None,
+                Persistence::AofAlways => Append::Always,
+                Persistence::AofEverysec => Append::Everysec,
+                Persistence::AofNo => Append::No,
+            },
+            replica_of: self.follows(node).then(|| addresses.nodes[0]),
+            ..NodeConfig::default()
+        };
+        let clocks = self.clocks.get(&name).copied().unwrap_or_default();
+        let run = process(move |host| server::serve(host, config.clone()));
+        HostSpec { clocks, ..host(&name, address, Part::Node, run) }
+    }
+}
+
+fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
+    HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
+}
+
+fn process<F, R>(run: F) -> Process
+where
+    F: Fn(lockstorm_sim::platform::Host) -> R + 'static,
+    R: Future<Output = ()> + 'static,
+{
+    Rc::new(move |host| Box::pin(run(host)))
+}
+
+/// A scenario's fault as it can happen here, where its clients are not.
+fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
+    let target = match &fault.target {
+        Target::Host(host) if plan.nodes().contains(host) => fault.target.clone(),
+        Target::Host(host) => return Err(format!("'{host}' is not of this world")),
+        Target::Links { from, to, both } => {
+            let (from, to) = (side(from, plan)?, side(to, plan)?);
+            Target::Links { from, to, both: *both }
+        }
+    };
+    match &fault.anchor {
+        Anchor::At(_) | Anchor::After { event: Pattern::Fault { .. }, .. } => {}
+        Anchor::After { .. } => return Err("it waits for what a client does".to_owned()),
+    }
+    Ok(Fault { target, ..fault.clone() })
+}
+
+/// One side of links: all clients of a scenario are everybody who connects.
+fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
+    let nodes = plan.nodes();
+    let mut side: Vec<String> = hosts.iter().filter(|host| nodes.contains(host)).cloned().collect();
+    let others: Vec<&String> = hosts.iter().filter(|host| !nodes.contains(host)).collect();
+    if others.is_empty() {
+        return Ok(side);
+    }
+    let clients = plan.clients();
+    if others.iter().any(|host| !clients.contains(host)) {
+        return Err("the resource is not of this world".to_owned());
+    }
+    if others.len() < clients.len() {
+        return Err("one client cannot be told from another".to_owned());
+    }
+    side.push(CLIENTS.to_owned());
+    Ok(side)
+}
+
+/// Leaves out what waits for a fault that is left out.
+fn drop_orphans(setup: &mut Setup) {
+    loop {
+        let known: Vec<u32> = setup.faults.iter().map(|fault| fault.id).collect();
+        let orphan = setup.faults.iter().position(|fault| match &fault.anchor {
+            Anchor::After { event: Pattern::Fault { id, .. }, .. } => !known.contains(id),
+            _ => false,
+        });
+        let Some(orphan) = orphan else { return };
+        let fault = setup.faults.remove(orphan);
+        let what = format!("fault {} of the scenario, {}", fault.id, fault.verb.word());
+        setup.left_out.push(format!("{what}, is left out: it waits for one that is left out"));
+    }
+}
+
+/// Whether a verb needs more than the topology has: why, and what to start with instead.
+pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static str)> {
+    let replicated = topology.kind == TopologyKind::Replicated;
+    match verb {
+        Verb::Failover | Verb::ReplicaLag { .. } if !replicated => {
+            Some(("there is no replica", "start with --topology replicated"))
+        }
+        Verb::LyingDisk if topology.persistence == Persistence::None => {
+            Some(("the nodes write nothing to their disks", "start with --persistence aof-always"))
+        }
+        _ => None,
+    }
+}
