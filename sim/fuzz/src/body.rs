@@ -17,16 +17,19 @@ pub struct Wire {
     id: u64,
     reader: RequestReader,
     input: BytesMut,
+    asks_for_password: bool,
 }
 
 impl Wire {
     /// A node with this password, and a connection.
     pub fn new(password: &str) -> Wire {
+        let asks_for_password = !password.is_empty();
         let password = Bytes::from(password.to_owned());
         let config = NodeConfig { password, ..NodeConfig::default() };
         let mut node = Node::new(config, 1_900_000_000_000, [1, 2, 3]);
         let id = node.connect(nowhere());
-        Wire { node, id, reader: RequestReader::default(), input: BytesMut::new() }
+        let (reader, input) = (RequestReader::default(), BytesMut::new());
+        Wire { node, id, reader, input, asks_for_password }
     }
 
     /// Takes bytes in and serves what is whole, as long as the connection is open and nothing
@@ -41,7 +44,7 @@ impl Wire {
             if session.blocked.is_some() {
                 return true;
             }
-            self.reader.set_known(session.user.is_some());
+            self.reader.unauthenticated = self.asks_for_password && session.user.is_none();
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => self.node.request(self.id, &args),
                 Ok(None) => return true,

@@ -114,7 +114,6 @@ impl Conversation {
     /// Serves every whole request that has come, as long as none of them waits.
     async fn serve_all(&mut self) -> io::Result<Next> {
         while self.waiting.is_none() && self.session(|session| session.closing.is_none()) {
-            self.reader.set_known(self.session(|session| session.user.is_some()));
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
                     if let Next::Feed = self.serve(&args).await? {

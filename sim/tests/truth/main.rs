@@ -193,8 +193,10 @@ fn every_rule_is_used() {
         }
     }
     let idle = idle.iter().map(|at| &rules.rules[*at].command[..]);
-    let idle: Vec<&str> = idle.filter(|name| find_full(name.as_bytes()).is_some()).collect();
-    assert!(idle.is_empty(), "rules for which there is no case: {idle:?}");
+    let shapes = Shapes::read(None);
+    let idle = idle.filter(|name| find_full(name.as_bytes()).is_some() && !shapes.draws(name));
+    let idle: Vec<&str> = idle.collect();
+    assert!(idle.is_empty(), "rules for which there is neither a case nor a shape: {idle:?}");
 }
 
 /// A number that the environment may give.
@@ -215,8 +217,9 @@ fn random_requests_are_answered_alike() {
     let mut asked = 0;
     while asked < requests {
         let script = hunt::script(&shapes, &mut dice);
-        asked += script.len() as u64;
-        if let Some(found) = hunt::play(&mut real, &script) {
+        let (done, found) = hunt::play(&mut real, &script);
+        asked += done as u64;
+        if let Some(found) = found {
             let short = shrink::shrink(&mut real, script, found.at);
             let report = shrink::report(&mut real, &short);
             let first = found.text;

@@ -68,6 +68,12 @@ impl Shapes {
         Shapes { pools, shapes }
     }
 
+    /// Whether a command, by its full name in lower case, has a shape.
+    pub fn draws(&self, command: &str) -> bool {
+        let name = command.replace('|', " ") + " ";
+        self.shapes.iter().any(|shape| (shape.to_ascii_lowercase() + " ").starts_with(&name))
+    }
+
     /// A random request.
     pub fn draw(&self, dice: &mut Dice) -> Words {
         loop {
@@ -81,7 +87,8 @@ impl Shapes {
     fn draw_any(&self, dice: &mut Dice) -> Words {
         let shape = dice.pick(&self.shapes).clone();
         let mut request = words(&self.fill(&shape, dice));
-        if dice.one_in(40) {
+        // A cursor that no scan gave means something else on each side.
+        if dice.one_in(40) && !request[0].ends_with(b"SCAN") {
             let at = dice.roll(request.len());
             match dice.roll(3) {
                 0 if request.len() > 1 => drop(request.remove(at)),

@@ -13,7 +13,7 @@ pub fn shrink(real: &mut Real, mut moves: Vec<Move>, at: usize) -> Vec<Move> {
         while from < moves.len() {
             let mut fewer = moves.clone();
             fewer.drain(from..(from + size).min(moves.len()));
-            if play(real, &fewer).is_some() {
+            if play(real, &fewer).1.is_some() {
                 moves = fewer;
             } else {
                 from += size;
@@ -38,7 +38,7 @@ fn shorten(real: &mut Real, mut moves: Vec<Move>) -> Vec<Move> {
             if let Move::Ask(_, words) = &mut fewer[nth] {
                 words.remove(word);
             }
-            if play(real, &fewer).is_some() {
+            if play(real, &fewer).1.is_some() {
                 moves = fewer;
             } else {
                 word += 1;
@@ -52,6 +52,6 @@ fn shorten(real: &mut Real, mut moves: Vec<Move>) -> Vec<Move> {
 /// last request of it came to.
 pub fn report(real: &mut Real, moves: &[Move]) -> String {
     let script: Vec<String> = moves.iter().map(said).collect();
-    let what = play(real, moves).map_or("it came once only".to_owned(), |found| found.text);
+    let what = play(real, moves).1.map_or("it came once only".to_owned(), |found| found.text);
     format!("{}\n\n{what}", script.join("\n"))
 }

@@ -8,8 +8,10 @@ use crate::redis::frame::{Arguments, LONGEST_BULK, MOST_ARGUMENTS, ProtocolError
 
 /// Bytes after which a line without an end is refused: `PROTO_INLINE_MAX_SIZE`.
 const LONGEST_LINE: usize = 64 * 1024;
-/// Arguments and bytes in one that a peer may announce before AUTH.
-const MOST_UNKNOWN: (i64, i64) = (10, 16_384);
+
+/// How many words a request of an unknown peer may have, and how long one may be.
+const MOST_WORDS_OF_STRANGERS: i64 = 10;
+const LONGEST_WORD_OF_STRANGERS: i64 = 16_384;
 
 /// Takes requests from the front of a buffer. A partial request is not parsed again from its
 /// start when more bytes have come.
@@ -23,21 +25,16 @@ pub struct RequestReader {
     missing: Option<usize>,
     /// Length of the bulk that starts at `at`, once its `$n` line was read.
     bulk: Option<usize>,
+    /// Whether the peer has not yet said who it is: it may send little then.
+    pub unauthenticated: bool,
     /// Where the arguments so far lie, from the request's start.
     ranges: Vec<(usize, usize)>,
-    /// Whether the peer has yet to say who it is: it may announce little before.
-    unknown: bool,
     /// Bytes looked at in the search for ends of lines.
     #[cfg(test)]
     pub looked: usize,
 }
 
 impl RequestReader {
-    /// Says whether the peer has said who it is (AUTH); one that has not may announce little.
-    pub fn set_known(&mut self, known: bool) {
-        self.unknown = !known;
-    }
-
     /// The next whole request; `None` if more bytes are needed. Empty requests are skipped.
     ///
     /// # Errors
@@ -102,7 +99,7 @@ impl RequestReader {
             return Ok(None);
         };
         let count = integer(&buffer[1..end]).filter(|n| *n <= MOST_ARGUMENTS).ok_or_else(wrong)?;
-        if self.unknown && count > MOST_UNKNOWN.0 {
+        if self.unauthenticated && count > MOST_WORDS_OF_STRANGERS {
             return Err(ProtocolError::new("unauthenticated multibulk length"));
         }
         self.skip_to(end + 2);
@@ -124,7 +121,7 @@ impl RequestReader {
             let wrong = || ProtocolError::new("invalid bulk length");
             let length = integer(&buffer[self.at + 1..end]);
             let length = length.filter(|n| (0..=LONGEST_BULK).contains(n)).ok_or_else(wrong)?;
-            if self.unknown && length > MOST_UNKNOWN.1 {
+            if self.unauthenticated && length > LONGEST_WORD_OF_STRANGERS {
                 return Err(ProtocolError::new("unauthenticated bulk length"));
             }
             self.bulk = Some(usize::try_from(length).map_err(|_| wrong())?);
