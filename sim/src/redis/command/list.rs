@@ -221,9 +221,6 @@ pub fn lset(call: &mut Call) -> Outcome {
 pub fn lrem(call: &mut Call) -> Outcome {
     let (key, element) = (&call.args[1], &call.args[3]);
     let count = call.integer(2)?;
-    if count == i64::MIN {
-        return Err(Reply::error(OUT_OF_LONG));
-    }
     if list(call, key)?.is_none() {
         return Ok(Reply::Integer(0));
     }
@@ -236,10 +233,6 @@ pub fn lrem(call: &mut Call) -> Outcome {
     }
     Ok(Reply::count(removed))
 }
-
-/// The one integer of 64 bits whose negative is none.
-pub const OUT_OF_LONG: &str =
-    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 
 /// LTRIM key start stop
 pub fn ltrim(call: &mut Call) -> Outcome {
