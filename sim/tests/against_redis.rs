@@ -331,7 +331,7 @@ fn random_requests_are_answered_alike() {
         return;
     };
     let (mut ours, mut state) = (Ours::new(), 1);
-    for nth in 0..200_000 {
+    for nth in 0..40_000 {
         let shape = drawn(&SHAPES, &mut state);
         let words: Vec<&str> = shape.split(' ').map(|word| fill(word, &mut state)).collect();
         let request = words.join(" ");

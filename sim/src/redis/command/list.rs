@@ -276,6 +276,17 @@ pub fn rpoplpush(call: &mut Call) -> Outcome {
 /// Moves one element from the first key of the command to its second; `None` if there is none. The
 /// replicas are told the form that does not wait.
 pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
+    let Some(moved) = move_one(call, (from, to))? else { return Ok(None) };
+    match call.command.name {
+        "BLMOVE" => tell_as(call, "LMOVE", 5),
+        "BRPOPLPUSH" => tell_as(call, "RPOPLPUSH", 3),
+        _ => call.tell_verbatim(),
+    }
+    Ok(Some(moved))
+}
+
+/// Moves one element and tells no replica.
+pub fn move_one(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
     let (source, target) = (&call.args[1], &call.args[2]);
     if list(call, source)?.is_none() {
         return Ok(None);
@@ -284,11 +295,6 @@ pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, R
     let moved = change(call, source, |list| list.pop(from, 1));
     push_to(call, target, to, &moved)?;
     lost(call, source, if from == End::Left { "lpop" } else { "rpop" });
-    match call.command.name {
-        "BLMOVE" => tell_as(call, "LMOVE", 5),
-        "BRPOPLPUSH" => tell_as(call, "RPOPLPUSH", 3),
-        _ => call.tell_verbatim(),
-    }
     Ok(moved.into_iter().next().map(Reply::Bulk))
 }
 

@@ -17,6 +17,16 @@ pub enum End {
     Right,
 }
 
+impl End {
+    /// Its name, as a server tells it.
+    pub fn word(self) -> &'static str {
+        match self {
+            End::Left => "left",
+            End::Right => "right",
+        }
+    }
+}
+
 impl List {
     /// Adds a copy of an element.
     pub fn push(&mut self, end: End, element: &[u8]) {
