@@ -13,6 +13,7 @@ pub fn del(call: &mut Call) -> Outcome {
     let mut removed = 0;
     for key in call.from(1) {
         if call.entry(key).is_some() && call.remove(key) {
+            call.event(b'g', "del", key);
             removed += 1;
         }
     }
