@@ -24,6 +24,9 @@ pub const FAMILY: Family = &[
     ("strlen", strlen),
 ];
 
+/// A kind of end, and the word with its number.
+type End = (Unit, Deadline, usize);
+
 /// What SET may be told beside key and value.
 #[derive(Default)]
 struct SetOptions {
@@ -31,7 +34,7 @@ struct SetOptions {
     only_old: bool,
     keep_end: bool,
     get: bool,
-    end: Option<(Unit, Deadline, usize)>,
+    end: Option<End>,
 }
 
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
@@ -81,11 +84,7 @@ fn set_options(call: &Call) -> Result<SetOptions, Reply> {
 }
 
 /// An end with its number at a word. One that is told twice in the same way counts the second time.
-fn another_end(
-    before: Option<(Unit, Deadline, usize)>,
-    option: &[u8],
-    at: usize,
-) -> Option<(Unit, Deadline, usize)> {
+fn another_end(before: Option<End>, option: &[u8], at: usize) -> Option<End> {
     let (unit, deadline) = end_option(option)?;
     let alike = before.is_none_or(|(one, other, _)| (one, other) == (unit, deadline));
     alike.then_some((unit, deadline, at))
@@ -102,7 +101,7 @@ fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
 }
 
 /// The end that the option with its number at a word asks for, in Unix milliseconds.
-fn until(call: &Call, end: Option<(Unit, Deadline, usize)>) -> Result<Option<u64>, Reply> {
+fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
     let Some((unit, deadline, at)) = end else { return Ok(None) };
     let wrong = || {
         Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
@@ -209,7 +208,7 @@ pub fn getex(call: &mut Call) -> Outcome {
 }
 
 /// Whether the end is to go, or which one is to come.
-fn getex_options(call: &Call) -> Result<(bool, Option<(Unit, Deadline, usize)>), Reply> {
+fn getex_options(call: &Call) -> Result<(bool, Option<End>), Reply> {
     let wrong = || Reply::error(SYNTAX);
     let (mut persists, mut end, mut at) = (false, None, 2);
     while at < call.args.len() {

@@ -66,7 +66,7 @@ impl List {
         place(first)..place(last) + 1
     }
 
-    /// Removes elements that equal another: up to `most` of them from an end on. How many there were.
+    /// Removes elements that equal another, up to `most` of them from an end on; how many.
     pub fn remove(&mut self, element: &[u8], end: End, most: usize) -> usize {
         let mut removed = 0;
         let mut keep = |one: &Bytes| {
