@@ -2,13 +2,16 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::list::OUT_OF_LONG;
 use crate::redis::command::{Call, Outcome, SYNTAX};
 use crate::redis::frame::{Protocol, Reply};
 use crate::redis::keyspace::hash::Hash;
 
 /// Fields that are asked for beyond this are not given: Redis would run out of memory.
 const MOST: u64 = 1 << 20;
+
+/// The one integer of 64 bits whose negative is none.
+const OUT_OF_LONG: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 
 /// HRANDFIELD key [count [WITHVALUES]]: a negative count may name a field more than once.
 pub fn hrandfield(call: &mut Call) -> Outcome {

@@ -24,6 +24,9 @@ pub const FAMILY: Family = &[
     ("strlen", strlen),
 ];
 
+/// A kind of end, and the word with its number.
+type End = (Unit, Deadline, usize);
+
 /// What SET may be told beside key and value.
 #[derive(Default)]
 struct SetOptions {
@@ -31,7 +34,7 @@ struct SetOptions {
     only_old: bool,
     keep_end: bool,
     get: bool,
-    end: Option<(Unit, Deadline, usize)>,
+    end: Option<End>,
 }
 
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
@@ -69,16 +72,22 @@ fn set_options(call: &Call) -> Result<SetOptions, Reply> {
             b"XX" if !options.only_new => options.only_old = true,
             b"GET" => options.get = true,
             b"KEEPTTL" if options.end.is_none() => options.keep_end = true,
-            other if options.end.is_none() && !options.keep_end && at + 1 < call.args.len() => {
-                let (unit, deadline) = end_option(other).ok_or_else(wrong)?;
+            other if !options.keep_end && at + 1 < call.args.len() => {
                 at += 1;
-                options.end = Some((unit, deadline, at));
+                options.end = Some(another_end(options.end, other, at).ok_or_else(wrong)?);
             }
             _ => return Err(wrong()),
         }
         at += 1;
     }
     Ok(options)
+}
+
+/// An end with its number at a word. One that is told twice in the same way counts the second time.
+fn another_end(before: Option<End>, option: &[u8], at: usize) -> Option<End> {
+    let (unit, deadline) = end_option(option)?;
+    let alike = before.is_none_or(|(one, other, _)| (one, other) == (unit, deadline));
+    alike.then_some((unit, deadline, at))
 }
 
 fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
@@ -92,7 +101,7 @@ fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
 }
 
 /// The end that the option with its number at a word asks for, in Unix milliseconds.
-fn until(call: &Call, end: Option<(Unit, Deadline, usize)>) -> Result<Option<u64>, Reply> {
+fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
     let Some((unit, deadline, at)) = end else { return Ok(None) };
     let wrong = || {
         Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
@@ -186,25 +195,34 @@ pub fn getdel(call: &mut Call) -> Outcome {
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
 pub fn getex(call: &mut Call) -> Outcome {
-    let args = call.args;
-    let option = args.get(2).map(|_| call.word(2));
-    let end = match (option.as_deref(), args.len()) {
-        (None | Some(b"PERSIST"), 2 | 3) => None,
-        (Some(option), 4) => {
-            let (unit, deadline) = end_option(option).ok_or(Reply::error(SYNTAX))?;
-            Some((unit, deadline, 3))
-        }
-        _ => return Err(Reply::error(SYNTAX)),
-    };
+    let (persists, end) = getex_options(call)?;
     let Some(value) = asked(call)? else { return Ok(Reply::Nil) };
     match until(call, end)? {
         Some(until) => super::expiry::give_end(call, i64::try_from(until).unwrap_or(i64::MAX)),
-        None if option.is_some() => {
+        None if persists => {
             super::expiry::persist(call)?;
         }
         None => {}
     }
     Ok(Reply::Bulk(value))
+}
+
+/// Whether the end is to go, or which one is to come.
+fn getex_options(call: &Call) -> Result<(bool, Option<End>), Reply> {
+    let wrong = || Reply::error(SYNTAX);
+    let (mut persists, mut end, mut at) = (false, None, 2);
+    while at < call.args.len() {
+        match &call.word(at)[..] {
+            b"PERSIST" if end.is_none() => persists = true,
+            option if !persists && at + 1 < call.args.len() => {
+                at += 1;
+                end = Some(another_end(end, option, at).ok_or_else(wrong)?);
+            }
+            _ => return Err(wrong()),
+        }
+        at += 1;
+    }
+    Ok((persists, end))
 }
 
 /// STRLEN key
