@@ -47,6 +47,11 @@ impl SortedSet {
         fitted
     }
 
+    /// Leaves the small form for good.
+    pub fn outgrow(&mut self) {
+        self.large = true;
+    }
+
     /// The score of a member.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).copied()
