@@ -40,6 +40,10 @@ impl SortedSet {
 
     /// The same members in the form that suits them.
     pub fn fitted(&self) -> SortedSet {
+        let fits = |member: &Bytes| member.len() <= LONGEST_SMALL;
+        if self.len() > MOST_SMALL || !self.scores.keys().all(fits) {
+            return SortedSet { large: true, ..self.clone() };
+        }
         let mut fitted = SortedSet::default();
         for (member, score) in self.iter() {
             fitted.insert(member, score);
