@@ -6,9 +6,9 @@
 use bytes::Bytes;
 
 use crate::redis::command::list::{
-    carry, end_of, list, many_pop, pop_first, pop_from, pop_many, tell_pop,
+    carry, end_of, list, many_pop, move_one, pop_first, pop_from, pop_many, tell_pop,
 };
-use crate::redis::command::{Call, Family, Outcome};
+use crate::redis::command::{Call, Family, Outcome, word};
 use crate::redis::extended::Extended;
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Key;
@@ -138,5 +138,15 @@ fn carry_served(call: &mut Call, ends: (End, End)) -> Option<Reply> {
     if !matches!(list(call, source), Ok(Some(_))) {
         return None;
     }
-    carry(call, ends).unwrap_or_else(Some)
+    let moved = match move_one(call, ends) {
+        Ok(moved) => moved?,
+        Err(refusal) => return Some(refusal),
+    };
+    let name = word(if call.args.len() == 6 { "LMOVE" } else { "RPOPLPUSH" });
+    let mut told = vec![name, source.clone(), call.args[2].clone()];
+    if call.args.len() == 6 {
+        told.extend([ends.0, ends.1].map(|end| word(end.word())));
+    }
+    call.tell(|| told);
+    Some(moved)
 }

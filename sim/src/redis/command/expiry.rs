@@ -107,9 +107,11 @@ pub fn give_end(call: &mut Call, until_ms: i64) {
     if end <= call.node.now_ms && !trusting {
         call.remove(&args[1]);
         call.tell(|| vec![word("DEL"), args[1].clone()]);
+        call.event(b'g', "del", &args[1]);
         return;
     }
     call.set_end(&args[1], Some(end));
+    call.event(b'g', "expire", &args[1]);
     let is_expire = call.command.name.contains("EXPIRE");
     let conditions = if is_expire { call.from(3) } else { &[] };
     call.tell(|| {
@@ -165,6 +167,7 @@ pub fn persist(call: &mut Call) -> Outcome {
         return Ok(Reply::Integer(0));
     }
     call.set_end(&args[1], None);
+    call.event(b'g', "persist", &args[1]);
     call.tell(|| vec![word("PERSIST"), args[1].clone()]);
     Ok(Reply::Integer(1))
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::{Call, Family, Outcome, WRONGTYPE, digits, wrong_arity};
+use crate::redis::command::number::{NOT_FINITE, NOT_FLOAT};
+use crate::redis::command::{Call, Family, Outcome, WRONGTYPE, digits, word, wrong_arity};
+use crate::redis::extended::Extended;
 use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::Value;
 use crate::redis::keyspace::hash::Hash;
@@ -15,12 +17,15 @@ pub const FAMILY: Family = &[
     ("hget", hget),
     ("hgetall", hgetall),
     ("hincrby", hincrby),
+    ("hincrbyfloat", hincrbyfloat),
     ("hkeys", hkeys),
     ("hlen", hlen),
     ("hmget", hmget),
     ("hmset", hmset),
+    ("hrandfield", super::hrandfield::hrandfield),
     ("hset", hset),
     ("hsetnx", hsetnx),
+    ("hstrlen", hstrlen),
     ("hvals", hvals),
 ];
 
@@ -95,7 +100,7 @@ fn set_fields(call: &mut Call) -> Result<i64, Reply> {
         return Err(wrong_arity(&call.lower_name()));
     }
     let mut added = 0;
-    write(call, |hash| {
+    write(call, "hset", |hash| {
         for pair in pairs.chunks_exact(2) {
             added += i64::from(hash.set(&pair[0], Bytes::copy_from_slice(&pair[1])));
         }
@@ -110,7 +115,7 @@ pub fn hsetnx(call: &mut Call) -> Outcome {
     if call.hash(&call.args[1])?.is_some_and(|hash| hash.get(field).is_some()) {
         return Ok(Reply::Integer(0));
     }
-    write(call, |hash| {
+    write(call, "hset", |hash| {
         hash.set(field, Bytes::copy_from_slice(value));
     })?;
     call.tell_verbatim();
@@ -127,11 +132,41 @@ pub fn hincrby(call: &mut Call) -> Outcome {
     };
     let overflow = Reply::error("ERR increment or decrement would overflow");
     let sum = old.checked_add(by).ok_or(overflow)?;
-    write(call, |hash| {
+    write(call, "hincrby", |hash| {
         hash.set(field, digits(sum));
     })?;
     call.tell_verbatim();
     Ok(Reply::Integer(sum))
+}
+
+/// HINCRBYFLOAT key field increment: replicas are told the sum.
+pub fn hincrbyfloat(call: &mut Call) -> Outcome {
+    let (key, field) = (&call.args[1], &call.args[2]);
+    let by = Extended::read(&call.args[3]).ok_or(Reply::error(NOT_FLOAT))?;
+    if !by.is_finite() {
+        return Err(Reply::error("ERR value is NaN or Infinity"));
+    }
+    let old = match call.hash(key)?.and_then(|hash| hash.get(field)) {
+        Some(text) => Extended::read(text).ok_or(Reply::error("ERR hash value is not a float"))?,
+        None => Extended::ZERO,
+    };
+    let sum = old.plus(by);
+    if !sum.is_finite() {
+        return Err(Reply::error(NOT_FINITE));
+    }
+    let sum = Bytes::from(sum.text());
+    write(call, "hincrbyfloat", |hash| {
+        hash.set(field, sum.clone());
+    })?;
+    call.tell(|| vec![word("HSET"), key.clone(), field.clone(), sum.clone()]);
+    Ok(Reply::Bulk(sum))
+}
+
+/// HSTRLEN key field
+pub fn hstrlen(call: &mut Call) -> Outcome {
+    let field = &call.args[2];
+    let value = call.hash(&call.args[1])?.and_then(|hash| hash.get(field));
+    Ok(count(value.map_or(0, Bytes::len)))
 }
 
 /// HDEL key field ...
@@ -143,23 +178,26 @@ pub fn hdel(call: &mut Call) -> Outcome {
     let db = call.node.keyspace.db_mut(call.session.db);
     let Some(Value::Hash(hash)) = db.value_mut(key) else { return Ok(Reply::Integer(0)) };
     let removed = fields.iter().filter(|field| hash.remove(field)).count();
-    if hash.is_empty() {
+    let (emptied, shared) = (hash.is_empty(), db.shared(key));
+    if removed == 0 {
+        return Ok(count(0));
+    }
+    call.event(b'h', "hdel", key);
+    if emptied {
         call.remove(key);
-    } else if removed > 0
-        && let Some(key) = db.shared(key)
-    {
+        call.event(b'g', "del", key);
+    } else if let Some(key) = shared {
         call.note(key, KeyChange::Changed);
     }
-    if removed > 0 {
-        call.tell_verbatim();
-    }
+    call.tell_verbatim();
     Ok(count(removed))
 }
 
-/// Changes the hash under the command's key, which is created if it is missing.
-fn write(call: &mut Call, change: impl FnOnce(&mut Hash)) -> Result<(), Reply> {
+/// Changes the hash under the command's key, which is created if it is missing, and tells `event`.
+fn write(call: &mut Call, event: &str, change: impl FnOnce(&mut Hash)) -> Result<(), Reply> {
     let key = &call.args[1];
     let missing = call.entry(key).is_none();
+    call.tell_new(key);
     let db = call.node.keyspace.db_mut(call.session.db);
     if missing {
         db.set(key, Value::Hash(Hash::default()), None);
@@ -171,5 +209,6 @@ fn write(call: &mut Call, change: impl FnOnce(&mut Hash)) -> Result<(), Reply> {
     if let Some(key) = db.shared(key) {
         call.note(key, if missing { KeyChange::Set } else { KeyChange::Changed });
     }
+    call.event(b'h', event, key);
     Ok(())
 }

@@ -2,12 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::{
-    Call, Family, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE, digits, word, wrong_arity,
-};
+use crate::redis::command::{Call, Family, Outcome, SYNTAX, WRONGTYPE, digits, word, wrong_arity};
 use crate::redis::frame::{Reply, integer};
+use crate::redis::keyspace::Value;
 use crate::redis::keyspace::list::{End, List};
-use crate::redis::keyspace::{Key, Value};
 use crate::trace::KeyChange;
 
 /// What is here, by name.
@@ -223,9 +221,6 @@ pub fn lset(call: &mut Call) -> Outcome {
 pub fn lrem(call: &mut Call) -> Outcome {
     let (key, element) = (&call.args[1], &call.args[3]);
     let count = call.integer(2)?;
-    if count == i64::MIN {
-        return Err(Reply::error(OUT_OF_LONG));
-    }
     if list(call, key)?.is_none() {
         return Ok(Reply::Integer(0));
     }
@@ -238,10 +233,6 @@ pub fn lrem(call: &mut Call) -> Outcome {
     }
     Ok(Reply::count(removed))
 }
-
-/// The one integer of 64 bits whose negative is none.
-pub const OUT_OF_LONG: &str =
-    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 
 /// LTRIM key start stop
 pub fn ltrim(call: &mut Call) -> Outcome {
@@ -285,6 +276,17 @@ pub fn rpoplpush(call: &mut Call) -> Outcome {
 /// Moves one element from the first key of the command to its second; `None` if there is none. The
 /// replicas are told the form that does not wait.
 pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
+    let Some(moved) = move_one(call, (from, to))? else { return Ok(None) };
+    match call.command.name {
+        "BLMOVE" => tell_as(call, "LMOVE", 5),
+        "BRPOPLPUSH" => tell_as(call, "RPOPLPUSH", 3),
+        _ => call.tell_verbatim(),
+    }
+    Ok(Some(moved))
+}
+
+/// Moves one element and tells no replica.
+pub fn move_one(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
     let (source, target) = (&call.args[1], &call.args[2]);
     if list(call, source)?.is_none() {
         return Ok(None);
@@ -293,11 +295,6 @@ pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, R
     let moved = change(call, source, |list| list.pop(from, 1));
     push_to(call, target, to, &moved)?;
     lost(call, source, if from == End::Left { "lpop" } else { "rpop" });
-    match call.command.name {
-        "BLMOVE" => tell_as(call, "LMOVE", 5),
-        "BRPOPLPUSH" => tell_as(call, "RPOPLPUSH", 3),
-        _ => call.tell_verbatim(),
-    }
     Ok(moved.into_iter().next().map(Reply::Bulk))
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::list::{OUT_OF_LONG, list, number_from};
+use crate::redis::command::list::{list, number_from};
 use crate::redis::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
 use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::list::List;
@@ -48,7 +48,6 @@ fn options(call: &Call) -> Result<Options, Reply> {
 fn rank(text: &Bytes) -> Result<i64, Reply> {
     match integer(text) {
         None => Err(Reply::error(NOT_INTEGER)),
-        Some(i64::MIN) => Err(Reply::error(OUT_OF_LONG)),
         Some(0) => Err(Reply::error(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or \
              use negative to start from the end of the list",
@@ -59,9 +58,12 @@ fn rank(text: &Bytes) -> Result<i64, Reply> {
 
 fn places(list: &List, element: &Bytes, options: &Options) -> Vec<usize> {
     let limit = |number: usize| if number == 0 { usize::MAX } else { number };
-    let wanted = options.count.map_or(1, limit);
+    // Redis negates the least rank, which overflows: no match is skipped and no count reached.
+    let least = options.rank == i64::MIN;
+    let wanted = options.count.map_or(1, |count| limit(if least { 0 } else { count }));
     let looked_at = limit(options.longest);
     let skipped = usize::try_from(options.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let skipped = if least { 0 } else { skipped };
     let last = list.0.len().saturating_sub(1);
     let hit = |(place, one): (usize, &Bytes)| (one == element).then_some(place);
     if options.rank > 0 {

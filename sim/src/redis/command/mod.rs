@@ -14,9 +14,11 @@ pub mod diagnosis;
 pub mod expiry;
 pub mod function;
 pub mod hash;
+pub mod hrandfield;
 pub mod info;
 pub mod introspection;
 pub mod key;
+pub mod lcs;
 pub mod list;
 pub mod lpos;
 pub mod monitor;
@@ -30,6 +32,7 @@ pub mod set;
 pub mod sort;
 pub mod sorted_set;
 pub mod string;
+pub mod substring;
 pub mod table;
 pub mod transaction;
 
@@ -57,7 +60,7 @@ pub type Outcome = Result<Reply, Reply>;
 pub type Family = &'static [(&'static str, Run)];
 
 /// All families.
-pub fn families() -> [Family; 25] {
+pub fn families() -> [Family; 26] {
     [
         acl::FAMILY,
         blocking::FAMILY,
@@ -83,6 +86,7 @@ pub fn families() -> [Family; 25] {
         sort::FAMILY,
         sorted_set::FAMILY,
         string::FAMILY,
+        substring::FAMILY,
         transaction::FAMILY,
     ]
 }

@@ -1,11 +1,22 @@
-//! Strings that are counted with: INCR and DECR.
+//! Strings that are counted with: INCR and DECR, and with fractions.
 
-use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits};
+use bytes::Bytes;
+
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
+use crate::redis::extended::Extended;
 use crate::redis::frame::{Reply, integer};
 
 /// What is here, by name.
-pub const FAMILY: Family =
-    &[("decr", decr), ("decrby", decrby), ("incr", incr), ("incrby", incrby)];
+pub const FAMILY: Family = &[
+    ("decr", decr),
+    ("decrby", decrby),
+    ("incr", incr),
+    ("incrby", incrby),
+    ("incrbyfloat", incrbyfloat),
+];
+
+/// A sum that is no number any more.
+pub const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";
 
 /// INCR key
 pub fn incr(call: &mut Call) -> Outcome {
@@ -38,6 +49,26 @@ fn add(call: &mut Call, by: i64) -> Outcome {
     let overflow = Reply::error("ERR increment or decrement would overflow");
     let sum = old.checked_add(by).ok_or(overflow)?;
     call.change(key, digits(sum));
+    call.event(b'$', "incrby", key);
     call.tell_verbatim();
     Ok(Reply::Integer(sum))
 }
+
+/// INCRBYFLOAT key increment: replicas are told the sum.
+pub fn incrbyfloat(call: &mut Call) -> Outcome {
+    let (key, by) = (&call.args[1], &call.args[2]);
+    let read = |text: &[u8]| Extended::read(text).ok_or(Reply::error(NOT_FLOAT));
+    let old = call.string(key)?.map_or(Ok(Extended::ZERO), |text| read(&text))?;
+    let sum = old.plus(read(by)?);
+    if !sum.is_finite() {
+        return Err(Reply::error(NOT_FINITE));
+    }
+    let sum = Bytes::from(sum.text());
+    call.change(key, sum.clone());
+    call.event(b'$', "incrbyfloat", key);
+    call.tell(|| vec![word("SET"), key.clone(), sum.clone(), word("KEEPTTL")]);
+    Ok(Reply::Bulk(sum))
+}
+
+/// No number where one is needed.
+pub const NOT_FLOAT: &str = "ERR value is not a valid float";

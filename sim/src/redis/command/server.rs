@@ -64,6 +64,9 @@ pub fn debug(call: &mut Call) -> Outcome {
             let there = call.entry(key).is_some();
             let db = call.session.db;
             let gone = there && call.node.drop_key(db, key, KeyChange::Evicted, false);
+            if gone {
+                call.event(b'e', "evicted", key);
+            }
             Ok(Reply::Integer(i64::from(gone)))
         }
         _ => Err(unknown_subcommand("DEBUG", &call.args[1])),

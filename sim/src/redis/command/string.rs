@@ -24,6 +24,9 @@ pub const FAMILY: Family = &[
     ("strlen", strlen),
 ];
 
+/// A kind of end, and the word with its number.
+type End = (Unit, Deadline, usize);
+
 /// What SET may be told beside key and value.
 #[derive(Default)]
 struct SetOptions {
@@ -31,7 +34,7 @@ struct SetOptions {
     only_old: bool,
     keep_end: bool,
     get: bool,
-    end: Option<(Unit, Deadline, usize)>,
+    end: Option<End>,
 }
 
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
@@ -39,7 +42,7 @@ pub fn set(call: &mut Call) -> Outcome {
     let options = set_options(call)?;
     let until = until(call, options.end)?;
     let (key, value) = (&call.args[1], &call.args[2]);
-    let old = if options.get { Some(call.string(key)?) } else { None };
+    let old = if options.get { Some(asked(call)?) } else { None };
     let there = call.entry(key).map(Entry::until_ms);
     let answer = |reply| old.map_or(reply, |old| old.map_or(Reply::Nil, Reply::Bulk));
     if (options.only_new && there.is_some()) || (options.only_old && there.is_none()) {
@@ -47,6 +50,10 @@ pub fn set(call: &mut Call) -> Outcome {
     }
     let kept = if options.keep_end { there.flatten() } else { None };
     call.set(key, value, until.or(kept));
+    call.event(b'$', "set", key);
+    if options.end.is_some() {
+        call.event(b'g', "expire", key);
+    }
     match options.end {
         Some(_) => tell_set(call, value, until.unwrap_or_default()),
         None if options.get => tell_without_get(call),
@@ -65,16 +72,22 @@ fn set_options(call: &Call) -> Result<SetOptions, Reply> {
             b"XX" if !options.only_new => options.only_old = true,
             b"GET" => options.get = true,
             b"KEEPTTL" if options.end.is_none() => options.keep_end = true,
-            other if options.end.is_none() && !options.keep_end && at + 1 < call.args.len() => {
-                let (unit, deadline) = end_option(other).ok_or_else(wrong)?;
+            other if !options.keep_end && at + 1 < call.args.len() => {
                 at += 1;
-                options.end = Some((unit, deadline, at));
+                options.end = Some(another_end(options.end, other, at).ok_or_else(wrong)?);
             }
             _ => return Err(wrong()),
         }
         at += 1;
     }
     Ok(options)
+}
+
+/// An end with its number at a word. One that is told twice in the same way counts the second time.
+fn another_end(before: Option<End>, option: &[u8], at: usize) -> Option<End> {
+    let (unit, deadline) = end_option(option)?;
+    let alike = before.is_none_or(|(one, other, _)| (one, other) == (unit, deadline));
+    alike.then_some((unit, deadline, at))
 }
 
 fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
@@ -88,7 +101,7 @@ fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
 }
 
 /// The end that the option with its number at a word asks for, in Unix milliseconds.
-fn until(call: &Call, end: Option<(Unit, Deadline, usize)>) -> Result<Option<u64>, Reply> {
+fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
     let Some((unit, deadline, at)) = end else { return Ok(None) };
     let wrong = || {
         Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
@@ -119,6 +132,7 @@ pub fn setnx(call: &mut Call) -> Outcome {
         return Ok(Reply::Integer(0));
     }
     call.set(&call.args[1], &call.args[2], None);
+    call.event(b'$', "set", &call.args[1]);
     call.tell_verbatim();
     Ok(Reply::Integer(1))
 }
@@ -137,6 +151,8 @@ fn set_for(call: &mut Call, unit: Unit) -> Outcome {
     let until = until(call, Some((unit, Deadline::In, 2)))?;
     call.entry(&call.args[1]);
     call.set(&call.args[1], &call.args[3], until);
+    call.event(b'$', "set", &call.args[1]);
+    call.event(b'g', "expire", &call.args[1]);
     let value = &call.args[3];
     tell_set(call, value, until.unwrap_or_default());
     Ok(Reply::OK)
@@ -147,10 +163,21 @@ pub fn get(call: &mut Call) -> Outcome {
     Ok(call.string(&call.args[1])?.map_or(Reply::Nil, Reply::Bulk))
 }
 
+/// The string under the command's key, which a command asks for that writes too.
+fn asked(call: &mut Call) -> Result<Option<Bytes>, Reply> {
+    let key = &call.args[1];
+    let value = call.string(key)?;
+    if value.is_none() {
+        call.tell_miss(key);
+    }
+    Ok(value)
+}
+
 /// GETSET key value
 pub fn getset(call: &mut Call) -> Outcome {
-    let old = call.string(&call.args[1])?;
+    let old = asked(call)?;
     call.set(&call.args[1], &call.args[2], None);
+    call.event(b'$', "set", &call.args[1]);
     let args = call.args;
     call.tell(|| vec![word("SET"), args[1].clone(), args[2].clone()]);
     Ok(old.map_or(Reply::Nil, Reply::Bulk))
@@ -158,8 +185,9 @@ pub fn getset(call: &mut Call) -> Outcome {
 
 /// GETDEL key
 pub fn getdel(call: &mut Call) -> Outcome {
-    let Some(old) = call.string(&call.args[1])? else { return Ok(Reply::Nil) };
+    let Some(old) = asked(call)? else { return Ok(Reply::Nil) };
     call.remove(&call.args[1]);
+    call.event(b'g', "del", &call.args[1]);
     let args = call.args;
     call.tell(|| vec![word("DEL"), args[1].clone()]);
     Ok(Reply::Bulk(old))
@@ -167,25 +195,34 @@ pub fn getdel(call: &mut Call) -> Outcome {
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
 pub fn getex(call: &mut Call) -> Outcome {
-    let args = call.args;
-    let option = args.get(2).map(|_| call.word(2));
-    let end = match (option.as_deref(), args.len()) {
-        (None | Some(b"PERSIST"), 2 | 3) => None,
-        (Some(option), 4) => {
-            let (unit, deadline) = end_option(option).ok_or(Reply::error(SYNTAX))?;
-            Some((unit, deadline, 3))
-        }
-        _ => return Err(Reply::error(SYNTAX)),
-    };
-    let Some(value) = call.string(&args[1])? else { return Ok(Reply::Nil) };
+    let (persists, end) = getex_options(call)?;
+    let Some(value) = asked(call)? else { return Ok(Reply::Nil) };
     match until(call, end)? {
         Some(until) => super::expiry::give_end(call, i64::try_from(until).unwrap_or(i64::MAX)),
-        None if option.is_some() => {
+        None if persists => {
             super::expiry::persist(call)?;
         }
         None => {}
     }
     Ok(Reply::Bulk(value))
+}
+
+/// Whether the end is to go, or which one is to come.
+fn getex_options(call: &Call) -> Result<(bool, Option<End>), Reply> {
+    let wrong = || Reply::error(SYNTAX);
+    let (mut persists, mut end, mut at) = (false, None, 2);
+    while at < call.args.len() {
+        match &call.word(at)[..] {
+            b"PERSIST" if end.is_none() => persists = true,
+            option if !persists && at + 1 < call.args.len() => {
+                at += 1;
+                end = Some(another_end(end, option, at).ok_or_else(wrong)?);
+            }
+            _ => return Err(wrong()),
+        }
+        at += 1;
+    }
+    Ok((persists, end))
 }
 
 /// STRLEN key
@@ -196,12 +233,17 @@ pub fn strlen(call: &mut Call) -> Outcome {
 
 /// APPEND key value
 pub fn append(call: &mut Call) -> Outcome {
-    let old = call.string(&call.args[1])?.unwrap_or_default();
-    let value = Bytes::from([&old[..], &call.args[2][..]].concat());
-    let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
-    call.change(&call.args[1], value);
+    let key = &call.args[1];
+    let old = call.string(key)?;
+    if let Some(old) = &old {
+        super::substring::check_length(call, old.len(), call.args[2].len())?;
+    }
+    let value = Bytes::from([&old.unwrap_or_default()[..], &call.args[2][..]].concat());
+    let length = value.len();
+    call.change(key, value);
+    call.event(b'$', "append", key);
     call.tell_verbatim();
-    Ok(Reply::Integer(length))
+    Ok(Reply::count(length))
 }
 
 /// MGET key ...
@@ -218,6 +260,7 @@ pub fn mset(call: &mut Call) -> Outcome {
     for pair in pairs(call)?.chunks_exact(2) {
         call.entry(&pair[0]);
         call.set(&pair[0], &pair[1], None);
+        call.event(b'$', "set", &pair[0]);
     }
     call.tell_verbatim();
     Ok(Reply::OK)
@@ -231,6 +274,7 @@ pub fn msetnx(call: &mut Call) -> Outcome {
     }
     for pair in pairs.chunks_exact(2) {
         call.set(&pair[0], &pair[1], None);
+        call.event(b'$', "set", &pair[0]);
     }
     call.tell_verbatim();
     Ok(Reply::Integer(1))

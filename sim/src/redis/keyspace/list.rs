@@ -17,6 +17,16 @@ pub enum End {
     Right,
 }
 
+impl End {
+    /// Its name, as a server tells it.
+    pub fn word(self) -> &'static str {
+        match self {
+            End::Left => "left",
+            End::Right => "right",
+        }
+    }
+}
+
 impl List {
     /// Adds a copy of an element.
     pub fn push(&mut self, end: End, element: &[u8]) {
@@ -56,7 +66,7 @@ impl List {
         place(first)..place(last) + 1
     }
 
-    /// Removes elements that equal another: up to `most` of them from an end on. How many there were.
+    /// Removes elements that equal another, up to `most` of them from an end on; how many.
     pub fn remove(&mut self, element: &[u8], end: End, most: usize) -> usize {
         let mut removed = 0;
         let mut keep = |one: &Bytes| {
