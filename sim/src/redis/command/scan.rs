@@ -16,6 +16,9 @@ use crate::redis::keyspace::Value;
 /// What is here, by name.
 pub const FAMILY: Family = &[("hscan", hscan), ("scan", scan), ("sscan", sscan), ("zscan", zscan)];
 
+/// Half of what 64 bits with a sign hold: up to there a small sorted set keeps integers.
+const LARGEST_WHOLE: f64 = 4_611_686_018_427_387_904.0;
+
 /// What a request asks for beside the cursor.
 struct Asked<'a> {
     pattern: Option<&'a Bytes>,
@@ -101,10 +104,17 @@ fn parts(value: &Value) -> Vec<Part> {
             hash.in_order().into_iter().map(|(name, value)| pair(name, value.clone())).collect()
         }
         Value::SortedSet(set) => {
-            set.iter().map(|(name, score)| pair(name, Bytes::from(in_17_digits(score)))).collect()
+            let score = |score| Bytes::from(score_text(score, set.is_small()));
+            set.iter().map(|(name, at)| pair(name, score(at))).collect()
         }
         Value::String(_) | Value::List(_) => Vec::new(),
     }
+}
+
+/// The small form keeps whole numbers as integers, which are told with all their digits.
+fn score_text(score: f64, small: bool) -> String {
+    let whole = score.fract() == 0.0 && score.abs() <= LARGEST_WHOLE;
+    if small && whole { format!("{score:.0}") } else { in_17_digits(score) }
 }
 
 /// Where a name stands in the walk. Fewer bits than a cursor may have, as clients may count with

@@ -33,6 +33,10 @@ pub fn sort(call: &mut Call) -> Outcome {
     // A set has no order that a script or a replica could rely on.
     let must_sort = matches!(value, Some(Value::Set(_)));
     let elements = elements(value)?;
+    if let Some(row) = call.sorted_set_mut(&call.args[1]) {
+        // Redis walks only its large form here, and never turns it back.
+        row.outgrow();
+    }
     let must_sort = must_sort && (asked.destination.is_some() || call.session.script.is_some());
     if unsorted && must_sort {
         (asked.by, asked.alphabetic) = (None, true);

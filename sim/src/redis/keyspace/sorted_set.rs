@@ -40,11 +40,20 @@ impl SortedSet {
 
     /// The same members in the form that suits them.
     pub fn fitted(&self) -> SortedSet {
+        let fits = |member: &Bytes| member.len() <= LONGEST_SMALL;
+        if self.len() > MOST_SMALL || !self.scores.keys().all(fits) {
+            return SortedSet { large: true, ..self.clone() };
+        }
         let mut fitted = SortedSet::default();
         for (member, score) in self.iter() {
             fitted.insert(member, score);
         }
         fitted
+    }
+
+    /// Leaves the small form for good.
+    pub fn outgrow(&mut self) {
+        self.large = true;
     }
 
     /// The score of a member.
@@ -273,7 +282,9 @@ mod tests {
             assert_eq!(set.encoding(), "listpack");
             set.insert(n.to_string().as_bytes(), -0.0);
         }
-        set.remove_ranks(1..MOST_SMALL);
+        for n in 1..MOST_SMALL {
+            set.remove(n.to_string().as_bytes());
+        }
         assert_eq!((set.encoding(), set.fitted().encoding()), ("skiplist", "listpack"));
         assert!(set.score(b"0").is_some_and(f64::is_sign_positive), "it was small by then");
         assert!(set.score(b"128").is_some_and(f64::is_sign_negative));
