@@ -18,12 +18,12 @@ use bytes::BytesMut;
 use lockstorm_sim::redis::command::admission::apply;
 use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::redis::frame::{Arguments, Reply};
+use lockstorm_sim::redis::frame::{Arguments, Protocol, Reply};
 use lockstorm_sim::redis::node::{Node, NodeConfig};
 use lockstorm_sim::redis::session::{After, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 14] = [
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),
@@ -35,7 +35,13 @@ const FILES: [(&str, &str); 11] = [
     ("struct", include_str!("redis/struct.txt")),
     ("cmsgpack", include_str!("redis/cmsgpack.txt")),
     ("sandbox", include_str!("redis/sandbox.txt")),
+    ("functions", include_str!("redis/functions.txt")),
+    ("scripts_resp2", include_str!("redis/scripts_resp2.txt")),
+    ("scripts_resp3", include_str!("redis/scripts_resp3.txt")),
 ];
+
+/// The file whose connection said HELLO 3.
+const NEW_PROTOCOL: &str = "scripts_resp3";
 
 /// Requests with the recorded answers.
 fn cases(file: &'static str) -> Vec<(&'static str, &'static str)> {
@@ -73,9 +79,13 @@ impl Ours {
             reply = Reply::Integer(0);
         }
         let mut bytes = BytesMut::new();
-        reply.encode(&mut bytes);
+        reply.encode_in(self.session.protocol, &mut bytes);
         bytes
     }
+}
+
+fn protocol_of(name: &str) -> Protocol {
+    if name == NEW_PROTOCOL { Protocol::Three } else { Protocol::Two }
 }
 
 fn escape(bytes: &[u8]) -> String {
@@ -93,6 +103,7 @@ fn the_recorded_answers_are_ours() {
     let mut wrong = Vec::new();
     for (name, file) in FILES {
         let mut ours = Ours::new();
+        ours.session.protocol = protocol_of(name);
         for (request, expected) in cases(file) {
             let answer = escape(&ours.answer(request));
             if answer != expected {
@@ -152,6 +163,39 @@ impl Real {
     }
 }
 
+impl Real {
+    /// The answer's bytes, in whatever protocol.
+    fn whole_answer(&mut self, line: &str) -> BytesMut {
+        self.connection.write_all(format!("{line}\r\n").as_bytes()).expect("redis-server reads");
+        loop {
+            if let Some(length) = answer_length(&self.buffer) {
+                return self.buffer.split_to(length);
+            }
+            let mut bytes = [0; 4096];
+            let read = self.connection.read(&mut bytes).expect("redis-server answers");
+            assert!(read > 0, "redis-server closed the connection at {line}");
+            self.buffer.extend_from_slice(&bytes[..read]);
+        }
+    }
+}
+
+/// The length of the answer at the front, if it is all there.
+fn answer_length(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let count = std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok());
+    let count: usize = count.unwrap_or(0);
+    let parts = match bytes[0] {
+        b'$' | b'=' if bytes[1] != b'-' => {
+            let whole = end + 2 + count + 2;
+            return (bytes.len() >= whole).then_some(whole);
+        }
+        b'*' | b'~' | b'>' => count,
+        b'%' => 2 * count,
+        _ => 0,
+    };
+    (0..parts).try_fold(end + 2, |at, _| Some(at + answer_length(bytes.get(at..)?)?))
+}
+
 impl Drop for Real {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -170,9 +214,12 @@ fn the_installed_redis_answers_alike() {
             return;
         };
         let mut ours = Ours::new();
+        ours.session.protocol = protocol_of(name);
+        if ours.session.protocol == Protocol::Three {
+            real.whole_answer("HELLO 3");
+        }
         for (request, _) in cases(file).into_iter().filter(|(r, _)| !r.starts_with("QUIT")) {
-            let mut expected = BytesMut::new();
-            real.answer(request).encode(&mut expected);
+            let expected = real.whole_answer(request);
             let answer = ours.answer(request);
             if answer != expected {
                 let (redis, ours) = (escape(&expected), escape(&answer));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua};
 
-use crate::redis::script::Running;
+use crate::redis::script::machine::Running;
 use crate::redis::script::arguments::function;
 
 /// `math.random`: drawn as `redisLrand48() % REDIS_LRAND48_MAX / REDIS_LRAND48_MAX`.
