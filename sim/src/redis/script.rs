@@ -130,7 +130,7 @@ fn execute(
         let result = machine.call(program.kind, &program.function, words);
         machine.swap(node, &mut inner);
         let ended = machine.ended();
-        ended.map_or_else(|| Ok(machine.reply(&program.name, result)), Err)
+        ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
     Ok(ran.unwrap_or_else(|line| {
         let wrote = inner.script.is_some_and(|script| script.wrote);

@@ -147,6 +147,9 @@ pub fn flush(call: &mut Call) -> Outcome {
 
 /// SCRIPT DEBUG: nobody is there who could step through a script.
 pub fn debug(call: &mut Call) -> Outcome {
+    if call.session.in_exec || !call.session.output.is_empty() {
+        return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
+    }
     match &call.word(2)[..] {
         b"NO" => Ok(Reply::OK),
         b"YES" | b"SYNC" => Err(Reply::error("ERR scripts can't be debugged on this node")),

@@ -39,8 +39,8 @@ impl ScriptFlags {
 
     /// The names of those in the set, in Redis's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let flagged = move |(nth, name)| (self.0 & (1_u8 << nth) != 0).then_some(name);
-        (0..).zip(ScriptFlags::NAMES).filter_map(flagged)
+        let flagged = move |(nth, name): (u8, _)| (self.0 >> nth & 1 == 1).then_some(name);
+        (0_u8..).zip(ScriptFlags::NAMES).filter_map(flagged)
     }
 
     /// What a command may do that runs a script with these flags.

@@ -18,9 +18,8 @@ use crate::redis::script::raised::Raised;
 /// No function has this name.
 pub const NOT_FOUND: &str = "ERR Function not found";
 
-const BAD_LIBRARY_NAME: &str = "ERR Library names can only contain letters, numbers, or \
-    underscores(_) and must be at least one character long";
-const BAD_FUNCTION_NAME: &str = "Function names can only contain letters, numbers, or \
+/// Redis says so of a function's name too.
+const BAD_NAME: &str = "Library names can only contain letters, numbers, or \
     underscores(_) and must be at least one character long";
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
 
@@ -103,7 +102,7 @@ fn first_line(code: &[u8]) -> Result<(Bytes, usize), Reply> {
     }
     let name = name.ok_or(Reply::error("ERR Library name was not given"))?;
     if !is_name(&name) {
-        return Err(Reply::error(BAD_LIBRARY_NAME));
+        return Err(told(BAD_NAME, b""));
     }
     let engine = &engine[2..];
     if !engine.eq_ignore_ascii_case(b"lua") {
@@ -167,7 +166,7 @@ pub fn registrar(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> mlua::Res
             _ => return refuse("wrong number of arguments to redis.register_function"),
         };
         if !is_name(&name) {
-            return refuse(BAD_FUNCTION_NAME);
+            return refuse(BAD_NAME);
         }
         if functions.contains_key(&name) {
             return refuse("Function already exists in the library");

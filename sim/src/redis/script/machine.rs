@@ -206,10 +206,15 @@ impl Machine {
     }
 
     /// What the caller is answered; `name` is the script's SHA1, or the function's name.
-    pub fn reply(&self, name: &[u8], result: mlua::Result<(bool, Value)>) -> Reply {
+    pub fn reply(
+        &self,
+        name: &[u8],
+        function: &Function,
+        result: mlua::Result<(bool, Value)>,
+    ) -> Reply {
         match result {
             Ok((true, value)) => to_reply(&value, self.choices.resp3.get(), 0),
-            Ok((false, Value::Table(problem))) => failure(&problem, name),
+            Ok((false, Value::Table(problem))) => failure(&problem, name, function),
             Ok((false, _)) => running_failed(name, "execution failure"),
             Err(error) => running_failed(name, &error.to_string()),
         }
@@ -231,14 +236,17 @@ fn running_failed(name: &[u8], why: &str) -> Reply {
     Reply::Error(format!("ERR Error running script {name}, {why}").into())
 }
 
-/// An error that reached the end of the script, with the place where it was raised.
-fn failure(problem: &Table, name: &[u8]) -> Reply {
+/// An error that reached the end of the script, with the place where it was raised; one that was
+/// raised by a registered function of C's has none.
+fn failure(problem: &Table, name: &[u8], function: &Function) -> Reply {
     let mut text = match problem.raw_get::<Option<mlua::LuaString>>("err") {
         Ok(Some(text)) => until_zero(&text.as_bytes()).to_vec(),
         _ => b"ERR unknown error".to_vec(),
     };
     let place = |field| problem.raw_get::<Option<mlua::LuaString>>(field);
-    if let (Ok(Some(source)), Ok(Some(line))) = (place("source"), place("line")) {
+    if function.info().what != "C"
+        && let (Ok(Some(source)), Ok(Some(line))) = (place("source"), place("line"))
+    {
         text.extend_from_slice(b" script: ");
         text.extend_from_slice(name);
         text.extend_from_slice(b", on ");

@@ -36,7 +36,9 @@ pub fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
         | Reply::Set(items)
         | Reply::Push(items)
         | Reply::Several(items) => {
-            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            // As in Redis, a table grows as it is filled: this shows where there are nils.
+            let places = if resp3 { 0 } else { items.len() };
+            let table = lua.create_table_with_capacity(places, 0)?;
             for (index, item) in (1..).zip(items) {
                 table.raw_seti(index, to_lua(lua, item, resp3)?)?;
             }
@@ -63,14 +65,14 @@ fn new_to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Table> {
             table.raw_set("verbatim_string", parts)?;
         }
         Reply::Map(items) => {
-            let map = lua.create_table_with_capacity(0, items.len() / 2)?;
+            let map = lua.create_table()?;
             for pair in items.chunks_exact(2) {
                 set_pair(&map, to_lua(lua, &pair[0], true)?, to_lua(lua, &pair[1], true)?)?;
             }
             table.raw_set("map", map)?;
         }
         Reply::Set(items) => {
-            let set = lua.create_table_with_capacity(0, items.len())?;
+            let set = lua.create_table()?;
             for item in items {
                 set_pair(&set, to_lua(lua, item, true)?, Value::Boolean(true))?;
             }
