@@ -249,4 +249,25 @@ mod tests {
         load(&mut copy, &snapshot(&node));
         assert_eq!(copy.keyspace, node.keyspace);
     }
+
+    #[test]
+    fn libraries_are_in_the_file_and_in_the_snapshot() {
+        let (mut node, mut session) = (node(), Session::default());
+        let code = "#!lua name=l\nredis.register_function('f', function(k) \
+            redis.call('set', k[1], 1) return redis.call('incr', k[1]) end)";
+        for words in [&["FUNCTION", "LOAD", code][..], &["FCALL", "f", "1", "k"], &["FLUSHALL"]] {
+            let args: Vec<_> =
+                words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+            apply(&mut node, &mut session, &args);
+        }
+        let mut file = BytesMut::new();
+        Script::default().write(&node.effects.commands, &mut file, |_, _| {});
+        for bytes in [&file[..], &snapshot(&node)] {
+            let mut again = self::node();
+            assert_eq!(load(&mut again, bytes), bytes.len());
+            assert_eq!(again.libraries.len(), 1);
+            let reply = apply(&mut again, &mut session, &words("FCALL f 1 k"));
+            assert_eq!(reply, crate::redis::frame::Reply::Integer(2));
+        }
+    }
 }

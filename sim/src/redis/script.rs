@@ -140,12 +140,7 @@ fn execute(
 
 /// What still speaks against a script that says what it does: `scriptPrepareForRun`. Admission has
 /// looked at its flags, unless it was not known by then.
-fn admit(
-    node: &Node,
-    session: &Session,
-    flags: ScriptFlags,
-    read_only: bool,
-) -> Result<(), Reply> {
+fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());
     }
@@ -291,6 +286,86 @@ mod tests {
         eval(&mut node, "redis.call('set','k','v') while true do end");
         assert!(node.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    fn ask(node: &mut Node, words: &[&str]) -> Reply {
+        let words: Vec<Bytes> =
+            words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[test]
+    fn an_endless_function_is_told_of_and_is_killed_as_a_function() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
+        ask(&mut node, &["FUNCTION", "LOAD", code]);
+        assert_eq!(ask(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
+        let busy = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or \
+            SHUTDOWN NOSAVE.";
+        node.now_ms += 7_000;
+        assert_eq!(ask(&mut node, &["PING"]), Reply::error(busy));
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
+        let Reply::Map(told) = ask(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
+        let command = ["FCALL", "F", "0"].map(|word| Reply::bulk(word.as_bytes()));
+        let expected = Reply::Map(vec![
+            Reply::word("name"),
+            Reply::word("f"),
+            Reply::word("command"),
+            Reply::Array(command.to_vec()),
+            Reply::word("duration_ms"),
+            Reply::Integer(7_000),
+        ]);
+        assert_eq!(told[1], expected);
+        let killed = &node.busy.as_ref().expect("it is busy").killed;
+        assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
+        assert_eq!(ask(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
+        assert_eq!(ask(&mut node, &["PING"]), Reply::simple("PONG"));
+        eval(&mut node, "while true do end");
+        assert!(ask(&mut node, &["FUNCTION", "KILL"]).is_error());
+        assert!(ask(&mut node, &["FUNCTION", "STATS"]).is_error());
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::OK);
+    }
+
+    #[test]
+    fn what_a_library_remembers_is_its_nodes_own_and_lasts_until_it_is_loaded_anew() {
+        let code = "#!lua name=l\nlocal n = 0 redis.register_function('f', function() n = n + 1 \
+            return n end)";
+        let (mut first, mut second) = (node(), node());
+        for node in [&mut first, &mut second] {
+            ask(node, &["FUNCTION", "LOAD", code]);
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(1));
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(2));
+        }
+        ask(&mut first, &["FUNCTION", "LOAD", "REPLACE", code]);
+        assert_eq!(ask(&mut first, &["FCALL", "f", "0"]), Reply::Integer(1));
+        assert_eq!(ask(&mut second, &["FCALL", "f", "0"]), Reply::Integer(3));
+    }
+
+    #[test]
+    fn a_library_that_comes_to_no_end_is_not_loaded() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
+        let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
+        assert_eq!(ask(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
+        assert!(node.libraries.is_empty() && node.busy.is_none());
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    #[test]
+    fn a_script_without_no_writes_is_refused_where_it_is_queued() {
+        let mut node = node();
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        let mut session = Session::default();
+        let mut ask = |words: &[&'static str]| {
+            let words: Vec<Bytes> =
+                words.iter().map(|word| Bytes::from_static(word.as_bytes())).collect();
+            apply(&mut node, &mut session, &words)
+        };
+        ask(&["MULTI"]);
+        let reads = ask(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]);
+        assert_eq!(reads, Reply::simple("QUEUED"));
+        assert!(ask(&["EVAL", "#!lua\nreturn 1", "0"]).is_error());
+        assert!(ask(&["EXEC"]).is_error());
     }
 
     #[test]

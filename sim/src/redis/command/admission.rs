@@ -6,7 +6,8 @@ use bytes::Bytes;
 use crate::redis::clients::waits::hold_back;
 use crate::redis::command::table::{Command, Flags, look_up};
 use crate::redis::command::{
-    Call, find, monitor, scripting, server, transaction, unknown_command, unknown_subcommand, wrong_arity,
+    Call, find, monitor, scripting, server, transaction, unknown_command, unknown_subcommand,
+    wrong_arity,
 };
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;

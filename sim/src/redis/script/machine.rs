@@ -96,8 +96,7 @@ impl Machine {
         let door = Rc::new(RefCell::new(Running::default()));
         let (choices, loading) = (Choices::default(), Rc::default());
         let host = host(&lua, &door, &choices, &loading)?;
-        let prelude =
-            lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
         let (scripts, libraries, run, load, call) = prelude.call(host)?;
         let entries = Entries { scripts, libraries, run, load, call };
         let (compiled, meter) = (RefCell::default(), Rc::default());

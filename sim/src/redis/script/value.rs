@@ -174,3 +174,40 @@ pub fn whole(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{to_lua, to_reply};
+    use crate::redis::frame::Reply;
+    use bytes::Bytes;
+    use mlua::Lua;
+
+    #[test]
+    fn what_resp3_brought_goes_to_a_script_and_back() {
+        let lua = Lua::new();
+        let big = Reply::BigNumber(Bytes::from_static(b"123"));
+        for reply in [
+            Reply::Map(vec![Reply::word("a"), Reply::Double(1.5)]),
+            Reply::Set(vec![Reply::word("a")]),
+            Reply::Array(vec![Reply::Boolean(true), big, Reply::Double(-0.25)]),
+            Reply::Verbatim(*b"txt", Bytes::from_static(b"text")),
+            Reply::Map(vec![Reply::Integer(1), Reply::Set(vec![Reply::Integer(2)])]),
+            Reply::Nil,
+        ] {
+            let value = to_lua(&lua, &reply, true).unwrap();
+            assert_eq!(to_reply(&value, true, 0), reply);
+        }
+    }
+
+    #[test]
+    fn a_script_without_resp3_sees_what_an_old_client_sees() {
+        let lua = Lua::new();
+        let flat = |reply: &Reply| to_reply(&to_lua(&lua, reply, false).unwrap(), false, 0);
+        let pair = vec![Reply::word("a"), Reply::Double(1.5)];
+        let expected = Reply::Array(vec![Reply::word("a"), Reply::word("1.5")]);
+        assert_eq!(flat(&Reply::Map(pair.clone())), expected);
+        assert_eq!(flat(&Reply::Set(pair)), expected);
+        assert_eq!(flat(&Reply::Boolean(true)), Reply::Integer(1));
+        assert_eq!(flat(&Reply::Verbatim(*b"txt", Bytes::from_static(b"t"))), Reply::word("t"));
+    }
+}
