@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
+use crate::redis::script::library::Libraries;
 use crate::redis::session::Session;
 use crate::trace::KeyChange;
 
@@ -137,6 +138,17 @@ pub struct Busy {
     pub killed: Bytes,
     /// Whether it has come to no end; one that is slow still has to begin.
     pub endless: bool,
+    /// Which function it is, if it is one.
+    pub function: Option<FunctionCall>,
+}
+
+/// The function that holds its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionCall {
+    /// Its name.
+    pub name: Bytes,
+    /// The request that called it.
+    pub command: Arguments,
 }
 
 /// Where `math.random` begins in every process: the words of `rand.c`.
@@ -176,6 +188,8 @@ pub struct Node {
     pub good_replicas: u32,
     /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
     pub scripts: BTreeMap<Bytes, Bytes>,
+    /// Libraries of functions, which are both.
+    pub libraries: Libraries,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
     /// The script that holds the node.

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::redis::command::admission::apply;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, encode_request, in_17_digits};
-use crate::redis::keyspace::{Keyspace, Value};
+use crate::redis::keyspace::Value;
 use crate::redis::node::{Node, Told};
 use crate::redis::session::Session;
 
@@ -90,10 +90,13 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
     whole
 }
 
-/// Commands that make an empty node hold what this keyspace holds.
-pub fn snapshot(keyspace: &Keyspace) -> BytesMut {
+/// Commands that make an empty node hold what this one holds: libraries and keys.
+pub fn snapshot(node: &Node) -> BytesMut {
     let mut out = BytesMut::new();
-    for (number, db) in keyspace.iter().filter(|(_, db)| !db.is_empty()) {
+    for library in node.libraries.values() {
+        encode_request(&mut out, &[&b"FUNCTION"[..], b"LOAD", &library.code]);
+    }
+    for (number, db) in node.keyspace.iter().filter(|(_, db)| !db.is_empty()) {
         encode_request(&mut out, &["SELECT", &number.to_string()]);
         for (key, entry) in db.iter() {
             encode_request(&mut out, &creation(key, &entry.value));
@@ -242,7 +245,28 @@ mod tests {
         node.set_time((NOW + 100) * 1_000_000);
         let mut copy = self::node();
         copy.set_time((NOW + 100) * 1_000_000);
-        load(&mut copy, &snapshot(&node.keyspace));
+        load(&mut copy, &snapshot(&node));
         assert_eq!(copy.keyspace, node.keyspace);
+    }
+
+    #[test]
+    fn libraries_are_in_the_file_and_in_the_snapshot() {
+        let (mut node, mut session) = (node(), Session::default());
+        let code = "#!lua name=l\nredis.register_function('f', function(k) \
+            redis.call('set', k[1], 1) return redis.call('incr', k[1]) end)";
+        for words in [&["FUNCTION", "LOAD", code][..], &["FCALL", "f", "1", "k"], &["FLUSHALL"]] {
+            let args: Vec<_> =
+                words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+            apply(&mut node, &mut session, &args);
+        }
+        let mut file = BytesMut::new();
+        Script::default().write(&node.effects.commands, &mut file, |_, _| {});
+        for bytes in [&file[..], &snapshot(&node)] {
+            let mut again = self::node();
+            assert_eq!(load(&mut again, bytes), bytes.len());
+            assert_eq!(again.libraries.len(), 1);
+            let reply = apply(&mut again, &mut session, &words("FCALL f 1 k"));
+            assert_eq!(reply, crate::redis::frame::Reply::Integer(2));
+        }
     }
 }

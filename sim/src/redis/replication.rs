@@ -166,6 +166,7 @@ async fn load_snapshot(
         let mut node = server.node.borrow_mut();
         node.set_time(server.host.now(Clock::Wall));
         node.keyspace = Keyspace::default();
+        node.libraries.clear();
         load(&mut node, bytes);
         node.replication_id = id;
         node.offset = offset;
@@ -322,7 +323,7 @@ pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream) {
 fn open(server: &Rc<Server>, id: u64) -> Rc<Outbox> {
     let mut node = server.node.borrow_mut();
     node.propagates = true;
-    let keys = snapshot(&node.keyspace);
+    let keys = snapshot(&node);
     let (history, offset, length) = (&node.replication_id, node.offset, keys.len());
     let mut bytes =
         BytesMut::from(format!("+FULLRESYNC {history} {offset}\r\n${length}\r\n").as_bytes());

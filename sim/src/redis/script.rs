@@ -1,84 +1,54 @@
-//! Lua scripts. The one door to `mlua`: a Lua 5.1 machine a thread for all nodes of a run.
+//! Lua scripts and functions. The one door to `mlua`: a Lua 5.1 machine a thread for all nodes of
+//! a run.
 //!
 //! While a script runs its node stands behind the door, so that `redis.call` can reach the
-//! executor; it is moved back when the script ends, however it ends. Compiled functions are
-//! shared by SHA1; which scripts a node knows is the node's own affair.
+//! executor; it is moved back when the script ends, however it ends. Compiled code is shared by
+//! SHA1; which scripts a node knows, and what its libraries remember, is the node's own affair.
+//!
+//! - `flags`: what a script says of itself
+//! - `library`: functions that are registered
+//! - `machine`: the machine and its limits
+//! - `calls`: `redis.call`
+
+pub mod flags;
+pub mod library;
 
 mod api;
-mod arguments;
+pub mod arguments;
 mod bit;
+mod calls;
 mod cjson;
 mod cmsgpack;
 mod globals;
+mod machine;
 mod raised;
 mod random;
 mod structs;
 mod value;
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
-
 use bytes::Bytes;
-use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
+use mlua::Function;
 
-use crate::redis::command::admission::{check_write, execute};
-use crate::redis::command::table::{Flags, look_up};
-use crate::redis::digits::in_digits;
+use crate::redis::command::Call;
+use crate::redis::command::admission::check_write;
+use crate::redis::command::scripting::sha1_hex;
 use crate::redis::frame::Reply;
-use crate::redis::node::{Busy, Node};
-use crate::redis::script::arguments::until_zero;
-use crate::redis::script::raised::{Raised, value_of_error, where_is};
-use crate::redis::script::value::{to_lua, to_reply};
+use crate::redis::node::{Busy, FunctionCall, Node};
+use crate::redis::script::flags::{Head, ScriptFlags};
+use crate::redis::script::machine::{Kind, MACHINE};
 use crate::redis::session::{Block, ScriptRun, Session};
 
-/// Instructions between two looks at the meter.
-const LOOK_EVERY: u32 = 10_000;
-/// Instructions after which a script counts as one without an end: it holds its node until it is
-/// killed. No script of a lock takes a thousandth of them.
-const MOST_INSTRUCTIONS: u64 = 20_000_000;
-/// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
-const MOST_FUNCTIONS: usize = 1000;
-/// Bytes that the machine may take while a script's own code runs.
-const MOST_MEMORY: usize = 256 * 1024 * 1024;
+/// The keys and the arguments of a script.
+pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
 
-thread_local! {
-    static MACHINE: Machine = Machine::new().expect("the prelude loads");
-}
-
-/// Node and session of the script that runs.
-#[derive(Default)]
-struct Running {
-    node: Node,
-    session: Session,
-}
-
-struct Machine {
-    lua: Lua,
-    run: Function,
-    env: Table,
-    functions: RefCell<BTreeMap<Bytes, Function>>,
-    door: Rc<RefCell<Running>>,
-    meter: Rc<Meter>,
-    choices: Choices,
-}
-
-/// What a script may choose for the rest of its run.
-#[derive(Default)]
-struct Choices {
-    /// `redis.setresp(3)`.
-    resp3: Rc<Cell<bool>>,
-    cjson: Rc<Cell<cjson::Settings>>,
-}
-
-/// How long the script has run.
-#[derive(Default)]
-struct Meter {
-    instructions: Cell<u64>,
-    ended: Cell<bool>,
-    /// The line at which it was ended.
-    line: Cell<i64>,
+/// What runs.
+struct Program {
+    kind: Kind,
+    /// The script's SHA1, or the function's name.
+    name: Bytes,
+    /// `None` if nothing is known of it.
+    flags: Option<ScriptFlags>,
+    function: Function,
 }
 
 /// Whether a script compiles.
@@ -86,335 +56,146 @@ struct Meter {
 /// # Errors
 /// Redis's words for a script that does not.
 pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
-    head(body)?;
-    MACHINE.with(|machine| machine.function(sha, body).map(drop))
+    compile(sha, body).map(drop)
 }
 
-/// Runs a script on a node, with the node's time standing still.
+fn compile(sha: &Bytes, body: &[u8]) -> Result<Program, Reply> {
+    let head = Head::of(body)?;
+    let code = &body[head.length..];
+    let function = MACHINE.with(|machine| machine.compiled(Kind::Script, sha, code));
+    let function = function.map_err(|why| {
+        Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
+    })?;
+    Ok(Program { kind: Kind::Script, name: sha.clone(), flags: head.flags, function })
+}
+
+/// Runs a script on the node, with the node's time standing still. `read_only` is whether a
+/// command asked that may not write.
+///
+/// # Errors
+/// What is refused before it runs.
 pub fn run(
-    node: &mut Node,
-    session: &mut Session,
+    call: &mut Call,
     sha: &Bytes,
     body: &[u8],
-    (keys, args): (&[Bytes], &[Bytes]),
-) -> Reply {
-    let prepared = head(body).and_then(|flags| {
-        if flags.declared && !flags.no_writes {
-            check_write(node, session)?;
-        }
-        let function = MACHINE.with(|machine| machine.function(sha, body))?;
-        Ok((flags, function))
-    });
-    let (flags, function) = match prepared {
-        Ok(prepared) => prepared,
-        Err(refusal) => return refusal,
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let program = compile(sha, body)?;
+    execute(call, &program, words, read_only)
+}
+
+/// Runs the function of this name in any case.
+///
+/// # Errors
+/// What is refused before it runs.
+pub fn run_function(
+    call: &mut Call,
+    name: &[u8],
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let found = library::find(&call.node.libraries, name);
+    let (name, found) = found.ok_or(Reply::error(library::NOT_FOUND))?;
+    let (flags, function) = (Some(found.flags), found.callback.clone());
+    let program = Program { kind: Kind::Library, name: name.clone(), flags, function };
+    execute(call, &program, words, read_only)
+}
+
+fn execute(
+    call: &mut Call,
+    program: &Program,
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let Call { node, session, .. } = call;
+    if let Some(flags) = program.flags {
+        admit(node, session, flags, read_only)?;
+    }
+    let flags = program.flags.unwrap_or_default();
+    let script = ScriptRun {
+        read_only: read_only || flags.has(ScriptFlags::NO_WRITES),
+        allow_oom: flags.has(ScriptFlags::ALLOW_OOM),
+        wrote: false,
     };
     let mut inner = Session {
         id: session.id,
         db: session.db,
         from_master: session.from_master,
-        script: Some(ScriptRun { read_only: flags.no_writes, ..ScriptRun::default() }),
+        script: Some(script),
         ..Session::default()
     };
-    MACHINE.with(|machine| {
+    let ran = MACHINE.with(|machine| {
         machine.swap(node, &mut inner);
-        let result = machine.call(&function, keys, args);
+        let result = machine.call(program.kind, &program.function, words);
         machine.swap(node, &mut inner);
-        match machine.ended() {
-            None => machine.reply(sha, result),
-            Some(line) => {
-                let wrote = inner.script.is_some_and(|script| script.wrote);
-                hold(node, session, killed_text(sha, line), wrote)
-            }
-        }
-    })
+        let ended = machine.ended();
+        ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
+    });
+    Ok(ran.unwrap_or_else(|line| {
+        let wrote = inner.script.is_some_and(|script| script.wrote);
+        hold(call, program, line, wrote)
+    }))
+}
+
+/// What still speaks against a script that says what it does: `scriptPrepareForRun`. Admission has
+/// looked at its flags, unless it was not known by then.
+fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
+    if flags.has(ScriptFlags::NO_WRITES) {
+        return Ok(());
+    }
+    if node.master.is_some() && !session.from_master {
+        let text = "READONLY Can not run script with write flag on readonly replica.";
+        return Err(Reply::error(text));
+    }
+    check_write(node, session)?;
+    if read_only {
+        let text = "ERR Can not execute a script with write flag using *_ro command.";
+        return Err(Reply::error(text));
+    }
+    Ok(())
 }
 
 /// A script without an end holds its node. Nobody is told what it wrote: it is never done.
-fn hold(node: &mut Node, session: &mut Session, killed: Bytes, wrote: bool) -> Reply {
+fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
+    let Call { node, session, args, .. } = call;
     node.effects.commands.clear();
-    let (since_ms, session_id) = (node.now_ms, session.id);
-    node.busy = Some(Busy { since_ms, session: session_id, wrote, killed, endless: true });
+    let command = || FunctionCall { name: program.name.clone(), command: args.to_vec() };
+    node.busy = Some(Busy {
+        since_ms: node.now_ms,
+        session: session.id,
+        wrote,
+        killed: killed_text(program.kind, &program.name, line),
+        endless: true,
+        function: (program.kind == Kind::Library).then(command),
+    });
     session.blocked = Some(Block::Script);
     Reply::SILENCE
 }
 
-/// What the first line of a script says of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Head {
-    declared: bool,
-    no_writes: bool,
-    length: usize,
-}
-
-/// Reads `#!lua flags=...`.
-fn head(body: &[u8]) -> Result<Head, Reply> {
-    if !body.starts_with(b"#!") {
-        return Ok(Head::default());
-    }
-    let Some(length) = body.iter().position(|byte| *byte == b'\n') else {
-        return Err(Reply::error("ERR Invalid script shebang"));
+/// A request that runs a script and is about to hold its node, though it comes to an end.
+pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy {
+    let word = args.get(1).cloned().unwrap_or_default();
+    let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
+        b"EVAL" | b"EVAL_RO" => (Kind::Script, sha1_hex(&word)),
+        b"FCALL" | b"FCALL_RO" => {
+            let found = library::find(&node.libraries, &word);
+            (Kind::Library, found.map_or(word, |(name, _)| name.clone()))
+        }
+        _ => (Kind::Script, word),
     };
-    let line = String::from_utf8_lossy(&body[2..length]);
-    let mut head = Head { declared: true, no_writes: false, length };
-    let mut words = line.split_ascii_whitespace();
-    let engine = words.next().unwrap_or_default();
-    if engine != "lua" {
-        let text = format!("ERR Unexpected engine in script shebang: #!{engine}");
-        return Err(Reply::Error(text.into()));
-    }
-    for word in words {
-        let Some(flags) = word.strip_prefix("flags=") else {
-            let text = format!("ERR Unknown lua shebang option: {word}");
-            return Err(Reply::Error(text.into()));
-        };
-        for flag in flags.split(',') {
-            match flag {
-                "no-writes" => head.no_writes = true,
-                "" | "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
-                _ => {
-                    let text = format!("ERR Unexpected flag in script shebang: {flag}");
-                    return Err(Reply::Error(text.into()));
-                }
-            }
-        }
-    }
-    Ok(head)
-}
-
-impl Machine {
-    fn new() -> mlua::Result<Machine> {
-        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
-        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let door = Rc::new(RefCell::new(Running::default()));
-        let choices = Choices::default();
-        let host = host(&lua, &door, &choices)?;
-        let prelude =
-            lua.load(include_str!("script/prelude.lua")).set_name("@prelude").into_function()?;
-        let (env, run): (Table, Function) = prelude.call(host)?;
-        let meter = Rc::new(Meter::default());
-        let machine =
-            Machine { lua, run, env, functions: RefCell::default(), door, meter, choices };
-        machine.watch(LOOK_EVERY)?;
-        Ok(machine)
-    }
-
-    /// Looks at the meter every so many instructions. Once a script is ended every further
-    /// instruction raises, so that no pcall of its own keeps it alive.
-    fn watch(&self, every: u32) -> mlua::Result<()> {
-        let meter = Rc::clone(&self.meter);
-        let triggers = HookTriggers::new().every_nth_instruction(every);
-        self.lua.set_global_hook(triggers, move |lua, debug| {
-            let instructions = meter.instructions.get() + u64::from(every);
-            meter.instructions.set(instructions);
-            if instructions < MOST_INSTRUCTIONS {
-                return Ok(VmState::Continue);
-            }
-            if !meter.ended.replace(true) {
-                let line = debug.current_line().and_then(|line| i64::try_from(line).ok());
-                meter.line.set(line.unwrap_or(0));
-                let always = HookTriggers::new().every_nth_instruction(1);
-                lua.set_global_hook(always, |_, _| Err(mlua::Error::runtime("ended")))?;
-            }
-            Err(mlua::Error::runtime("ended"))
-        })
-    }
-
-    /// The compiled function of a script.
-    fn function(&self, sha: &Bytes, body: &[u8]) -> Result<Function, Reply> {
-        if let Some(function) = self.functions.borrow().get(sha) {
-            return Ok(function.clone());
-        }
-        let code = &body[head(body)?.length..];
-        let chunk = self.lua.load(code).set_mode(ChunkMode::Text).set_name("@user_script");
-        let function = chunk.set_environment(self.env.clone()).into_function();
-        let function = function.map_err(|error| {
-            let why = match error {
-                mlua::Error::SyntaxError { message, .. } => message,
-                other => other.to_string(),
-            };
-            Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
-        })?;
-        let mut functions = self.functions.borrow_mut();
-        if functions.len() >= MOST_FUNCTIONS {
-            functions.clear();
-        }
-        functions.insert(sha.clone(), function.clone());
-        Ok(function)
-    }
-
-    /// Moves a node behind the door, or back.
-    fn swap(&self, node: &mut Node, session: &mut Session) {
-        let mut running = self.door.borrow_mut();
-        std::mem::swap(&mut running.node, node);
-        std::mem::swap(&mut running.session, session);
-    }
-
-    fn call(
-        &self,
-        function: &Function,
-        keys: &[Bytes],
-        args: &[Bytes],
-    ) -> mlua::Result<(bool, Value)> {
-        self.meter.instructions.set(0);
-        self.choices.resp3.set(false);
-        self.choices.cjson.set(cjson::Settings::default());
-        let (keys, args) = unlimited(&self.lua, || Ok((self.words(keys)?, self.words(args)?)))?;
-        self.run.call((function, keys, args))
-    }
-
-    fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for word in words {
-            table.raw_push(self.lua.create_string(word)?)?;
-        }
-        Ok(table)
-    }
-
-    /// Whether the script was ended, and at which line.
-    fn ended(&self) -> Option<i64> {
-        if !self.meter.ended.replace(false) {
-            return None;
-        }
-        self.watch(LOOK_EVERY).expect("a hook can be set");
-        Some(self.meter.line.get())
-    }
-
-    fn reply(&self, sha: &Bytes, result: mlua::Result<(bool, Value)>) -> Reply {
-        match result {
-            Ok((true, value)) => to_reply(&value, self.choices.resp3.get(), 0),
-            Ok((false, Value::Table(problem))) => failure(&problem, sha),
-            Ok((false, _)) => running_failed(sha, "execution failure"),
-            Err(error) => running_failed(sha, &error.to_string()),
-        }
-    }
-}
-
-/// Makes values for a script without a limit of memory: under one every single value costs a
-/// protected call. The limit stands for what scripts do themselves.
-fn unlimited<T>(lua: &Lua, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
-    lua.set_memory_limit(0)?;
-    let made = make();
-    lua.set_memory_limit(MOST_MEMORY)?;
-    made
-}
-
-fn running_failed(sha: &[u8], why: &str) -> Reply {
-    let sha = String::from_utf8_lossy(sha);
-    let why: String = why.chars().take(100).collect();
-    Reply::Error(format!("ERR Error running script {sha}, {why}").into())
-}
-
-/// An error that reached the end of the script, with the place where it was raised.
-fn failure(problem: &Table, sha: &[u8]) -> Reply {
-    let mut text = match problem.raw_get::<Option<mlua::LuaString>>("err") {
-        Ok(Some(text)) => until_zero(&text.as_bytes()).to_vec(),
-        _ => b"ERR unknown error".to_vec(),
-    };
-    let place = |field| problem.raw_get::<Option<mlua::LuaString>>(field);
-    if let (Ok(Some(source)), Ok(Some(line))) = (place("source"), place("line")) {
-        text.extend_from_slice(b" script: ");
-        text.extend_from_slice(sha);
-        text.extend_from_slice(b", on ");
-        text.extend_from_slice(until_zero(&source.as_bytes()));
-        text.push(b':');
-        text.extend_from_slice(&line.as_bytes());
-        text.push(b'.');
-    }
-    Reply::Error(text.into())
-}
-
-/// What the prelude is made of.
-fn host(lua: &Lua, door: &Rc<RefCell<Running>>, choices: &Choices) -> mlua::Result<Table> {
-    lua.set_named_registry_value("next", lua.globals().raw_get::<Function>("next")?)?;
-    let host = lua.create_table()?;
-    let protected = lua.create_table()?;
-    let redis = lua.create_table()?;
-    redis.raw_set("call", caller(lua, door, &choices.resp3, true)?)?;
-    redis.raw_set("pcall", caller(lua, door, &choices.resp3, false)?)?;
-    api::fill(lua, &redis, &choices.resp3)?;
-    host.raw_set("redis", redis)?;
-    host.raw_set("cjson", cjson::library(lua, &choices.cjson, &protected)?)?;
-    host.raw_set("bit", bit::library(lua)?)?;
-    host.raw_set("struct", structs::library(lua)?)?;
-    host.raw_set("cmsgpack", cmsgpack::library(lua, &protected)?)?;
-    host.raw_set("functions", globals::functions(lua, &protected)?)?;
-    host.raw_set("protected", protected)?;
-    host.raw_set("where", where_is(lua)?)?;
-    host.raw_set("value_of_error", value_of_error(lua)?)?;
-    host.raw_set("random", random::random(lua, door)?)?;
-    host.raw_set("seed", random::seed(lua, door)?)?;
-    Ok(host)
-}
-
-/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
-/// functions: a tail call of one would hide the line of the script that called.
-fn caller(
-    lua: &Lua,
-    door: &Rc<RefCell<Running>>,
-    resp3: &Rc<Cell<bool>>,
-    raises: bool,
-) -> mlua::Result<Function> {
-    let (door, resp3) = (Rc::clone(door), Rc::clone(resp3));
-    lua.create_function(move |lua, words: MultiValue| {
-        let reply = match command_words(&words) {
-            Ok(args) => call_command(&mut door.borrow_mut(), &args),
-            Err(refusal) if raises => return Err(Raised::Refusal(refusal).into()),
-            Err(refusal) => return Ok(Value::Table(raised::refusal(lua, refusal)?)),
-        };
-        match reply {
-            Reply::Error(text) if raises => Err(Raised::Reply(text).into()),
-            reply => unlimited(lua, || to_lua(lua, &reply, resp3.get())),
-        }
-    })
-}
-
-fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
-    if words.is_empty() {
-        return Err(api::NO_ARGUMENTS);
-    }
-    let word = |value: &Value| match value {
-        Value::String(text) => Ok(Bytes::copy_from_slice(&text.as_bytes())),
-        Value::Integer(number) => Ok(Bytes::from(in_digits(*number as f64, 17))),
-        Value::Number(number) => Ok(Bytes::from(in_digits(*number, 17))),
-        _ => Err(api::NO_TEXTS),
-    };
-    words.iter().map(word).collect()
-}
-
-/// The refusals of `scriptCall`, then the executor.
-fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
-    let Running { node, session } = running;
-    let Some(command) = look_up(args) else {
-        return Reply::error("ERR Unknown Redis command called from script");
-    };
-    if !command.takes(args.len()) {
-        return Reply::error("ERR Wrong number of args calling Redis command from script");
-    }
-    if command.flags.any(Flags::NOSCRIPT) {
-        return Reply::error("ERR This Redis command is not allowed from script");
-    }
-    if command.flags.any(Flags::WRITE) {
-        if session.script.as_ref().is_some_and(|script| script.read_only) {
-            return Reply::error("ERR Write commands are not allowed from read-only scripts.");
-        }
-        if let Err(refusal) = check_write(node, session) {
-            return refusal;
-        }
-    }
-    if command.flags.any(Flags::WRITE)
-        && let Some(script) = &mut session.script
-    {
-        script.wrote = true;
-    }
-    execute(node, session, command, args)
+    let killed = killed_text(kind, &name, 1);
+    let command = || FunctionCall { name, command: args.to_vec() };
+    let function = (kind == Kind::Library).then(command);
+    Busy { since_ms, session, wrote: false, killed, endless: false, function }
 }
 
 /// What the caller of a script is told that was killed.
-pub fn killed_text(sha: &Bytes, line: i64) -> Bytes {
-    let sha = String::from_utf8_lossy(sha);
+fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
+    let name = String::from_utf8_lossy(name);
+    let source = if kind == Kind::Library { "user_function" } else { "user_script" };
     let text = "ERR Script killed by user with SCRIPT KILL... script: ";
-    Bytes::from(format!("{text}{sha}, on @user_script:{line}."))
+    Bytes::from(format!("{text}{name}, on @{source}:{line}."))
 }
 
 #[cfg(test)]
@@ -505,6 +286,86 @@ mod tests {
         eval(&mut node, "redis.call('set','k','v') while true do end");
         assert!(node.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    fn ask(node: &mut Node, words: &[&str]) -> Reply {
+        let words: Vec<Bytes> =
+            words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[test]
+    fn an_endless_function_is_told_of_and_is_killed_as_a_function() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
+        ask(&mut node, &["FUNCTION", "LOAD", code]);
+        assert_eq!(ask(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
+        let busy = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or \
+            SHUTDOWN NOSAVE.";
+        node.now_ms += 7_000;
+        assert_eq!(ask(&mut node, &["PING"]), Reply::error(busy));
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
+        let Reply::Map(told) = ask(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
+        let command = ["FCALL", "F", "0"].map(|word| Reply::bulk(word.as_bytes()));
+        let expected = Reply::Map(vec![
+            Reply::word("name"),
+            Reply::word("f"),
+            Reply::word("command"),
+            Reply::Array(command.to_vec()),
+            Reply::word("duration_ms"),
+            Reply::Integer(7_000),
+        ]);
+        assert_eq!(told[1], expected);
+        let killed = &node.busy.as_ref().expect("it is busy").killed;
+        assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
+        assert_eq!(ask(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
+        assert_eq!(ask(&mut node, &["PING"]), Reply::simple("PONG"));
+        eval(&mut node, "while true do end");
+        assert!(ask(&mut node, &["FUNCTION", "KILL"]).is_error());
+        assert!(ask(&mut node, &["FUNCTION", "STATS"]).is_error());
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::OK);
+    }
+
+    #[test]
+    fn what_a_library_remembers_is_its_nodes_own_and_lasts_until_it_is_loaded_anew() {
+        let code = "#!lua name=l\nlocal n = 0 redis.register_function('f', function() n = n + 1 \
+            return n end)";
+        let (mut first, mut second) = (node(), node());
+        for node in [&mut first, &mut second] {
+            ask(node, &["FUNCTION", "LOAD", code]);
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(1));
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(2));
+        }
+        ask(&mut first, &["FUNCTION", "LOAD", "REPLACE", code]);
+        assert_eq!(ask(&mut first, &["FCALL", "f", "0"]), Reply::Integer(1));
+        assert_eq!(ask(&mut second, &["FCALL", "f", "0"]), Reply::Integer(3));
+    }
+
+    #[test]
+    fn a_library_that_comes_to_no_end_is_not_loaded() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
+        let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
+        assert_eq!(ask(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
+        assert!(node.libraries.is_empty() && node.busy.is_none());
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    #[test]
+    fn a_script_without_no_writes_is_refused_where_it_is_queued() {
+        let mut node = node();
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        let mut session = Session::default();
+        let mut ask = |words: &[&'static str]| {
+            let words: Vec<Bytes> =
+                words.iter().map(|word| Bytes::from_static(word.as_bytes())).collect();
+            apply(&mut node, &mut session, &words)
+        };
+        ask(&["MULTI"]);
+        let reads = ask(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]);
+        assert_eq!(reads, Reply::simple("QUEUED"));
+        assert!(ask(&["EVAL", "#!lua\nreturn 1", "0"]).is_error());
+        assert!(ask(&["EXEC"]).is_error());
     }
 
     #[test]

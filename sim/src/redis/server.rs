@@ -8,17 +8,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::platform::{Host, HostMutex};
-use crate::redis::command::scripting::sha1_hex;
+use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Busy, Effects, Node, NodeConfig};
+use crate::redis::node::{Append, Effects, Node, NodeConfig};
 use crate::redis::persistence::{FILE, Script, load};
 use crate::redis::replication::{Feeds, follow_anew};
-use crate::redis::script::killed_text;
+use crate::redis::script::begins;
 use crate::redis::session::{After, Session};
 use crate::redis::signal::{First, Signal, first};
 use crate::redis::witness;
@@ -143,7 +143,7 @@ impl Server {
         if slowness.command > 0 {
             self.host.sleep(slowness.command).await;
         }
-        let runs_script = args[0].len() >= 4 && args[0][..4].eq_ignore_ascii_case(b"EVAL");
+        let runs_script = find(&args[0]).is_some_and(|c| c.flags.any(Flags::SKIP_MONITOR));
         let survives = if runs_script && slowness.script > 0 && !is_busy {
             self.run_slowly(id, args, slowness.script).await
         } else {
@@ -193,9 +193,8 @@ impl Server {
     /// A script that a fault makes slow holds the node before it does anything. False if it was
     /// killed meanwhile: then its caller has been told.
     async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
-        let killed = killed_text(&script_name(args), 1);
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
-        let busy = Busy { since_ms, session: id, wrote: false, killed, endless: false };
+        let busy = begins(&self.node.borrow(), id, since_ms, args);
         let text = busy.killed.clone();
         let seen = self.freed.count();
         self.node.borrow_mut().busy = Some(busy);
@@ -316,15 +315,5 @@ impl Server {
         self.host.disk().replace(FILE, bytes);
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
-    }
-}
-
-/// The SHA1 of the script that a request runs.
-fn script_name(args: &Arguments) -> Bytes {
-    let word = args.get(1).cloned().unwrap_or_default();
-    if args[0].len() > 4 && args[0][4..].eq_ignore_ascii_case(b"SHA") {
-        word
-    } else {
-        sha1_hex(&word)
     }
 }

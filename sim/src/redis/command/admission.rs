@@ -6,7 +6,8 @@ use bytes::Bytes;
 use crate::redis::clients::waits::hold_back;
 use crate::redis::command::table::{Command, Flags, look_up};
 use crate::redis::command::{
-    Call, find, monitor, server, transaction, unknown_command, unknown_subcommand, wrong_arity,
+    Call, find, monitor, scripting, server, transaction, unknown_command, unknown_subcommand,
+    wrong_arity,
 };
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;
@@ -14,8 +15,6 @@ use crate::redis::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
-const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
-    NOSAVE.";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -36,7 +35,7 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     session.last_command = Some(command);
     match admit(node, session, command, args) {
         Err(refusal) => refuse(node, session, Some(command), refusal),
-        Ok(()) if is_held_back(node, session, command) => hold_back(session, args),
+        Ok(()) if is_held_back(node, session, command, args) => hold_back(session, args),
         Ok(()) => match &mut session.queued {
             Some(queued) if !transaction::runs_at_once(command.name) => {
                 queued.push(args.to_vec());
@@ -87,7 +86,7 @@ fn admit(
     if session.queued.is_some() && command.flags.any(Flags::NO_MULTI) {
         return Err(Reply::error("ERR Command not allowed inside a transaction"));
     }
-    let flags = flags_of(session, command);
+    let flags = flags_of(node, session, command, args);
     if !node.loading && !session.from_master {
         check_memory(node, session, command, flags)?;
     }
@@ -97,17 +96,24 @@ fn admit(
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
-    if node.busy.is_some() && !command.flags.any(Flags::ALLOW_BUSY) {
-        return Err(Reply::error(BUSY));
+    if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
+        return Err(scripting::is_busy(busy));
     }
     Ok(())
 }
 
-/// What a command may do; EXEC may do what was queued.
-fn flags_of(session: &Session, command: &Command) -> Flags {
+/// What a request may do; EXEC may do what was queued.
+fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
     let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
-    let queued = queued.into_iter().flatten().filter_map(|args| look_up(args));
-    queued.fold(command.flags, |flags, command| flags.and(command.flags))
+    let queued = queued.into_iter().flatten();
+    let queued = queued.filter_map(|args| Some(own_flags(node, look_up(args)?, args)));
+    queued.fold(own_flags(node, command, args), Flags::and)
+}
+
+/// All that runs scripts is hidden from MONITOR, and nothing else.
+fn own_flags(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
+    let is_script = command.flags.any(Flags::SKIP_MONITOR);
+    if is_script { scripting::flags_of(node, command, args) } else { command.flags }
 }
 
 fn is_about_subscriptions(name: &str) -> bool {
@@ -162,12 +168,13 @@ pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
     Ok(())
 }
 
-fn is_held_back(node: &Node, session: &Session, command: &Command) -> bool {
+fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let Some(pause) = node.clients.pause() else { return false };
     if session.from_master || session.id == 0 || pause.until_ms <= node.now_ms {
         return false;
     }
-    pause.all || flags_of(session, command).any(Flags::WRITE.and(Flags::MAY_REPLICATE))
+    let flags = flags_of(node, session, command, args);
+    pause.all || flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE))
 }
 
 /// Executes a command that nothing speaks against.

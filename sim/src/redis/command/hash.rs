@@ -65,7 +65,10 @@ pub fn hlen(call: &mut Call) -> Outcome {
 
 /// HGETALL key
 pub fn hgetall(call: &mut Call) -> Outcome {
-    list(call, |field, value| [Some(field), Some(value)])
+    match list(call, |field, value| [Some(field), Some(value)])? {
+        Reply::Array(pairs) => Ok(Reply::Map(pairs)),
+        other => Ok(other),
+    }
 }
 
 /// HKEYS key

@@ -82,6 +82,11 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
+    /// All flags but the other's.
+    pub fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     fn of(words: &str) -> Flags {
         let flag = |word| match word {
             "write" => Flags::WRITE,

@@ -179,7 +179,7 @@ impl RequestReader {
 }
 
 /// Splits an inline request as `sdssplitargs` does; `None` if quotes do not match.
-fn split_line(line: &[u8]) -> Option<Arguments> {
+pub fn split_line(line: &[u8]) -> Option<Arguments> {
     let mut arguments = Vec::new();
     let mut rest = line;
     loop {

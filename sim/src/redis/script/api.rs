@@ -27,14 +27,19 @@ pub const NO_ARGUMENTS: &str = "Please specify at least one argument for this re
 /// What a word that is no text and no number is refused with.
 pub const NO_TEXTS: &str = "Lua redis lib command arguments must be strings or integers";
 
-/// Puts into a table what it has beside `call` and `pcall`, in the order of a real server, which
-/// `pairs` shows. `resp3` is whether the script that runs asked for RESP3.
-pub fn fill(lua: &Lua, table: &Table, resp3: &Rc<Cell<bool>>) -> mlua::Result<()> {
+/// Puts into a table what a library may use while it is loaded.
+pub fn fill_logging(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("log", function(lua, log)?)?;
     for (name, value) in LEVELS {
         table.raw_set(name, value)?;
     }
-    table.raw_set("REDIS_VERSION", "7.0.15")?;
+    table.raw_set("REDIS_VERSION", "7.0.15")
+}
+
+/// Puts into a table what scripts and functions have beside `call` and `pcall`, in the order of a
+/// real server, which `pairs` shows. `resp3` is whether the script that runs asked for RESP3.
+pub fn fill(lua: &Lua, table: &Table, resp3: &Rc<Cell<bool>>) -> mlua::Result<()> {
+    fill_logging(lua, table)?;
     let flag = Rc::clone(resp3);
     table.raw_set("setresp", function(lua, move |arguments| set_resp(arguments, &flag))?)?;
     table.raw_set("sha1hex", function(lua, sha1hex)?)?;
@@ -44,7 +49,11 @@ pub fn fill(lua: &Lua, table: &Table, resp3: &Rc<Cell<bool>>) -> mlua::Result<()
     for (name, value) in FLAGS {
         table.raw_set(name, value)?;
     }
-    table.raw_set("acl_check_cmd", function(lua, acl_check_cmd)?)?;
+    table.raw_set("acl_check_cmd", function(lua, acl_check_cmd)?)
+}
+
+/// Puts into a table what scripts have and functions have not.
+pub fn fill_for_scripts(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("breakpoint", function(lua, |_| Ok(false))?)?;
     table.raw_set("debug", function(lua, |_| Ok(()))?)?;
     table.raw_set("replicate_commands", function(lua, |_| Ok(true))?)

@@ -50,7 +50,7 @@ local function plain_tostring(...)
   return tostring(value)
 end
 
-local function in_env(chunk, problem)
+local function in_env(env, chunk, problem)
   if chunk then return setfenv(chunk, env) end
   return nil, problem
 end
@@ -138,25 +138,29 @@ globals.xpcall = function(...)
   local chunk, on_error = ...
   return xpcall(chunk, function(problem) return on_error(plain(problem)) end)
 end
-globals.load = function(...)
-  local pieces = ...
-  if type(pieces) ~= 'function' then
-    local got = select('#', ...) == 0 and 'no value' or type(pieces)
-    error("bad argument #1 to 'load' (function expected, got " .. got .. ')', 2)
+
+-- What is loaded from a text gets the globals of those who load it.
+local function loaders(env)
+  return function(...)
+    local pieces = ...
+    if type(pieces) ~= 'function' then
+      local got = select('#', ...) == 0 and 'no value' or type(pieces)
+      error("bad argument #1 to 'load' (function expected, got " .. got .. ')', 2)
+    end
+    return in_env(env, load(as_text(pieces), select(2, ...)))
+  end, function(...)
+    local kind = type((...))
+    if kind ~= 'string' and kind ~= 'number' then
+      local got = select('#', ...) == 0 and 'no value' or kind
+      error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
+    end
+    local text, name = ...
+    text = text .. ''
+    if text:byte() == 27 then return in_env(env, loadstring(' ' .. text, name or text)) end
+    return in_env(env, loadstring(...))
   end
-  return in_env(load(as_text(pieces), select(2, ...)))
 end
-globals.loadstring = function(...)
-  local kind = type((...))
-  if kind ~= 'string' and kind ~= 'number' then
-    local got = select('#', ...) == 0 and 'no value' or kind
-    error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
-  end
-  local text, name = ...
-  text = text .. ''
-  if text:byte() == 27 then return in_env(loadstring(' ' .. text, name or text)) end
-  return in_env(loadstring(...))
-end
+globals.load, globals.loadstring = loaders(env)
 
 table.insert = host.functions.insert
 table.foreach = function(seen, visit) return foreach(protected[seen] or seen, visit) end
@@ -177,4 +181,28 @@ local function run(chunk, keys, args)
   return xpcall(chunk, handler)
 end
 
-return env, run
+-- Functions have a few globals of their own, and while their library is loaded they see next to
+-- nothing. `seen` is which of the two they see.
+local seen = { __newindex = readonly, __metatable = false }
+local function_env = setmetatable({}, seen)
+local function_globals = setmetatable({}, { __index = undeclared })
+for name, value in next, globals do function_globals[name] = value end
+function_globals.__redis__err__handler = nil
+function_globals._G = protect(function_globals, protect({ __index = undeclared }))
+function_globals.redis = protect(host.function_redis)
+function_globals.load, function_globals.loadstring = loaders(function_env)
+local library_redis = setmetatable(host.library_redis, { __index = undeclared })
+local library_globals = { redis = protect(library_redis) }
+setmetatable(library_globals, { __index = undeclared })
+
+local function load_library(chunk)
+  seen.__index = library_globals
+  return xpcall(chunk, plain)
+end
+
+local function call(callback, keys, args)
+  seen.__index = function_globals
+  return xpcall(function() return callback(keys, args) end, handler)
+end
+
+return env, function_env, run, load_library, call

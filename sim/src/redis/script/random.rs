@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua};
 
-use crate::redis::script::Running;
 use crate::redis::script::arguments::function;
+use crate::redis::script::machine::Running;
 
 /// `math.random`: drawn as `redisLrand48() % REDIS_LRAND48_MAX / REDIS_LRAND48_MAX`.
 pub fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {

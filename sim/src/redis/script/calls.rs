@@ -1,0 +1,89 @@
+//! `redis.call` and `redis.pcall`: from a script to the executor.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mlua::{Function, Lua, MultiValue, Value};
+
+use crate::redis::command::admission::{check_write, execute};
+use crate::redis::command::table::{Flags, look_up};
+use crate::redis::digits::in_digits;
+use crate::redis::frame::{Protocol, Reply};
+use crate::redis::node::Node;
+use crate::redis::script::api;
+use crate::redis::script::machine::{Running, unlimited};
+use crate::redis::script::raised::{self, Raised};
+use crate::redis::script::value::to_lua;
+use crate::redis::session::{ScriptRun, Session};
+
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
+/// functions: a tail call of one would hide the line of the script that called.
+pub fn caller(
+    lua: &Lua,
+    door: &Rc<RefCell<Running>>,
+    resp3: &Rc<Cell<bool>>,
+    raises: bool,
+) -> mlua::Result<Function> {
+    let (door, resp3) = (Rc::clone(door), Rc::clone(resp3));
+    lua.create_function(move |lua, words: MultiValue| {
+        let reply = match command_words(&words) {
+            Ok(args) => {
+                let running = &mut *door.borrow_mut();
+                running.session.protocol =
+                    if resp3.get() { Protocol::Three } else { Protocol::Two };
+                call_command(running, &args)
+            }
+            Err(refusal) if raises => return Err(Raised::Refusal(refusal).into()),
+            Err(refusal) => return Ok(Value::Table(raised::refusal(lua, refusal)?)),
+        };
+        match reply {
+            Reply::Error(text) if raises => Err(Raised::Reply(text).into()),
+            reply => unlimited(lua, || to_lua(lua, &reply, resp3.get())),
+        }
+    })
+}
+
+fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
+    if words.is_empty() {
+        return Err(api::NO_ARGUMENTS);
+    }
+    let word = |value: &Value| match value {
+        Value::String(text) => Ok(Bytes::copy_from_slice(&text.as_bytes())),
+        Value::Integer(number) => Ok(Bytes::from(in_digits(*number as f64, 17))),
+        Value::Number(number) => Ok(Bytes::from(in_digits(*number, 17))),
+        _ => Err(api::NO_TEXTS),
+    };
+    words.iter().map(word).collect()
+}
+
+/// The refusals of `scriptCall`, then the executor.
+fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
+    let Running { node, session } = running;
+    let Some(command) = look_up(args) else {
+        return Reply::error("ERR Unknown Redis command called from script");
+    };
+    if !command.takes(args.len()) {
+        return Reply::error("ERR Wrong number of args calling Redis command from script");
+    }
+    if command.flags.any(Flags::NOSCRIPT) {
+        return Reply::error("ERR This Redis command is not allowed from script");
+    }
+    if let Err(refusal) = check_script_write(node, session, command.flags) {
+        return refusal;
+    }
+    execute(node, session, command, args)
+}
+
+/// Once a script has written, nothing speaks against further writes.
+fn check_script_write(node: &Node, session: &mut Session, flags: Flags) -> Result<(), Reply> {
+    let Some(script) = session.script else { return Ok(()) };
+    if script.read_only && flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE)) {
+        return Err(Reply::error("ERR Write commands are not allowed from read-only scripts."));
+    }
+    if flags.any(Flags::WRITE) && !script.wrote {
+        check_write(node, session)?;
+        session.script = Some(ScriptRun { wrote: true, ..script });
+    }
+    Ok(())
+}
