@@ -14,7 +14,7 @@ use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
-use crate::redis::command::admission::{check_write, execute};
+use crate::redis::command::admission::{OOM, check_script, check_write, execute};
 use crate::redis::command::scripting::sha1_hex;
 use crate::redis::command::table::{Flags, look_up};
 use crate::redis::frame::{Reply, in_17_digits};
@@ -77,6 +77,9 @@ pub fn run(
         if flags.declared && !flags.no_writes {
             check_write(node, session)?;
         }
+        if flags.declared && !flags.allow_oom && node.out_of_memory && !session.from_master {
+            return Err(Reply::error(OOM));
+        }
         let function = MACHINE.with(|machine| machine.function(sha, body))?;
         Ok((flags, function))
     });
@@ -87,8 +90,15 @@ pub fn run(
     let mut inner = Session {
         id: session.id,
         db: session.db,
+        protocol: crate::redis::frame::Protocol::Two,
+        user: session.user.clone(),
+        addresses: session.addresses,
         from_master: session.from_master,
-        script: Some(ScriptRun { read_only: flags.no_writes, ..ScriptRun::default() }),
+        script: Some(ScriptRun {
+            read_only: flags.no_writes,
+            allow_oom: flags.allow_oom,
+            ..ScriptRun::default()
+        }),
         ..Session::default()
     };
     MACHINE.with(|machine| {
@@ -104,6 +114,7 @@ pub fn run(
 struct Head {
     declared: bool,
     no_writes: bool,
+    allow_oom: bool,
     length: usize,
 }
 
@@ -116,7 +127,7 @@ fn head(body: &[u8]) -> Result<Head, Reply> {
         return Err(Reply::error("ERR Invalid script shebang"));
     };
     let line = String::from_utf8_lossy(&body[2..length]);
-    let mut head = Head { declared: true, no_writes: false, length };
+    let mut head = Head { declared: true, length, ..Head::default() };
     let mut words = line.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
     if engine != "lua" {
@@ -131,7 +142,8 @@ fn head(body: &[u8]) -> Result<Head, Reply> {
         for flag in flags.split(',') {
             match flag {
                 "no-writes" => head.no_writes = true,
-                "" | "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                "allow-oom" => head.allow_oom = true,
+                "" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                 _ => {
                     let text = format!("ERR Unexpected flag in script shebang: {flag}");
                     return Err(Reply::Error(text.into()));
@@ -348,6 +360,9 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
         if let Err(refusal) = check_write(node, session) {
             return refusal;
         }
+    }
+    if let Err(refusal) = check_script(node, session, command, args) {
+        return refusal;
     }
     execute(node, session, command, args)
 }

@@ -27,7 +27,16 @@ pub fn eval(call: &mut Call) -> Outcome {
         script::check(&sha, body)?;
         call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
-    Ok(script::run(call.node, call.session, &sha, body, words))
+    Ok(run(call, &sha, body, words))
+}
+
+/// Runs a script; what it told its own connection stands before its reply.
+fn run(call: &mut Call, sha: &Bytes, body: &[u8], words: (&[Bytes], &[Bytes])) -> Reply {
+    let reply = script::run(call.node, call.session, sha, body, words);
+    for told in call.node.clients.take_said() {
+        call.session.push(&told);
+    }
+    reply
 }
 
 /// EVALSHA sha1 numkeys key ... arg ...
@@ -37,7 +46,7 @@ pub fn evalsha(call: &mut Call) -> Outcome {
     let Some(body) = call.node.scripts.get(&sha).cloned() else {
         return Err(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
     };
-    Ok(script::run(call.node, call.session, &sha, &body, words))
+    Ok(run(call, &sha, &body, words))
 }
 
 /// Keys and arguments of an EVAL.

@@ -9,6 +9,10 @@ use crate::redis::frame::{Arguments, LONGEST_BULK, MOST_ARGUMENTS, ProtocolError
 /// Bytes after which a line without an end is refused: `PROTO_INLINE_MAX_SIZE`.
 const LONGEST_LINE: usize = 64 * 1024;
 
+/// How many words a request of an unknown peer may have, and how long one may be.
+const MOST_WORDS_OF_STRANGERS: i64 = 10;
+const LONGEST_WORD_OF_STRANGERS: i64 = 16_384;
+
 /// Takes requests from the front of a buffer. A partial request is not parsed again from its
 /// start when more bytes have come.
 #[derive(Debug, Default)]
@@ -21,6 +25,8 @@ pub struct RequestReader {
     missing: Option<usize>,
     /// Length of the bulk that starts at `at`, once its `$n` line was read.
     bulk: Option<usize>,
+    /// Whether the peer has not yet said who it is: it may send little then.
+    pub unauthenticated: bool,
     /// Where the arguments so far lie, from the request's start.
     ranges: Vec<(usize, usize)>,
 }
@@ -90,6 +96,9 @@ impl RequestReader {
             return Ok(None);
         };
         let count = integer(&buffer[1..end]).filter(|n| *n <= MOST_ARGUMENTS).ok_or_else(wrong)?;
+        if self.unauthenticated && count > MOST_WORDS_OF_STRANGERS {
+            return Err(ProtocolError::new("unauthenticated multibulk length"));
+        }
         self.skip_to(end + 2);
         Ok(Some(usize::try_from(count).unwrap_or(0)))
     }
@@ -109,6 +118,9 @@ impl RequestReader {
             let wrong = || ProtocolError::new("invalid bulk length");
             let length = integer(&buffer[self.at + 1..end]);
             let length = length.filter(|n| (0..=LONGEST_BULK).contains(n)).ok_or_else(wrong)?;
+            if self.unauthenticated && length > LONGEST_WORD_OF_STRANGERS {
+                return Err(ProtocolError::new("unauthenticated bulk length"));
+            }
             self.bulk = Some(usize::try_from(length).map_err(|_| wrong())?);
             self.skip_to(end + 2);
         }
