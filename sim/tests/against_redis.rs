@@ -23,13 +23,16 @@ use lockstorm_sim::redis::node::{Node, NodeConfig};
 use lockstorm_sim::redis::session::{After, Session};
 use tempfile::TempDir;
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 9] = [
     ("strings", include_str!("redis/strings.txt")),
     ("expiry", include_str!("redis/expiry.txt")),
     ("hashes", include_str!("redis/hashes.txt")),
     ("transactions", include_str!("redis/transactions.txt")),
     ("connection", include_str!("redis/connection.txt")),
     ("scripts", include_str!("redis/scripts.txt")),
+    ("subscriptions", include_str!("redis/subscriptions.txt")),
+    ("users", include_str!("redis/users.txt")),
+    ("administration", include_str!("redis/administration.txt")),
 ];
 
 /// Requests with the recorded answers.
@@ -67,7 +70,7 @@ impl Ours {
         if let After::Wait { .. } = std::mem::take(&mut self.session.after) {
             reply = Reply::Integer(0);
         }
-        let mut bytes = BytesMut::new();
+        let mut bytes = std::mem::take(&mut self.session.output);
         reply.encode(&mut bytes);
         bytes
     }

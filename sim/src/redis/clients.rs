@@ -47,6 +47,8 @@ pub struct Clients {
     seen: Vec<Reply>,
     /// CLIENT PAUSE.
     pause: Option<Pause>,
+    /// Whose requests it holds back, in the order in which they came.
+    held: Vec<u64>,
     /// To whom something was told since the server last looked.
     woken: BTreeSet<u64>,
     /// Whether somebody has begun to wait since then.
@@ -315,10 +317,14 @@ impl Node {
             Answers::SkipNext => session.answers = Answers::Skip,
         }
         for line in std::mem::take(&mut self.clients.seen) {
-            session.push(&line);
+            if session.closing.is_none() {
+                session.push(&line);
+            }
         }
-        if let Some(Block::Keys(pop)) = &session.blocked {
-            self.clients.enqueue(id, pop);
+        match &session.blocked {
+            None => {}
+            Some(Block::Keys(pop)) => self.clients.enqueue(id, pop),
+            Some(Block::Paused(_)) => self.clients.held.push(id),
         }
         self.clients.sessions.insert(id, Some(session));
         self.settle();

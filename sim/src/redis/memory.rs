@@ -107,6 +107,6 @@ fn allocated(bytes: u64) -> u64 {
     match bytes {
         0..=8 => 8,
         9..=128 => bytes.next_multiple_of(16),
-        _ => bytes.next_multiple_of((bytes - 1).next_power_of_two().max(256) / 8),
+        _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
     }
 }

@@ -17,7 +17,9 @@ pub enum Kind {
     Bool,
     /// A number between two bounds.
     Number(i64, i64),
-    /// A number of bytes with a unit, at least so many.
+    /// A number of bytes with a unit, however large.
+    Bytes,
+    /// The same, at least so many, at most as a signed number can tell.
     Memory(u64),
     /// A number of bytes, or a percentage of `maxmemory`.
     Percent,
@@ -80,6 +82,7 @@ fn kind_of(text: &'static str) -> Kind {
             Kind::Number(least.parse().expect("a number"), most.parse().expect("a number"))
         }
         "memory" => Kind::Memory(rest.parse().expect("a number")),
+        "bytes" => Kind::Bytes,
         "percent" => Kind::Percent,
         "enum" => Kind::Enum(rest),
         "text" => Kind::Text,
@@ -151,7 +154,8 @@ impl Parameter {
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
             Kind::Number(least, most) => read_number(value, least, most),
-            Kind::Memory(least) => read_memory(&text, least),
+            Kind::Bytes => read_memory(&text, 0, u64::MAX),
+            Kind::Memory(least) => read_memory(&text, least, u64::MAX >> 1),
             Kind::Percent => read_percent(&text),
             Kind::Enum(words) => read_word(&text, words),
             Kind::Text => Ok(text),
@@ -178,12 +182,12 @@ fn read_number(value: &[u8], least: i64, most: i64) -> Result<String, String> {
     Err(format!("argument must be between {least} and {most} inclusive"))
 }
 
-fn read_memory(text: &str, least: u64) -> Result<String, String> {
+fn read_memory(text: &str, least: u64, most: u64) -> Result<String, String> {
     let bytes = bytes_of(text).ok_or("argument must be a memory value")?;
-    if bytes >= least && (least == 0 || i64::try_from(bytes).is_ok()) {
+    if (least..=most).contains(&bytes) {
         return Ok(bytes.to_string());
     }
-    Err(format!("argument must be between {least} and {} inclusive", i64::MAX))
+    Err(format!("argument must be between {least} and {most} inclusive"))
 }
 
 fn read_percent(text: &str) -> Result<String, String> {

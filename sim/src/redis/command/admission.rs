@@ -62,9 +62,8 @@ fn refuse(
     refusal: Reply,
 ) -> Reply {
     node.count_error(&refusal);
-    let in_transaction = session.queued.is_some();
-    session.broken |= in_transaction;
-    if in_transaction && command.is_some_and(|command| command.name == "EXEC") {
+    session.broken |= session.queued.is_some();
+    if command.is_some_and(|command| command.name == "EXEC") {
         return transaction::abort(session, &refusal);
     }
     refusal

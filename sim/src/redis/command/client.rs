@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::redis::clients::Pause;
 use crate::redis::clients::told::{Kind, line};
-use crate::redis::command::introspection::help;
+use crate::redis::command::introspection::{help, unknown_form};
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container};
 use crate::redis::frame::{Reply, integer};
 use crate::redis::session::{Answers, Closing, Session};
@@ -225,14 +225,14 @@ pub fn pause(call: &mut Call) -> Outcome {
         [word] if word.eq_ignore_ascii_case(b"ALL") => true,
         [word] if word.eq_ignore_ascii_case(b"WRITE") => false,
         [_] => return Err(Reply::error("ERR CLIENT PAUSE mode must be WRITE or ALL")),
-        _ => return Err(Reply::error(SYNTAX)),
+        _ => return Err(unknown_form("CLIENT", &call.args[1])),
     };
     let time = integer(&call.args[2])
         .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
     let time = u64::try_from(time).map_err(|_| Reply::error("ERR timeout is negative"))?;
-    let late = Reply::error("ERR timeout is out of range");
-    let until_ms = call.node.now_ms.checked_add(time).filter(|until| i64::try_from(*until).is_ok());
-    let until_ms = until_ms.ok_or(late)?;
+    // A time that is more than a clock can tell is over at once, as in Redis.
+    let until_ms = call.node.now_ms.saturating_add(time);
+    let until_ms = if i64::try_from(until_ms).is_ok() { until_ms } else { call.node.now_ms };
     let old = call.node.clients.pause().filter(|old| old.until_ms > call.node.now_ms);
     let pause = Pause {
         until_ms: old.map_or(until_ms, |old| old.until_ms.max(until_ms)),
@@ -260,7 +260,7 @@ pub fn unblock(call: &mut Call) -> Outcome {
         [_] => {
             return Err(Reply::error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
-        _ => return Err(Reply::error(SYNTAX)),
+        _ => return Err(unknown_form("CLIENT", &call.args[1])),
     };
     let id = integer(&call.args[2]).ok_or(Reply::error(NOT_INTEGER))?;
     let ended = call.node.clients.answer_blocked(u64::try_from(id).unwrap_or(0), |pop| {

@@ -103,7 +103,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
         "maxmemory" => config.max_memory.to_string(),
         "min-replicas-max-lag" => config.min_replicas_max_lag.to_string(),
         "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
-        "notify-keyspace-events" => config.notify.clone(),
+        "notify-keyspace-events" => told_classes(&config.notify),
         "port" => config.port.to_string(),
         "replicaof" => match node.master {
             Some(master) => format!("{} {}", master.ip(), master.port()),
@@ -112,6 +112,11 @@ fn current(node: &Node, parameter: &Parameter) -> String {
         "requirepass" => String::from_utf8_lossy(&config.password).into_owned(),
         _ => node.settings.get(parameter).to_owned(),
     }
+}
+
+/// Misses (`n`) are not told beside `A`, though they count.
+fn told_classes(classes: &str) -> String {
+    classes.chars().filter(|class| *class != 'n' || !classes.starts_with('A')).collect()
 }
 
 fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {

@@ -204,6 +204,7 @@ fn describe(command: &Command) -> Reply {
         let note = NOTES.iter().find(noted).filter(|_| specification.noted);
         describe_specification(&specification, note.map(|(_, _, note)| *note))
     });
+    let tips = command.told[2].split(',').filter(|tip| !tip.is_empty());
     Reply::Array(vec![
         Reply::word(command.lower),
         Reply::Integer(i64::from(command.arity)),
@@ -212,9 +213,7 @@ fn describe(command: &Command) -> Reply {
         Reply::Integer(last),
         Reply::Integer(step),
         Reply::Set(statuses(command.told[1])),
-        Reply::Array(
-            command.told[2].split(',').filter(|t| !t.is_empty()).map(Reply::word).collect(),
-        ),
+        Reply::Set(tips.map(Reply::word).collect()),
         Reply::Set(specifications.collect()),
         Reply::Array(command.subcommands.iter().map(describe).collect()),
     ])

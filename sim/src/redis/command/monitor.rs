@@ -19,10 +19,11 @@ pub fn monitor(call: &mut Call) -> Outcome {
     if call.session.in_exec || call.session.script.is_some() {
         return Err(Reply::error("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if !call.session.from_master && !call.session.monitors {
-        call.session.monitors = true;
-        call.node.clients.monitors.insert(call.session.id);
+    if call.session.from_master || call.session.monitors {
+        return Ok(Reply::SILENCE);
     }
+    call.session.monitors = true;
+    call.node.clients.monitors.insert(call.session.id);
     Ok(Reply::OK)
 }
 

@@ -63,7 +63,7 @@ fn flush(call: &mut Call, databases: std::ops::Range<usize>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// DEBUG: SLEEP, SET-ACTIVE-EXPIRE, ERROR, LOG, CHANGE-REPL-ID, and EVICT of our own.
+/// DEBUG: SLEEP, SET-ACTIVE-EXPIRE, ERROR, LOG, and EVICT of our own.
 pub fn debug(call: &mut Call) -> Outcome {
     match (&call.word(1)[..], call.from(2)) {
         (b"EVICT", [key]) => {

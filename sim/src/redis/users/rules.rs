@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use crate::redis::command::keys::Access;
-use crate::redis::command::table::facts;
-use crate::redis::users::{User, every_command, hash_of};
+use crate::redis::users::{User, every_command, hash_of, known};
 
 const SYNTAX: &str = "Syntax error";
 const UNKNOWN: &str = "Unknown command or category name in ACL";
@@ -49,7 +48,7 @@ pub const CATEGORIES: [&str; 21] = [
 pub fn members(category: &str) -> Option<BTreeSet<&'static str>> {
     let category = CATEGORIES.iter().find(|known| known.eq_ignore_ascii_case(category))?;
     let belongs = |told: &str| told.split(',').any(|word| word.strip_prefix('@') == Some(category));
-    Some(facts().filter(|(_, told)| belongs(told)).map(|(name, _)| name).collect())
+    Some(known().filter(|(_, told)| belongs(told)).map(|(name, _)| name).collect())
 }
 
 impl User {
@@ -86,9 +85,10 @@ impl User {
             b'<' => self.remove_password(&hash_of(text))?,
             b'!' => self.remove_password(&checked_hash(text)?)?,
             b'~' => self.add_keys(Access::BOTH, text)?,
+            b'%' if self.all_keys => return Err(KEYS_AFTER_ALL),
             b'%' => {
-                let at = text.iter().position(|byte| *byte == b'~').ok_or(SYNTAX_OF_ACCESS)?;
-                let access = Access::of_letters(&text[..at]).ok_or(SYNTAX_OF_ACCESS)?;
+                let at = text.iter().position(|byte| *byte == b'~').ok_or(SYNTAX)?;
+                let access = Access::of_letters(&text[..at]).ok_or(SYNTAX)?;
                 self.add_keys(access, &text[at + 1..])?;
             }
             b'&' if self.all_channels => return Err(CHANNELS_AFTER_ALL),
@@ -145,7 +145,7 @@ impl User {
                     name.strip_prefix(&lower)
                         .is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
                 };
-                facts().map(|(name, _)| name).filter(|name| own(name)).collect()
+                known().map(|(name, _)| name).filter(|name| own(name)).collect()
             }
         };
         if names.is_empty() && !text.starts_with('@') {
@@ -208,11 +208,11 @@ impl User {
                 left.extend(members);
             }
         }
-        for (name, _) in facts() {
-            let (allowed, known) = (self.commands.contains(name), told.contains(name));
-            if allowed != known {
+        for (name, _) in known() {
+            let (allowed, expected) = (self.commands.contains(name), told.contains(name));
+            if allowed != expected {
                 rules.push(format!("{}{name}", if allowed { '+' } else { '-' }));
-                let parts = facts().map(|(part, _)| part);
+                let parts = known().map(|(part, _)| part);
                 let own = |part: &&str| *part == name || is_part(part, name);
                 for part in parts.filter(own) {
                     if allowed {
@@ -226,8 +226,6 @@ impl User {
         rules.join(" ")
     }
 }
-
-const SYNTAX_OF_ACCESS: &str = SYNTAX;
 
 fn is_part(part: &str, container: &str) -> bool {
     part.strip_prefix(container).is_some_and(|rest| rest.starts_with('|'))
