@@ -20,6 +20,9 @@ pub const FAMILY: Family = &[
     ("config|set", set),
 ];
 
+/// No smaller backlog is kept, whatever is asked for.
+const SMALLEST_BACKLOG: u64 = 16 * 1024;
+
 /// CONFIG GET pattern ...: a name that is no pattern is told back as it was written.
 pub fn get(call: &mut Call) -> Outcome {
     let mut told: Vec<(Bytes, String)> = Vec::new();
@@ -136,6 +139,10 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
         }
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
+            return;
+        }
+        "repl-backlog-size" => {
+            node.settings.set(parameter, number().max(SMALLEST_BACKLOG).to_string());
             return;
         }
         "appendonly" | "appendfsync" => {

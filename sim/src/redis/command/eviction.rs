@@ -99,7 +99,7 @@ mod tests {
         assert!(ask(&mut node, id, "SET x y").starts_with("+OK"));
         assert!(ask(&mut node, id, "SET x z").starts_with("-OOM"));
         assert_eq!(
-            ask(&mut node, id, "EVAL return redis.pcall('set','x','q') 0"),
+            ask(&mut node, id, "EVAL return(redis.pcall('set','x','q')) 0"),
             "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
         );
         assert_eq!(ask(&mut node, id, "GET x"), "$1\r\ny\r\n");
