@@ -81,7 +81,7 @@ fn value_size(value: &Value) -> u64 {
         Value::List(list) => OBJECT + list.0.iter().map(|e| element(e.len())).sum::<u64>(),
         Value::Set(set) => OBJECT + set.0.iter().map(|member| element(member.len())).sum::<u64>(),
         Value::SortedSet(set) => {
-            OBJECT + set.0.iter().map(|(member, _)| element(member.len()) + 8).sum::<u64>()
+            OBJECT + set.0.keys().map(|member| element(member.len()) + 8).sum::<u64>()
         }
     }
 }

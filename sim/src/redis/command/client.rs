@@ -77,20 +77,19 @@ fn text(text: String) -> Reply {
 
 /// CLIENT LIST [TYPE type | ID id ...]
 pub fn list(call: &mut Call) -> Outcome {
-    let mut lines: Vec<(u64, String)> = Vec::new();
-    let wanted: Box<dyn Fn(&Call, &Session) -> bool> = match call.from(2) {
-        [] => Box::new(|_, _| true),
+    let wanted = match call.from(2) {
+        [] => None,
         [word, name] if word.eq_ignore_ascii_case(b"TYPE") => {
-            let kind = Kind::of_name(name).ok_or_else(|| unknown_kind(name))?;
-            Box::new(move |call, session| Kind::of(call.node, session) == kind)
+            Some(Kind::of_name(name).ok_or_else(|| unknown_kind(name))?)
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
             return list_by_id(call, ids);
         }
         _ => return Err(Reply::error(SYNTAX)),
     };
+    let mut lines: Vec<(u64, String)> = Vec::new();
     for session in call.node.clients.iter().chain([&*call.session]) {
-        if wanted(call, session) {
+        if wanted.is_none_or(|kind| Kind::of(call.node, session) == kind) {
             lines.push((session.id, line(call.node, session) + "\n"));
         }
     }

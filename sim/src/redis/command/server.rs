@@ -78,7 +78,7 @@ pub fn debug(call: &mut Call) -> Outcome {
             Ok(Reply::OK)
         }
         (b"SET-ACTIVE-EXPIRE", [switch]) => {
-            call.node.rests = !integer(switch).is_some_and(|switch| switch != 0);
+            call.node.rests = integer(switch).is_none_or(|switch| switch == 0);
             Ok(Reply::OK)
         }
         (b"ERROR", [text]) => Err(Reply::Error(bytes::Bytes::copy_from_slice(text))),
