@@ -11,7 +11,7 @@ use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::frame::Reply;
 use crate::redis::memory::Meter;
 use crate::redis::node::{Append, Node};
-use crate::redis::session::Block;
+use crate::redis::session::{Block, Session};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[("info", info)];
@@ -79,9 +79,12 @@ fn server_section(text: &mut String, node: &mut Node) {
 /// The connection that asks is not among those that can be counted, but connected all the same.
 fn clients_section(text: &mut String, node: &mut Node) {
     let connected = node.clients.len() - node.replicas.len().min(node.clients.len());
-    let waits = |session: &&crate::redis::session::Session| session.blocked.is_some();
+    let waits = |session: &&Session| session.blocked.is_some();
     let blocked = node.clients.iter().filter(waits).count();
-    let late = |session: &&crate::redis::session::Session| matches!(&session.blocked, Some(Block::Keys(pop)) if pop.until_ms.is_some());
+    let late = |session: &&Session| match &session.blocked {
+        Some(Block::Keys(pop)) => pop.until_ms.is_some(),
+        _ => false,
+    };
     let in_table = node.clients.iter().filter(late).count();
     let _ = write!(
         text,
