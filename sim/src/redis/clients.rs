@@ -5,6 +5,7 @@
 //! their output, and the server is told whom to wake.
 
 pub mod channels;
+pub mod told;
 pub mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +41,14 @@ pub struct Clients {
     ready: Vec<(usize, Key)>,
     /// Watched keys that were touched by the present request.
     touched: Vec<(usize, Key)>,
+    /// What a running script's own session was told: it stands before the script's reply.
+    said: Vec<Reply>,
+    /// What a running session sees of commands: it stands behind the reply.
+    seen: Vec<Reply>,
     /// CLIENT PAUSE.
     pause: Option<Pause>,
+    /// Whose requests it holds back, in the order in which they came.
+    held: Vec<u64>,
     /// To whom something was told since the server last looked.
     woken: BTreeSet<u64>,
     /// Whether somebody has begun to wait since then.
@@ -76,6 +83,11 @@ impl Clients {
     /// How many are connected.
     pub fn len(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// How many have connected so far.
+    pub fn received(&self) -> u64 {
+        self.last
     }
 
     /// Whether nobody is connected.
@@ -124,7 +136,9 @@ impl Clients {
 
     /// Tells a session something without being asked.
     fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
-        if running.id == id {
+        if running.id == id && running.script.is_some() {
+            self.said.push(reply.clone());
+        } else if running.id == id {
             running.push(reply);
         } else if let Some(session) = self.get_mut(id) {
             session.push(reply);
@@ -135,8 +149,17 @@ impl Clients {
     /// Shows a line to everybody who sees all commands.
     pub fn show(&mut self, running: &mut Session, line: &Reply) {
         for id in self.monitors.clone() {
-            self.tell(id, running, line);
+            if running.id == id {
+                self.seen.push(line.clone());
+            } else {
+                self.tell(id, running, line);
+            }
         }
+    }
+
+    /// What the session of the script that has ended was told meanwhile.
+    pub fn take_said(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.said)
     }
 
     /// Notes that a key was changed, for those who watch it, and whether it was created, for those
@@ -258,7 +281,7 @@ impl Node {
     pub fn connect(&mut self, addresses: [SocketAddrV4; 2]) -> u64 {
         self.clients.last += 1;
         let id = self.clients.last;
-        let user = self.config.password.is_empty().then(|| word("default"));
+        let user = (!self.users.ask_for_password()).then(|| word("default"));
         let since_ms = [self.now_ms; 2];
         let session = Session { id, addresses, since_ms, user, ..Session::default() };
         self.clients.sessions.insert(id, Some(Box::new(session)));
@@ -298,12 +321,25 @@ impl Node {
         session.since_ms[1] = self.now_ms;
         self.unit += 1;
         let reply = apply(self, &mut session, args);
+        let waits = session.blocked.is_some();
+        if !waits {
+            session.answer(&reply);
+        }
+        for line in std::mem::take(&mut self.clients.seen) {
+            if session.closing.is_none() {
+                session.push(&line);
+            }
+        }
         match &session.blocked {
-            None => session.answer(&reply),
+            None | Some(Block::Script) => {}
             Some(Block::Keys(pop)) => self.clients.enqueue(id, pop),
-            Some(Block::Paused(_) | Block::Script) => {}
+            Some(Block::Paused(_)) => self.clients.held.push(id),
         }
         self.clients.sessions.insert(id, Some(session));
         self.settle();
+        if self.clients.pause.is_some_and(|pause| pause.until_ms <= self.now_ms) {
+            self.clients.pause = None;
+            self.resume_paused();
+        }
     }
 }

@@ -104,6 +104,13 @@ impl Conversation {
         look(node.clients.get_mut(self.id).expect("it is connected as long as it is served"))
     }
 
+    /// Whether the client must say AUTH before anything else.
+    fn is_stranger(&self) -> bool {
+        let node = self.server.node.borrow();
+        let named = node.clients.get(self.id).is_none_or(|session| session.user.is_some());
+        !named && node.users.ask_for_password()
+    }
+
     /// The request that waited may have been answered meanwhile.
     fn notice_answer(&mut self) {
         if self.waiting.is_some() && self.session(|session| session.blocked.is_none()) {
@@ -114,6 +121,7 @@ impl Conversation {
     /// Serves every whole request that has come, as long as none of them waits.
     async fn serve_all(&mut self) -> io::Result<Next> {
         while self.waiting.is_none() && self.session(|session| session.closing.is_none()) {
+            self.reader.unauthenticated = self.is_stranger();
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
                     if let Next::Feed = self.serve(&args).await? {
@@ -153,6 +161,10 @@ impl Conversation {
                 self.answer(request, command, &reply);
             }
             After::Feed => return Ok(Next::Feed),
+            After::BeginFile => {
+                self.server.begin_log().await;
+                self.unanswered.push((request, command));
+            }
             After::ShutDown => self.server.ended.raise(),
             _ if waits => self.waiting = Some((request, command)),
             _ if after_len > before => self.unanswered.push((request, command)),

@@ -16,6 +16,13 @@ const TICK_MS: u64 = 100;
 pub fn start(server: &Rc<Server>) {
     server.host.spawn(expire_in_time(Rc::clone(server)));
     if server.node.borrow().config.append != Append::None {
+        sync_from_now_on(server);
+    }
+}
+
+/// Has the file synced each second, if it is not yet.
+pub fn sync_from_now_on(server: &Rc<Server>) {
+    if !server.syncs.replace(true) {
         server.host.spawn(sync_each_second(Rc::clone(server)));
     }
 }
@@ -24,10 +31,7 @@ pub fn start(server: &Rc<Server>) {
 async fn expire_in_time(server: Rc<Server>) {
     loop {
         let seen = server.ends.count();
-        let next = match server.node.borrow().master {
-            None => server.node.borrow().keyspace.next_end_ms(),
-            Some(_) => None,
-        };
+        let next = next_expiry_ms(&server);
         server.waits_until_ms.set(next);
         let Some(next) = next else {
             server.ends.past(seen).await;
@@ -39,6 +43,18 @@ async fn expire_in_time(server: Rc<Server>) {
             expire_now(&server).await;
         }
     }
+}
+
+/// When keys are next to be deleted: behind a pause; at the next tick again while the cycle rests.
+fn next_expiry_ms(server: &Server) -> Option<u64> {
+    let node = server.node.borrow();
+    if node.master.is_some() {
+        return None;
+    }
+    let next = node.keyspace.next_end_ms()?;
+    let now = server.host.now(Clock::Wall) / MILLISECOND;
+    let rests_until = if node.rests { now } else { 0 };
+    Some(next.max(rests_until).max(node.clients.pause().map_or(0, |pause| pause.until_ms)))
 }
 
 async fn expire_now(server: &Server) {

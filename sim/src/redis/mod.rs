@@ -9,6 +9,7 @@
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
 //! - `node`: the state of a node, and what a command did to it
+//! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
 //! - `script`: Lua
@@ -28,11 +29,14 @@ pub mod extended;
 pub mod float;
 pub mod frame;
 pub mod keyspace;
+pub mod memory;
 pub mod node;
 pub mod persistence;
 pub mod replication;
 pub mod script;
 pub mod server;
 pub mod session;
+pub mod settings;
 pub mod signal;
+pub mod users;
 pub mod witness;

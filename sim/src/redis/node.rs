@@ -11,8 +11,11 @@ use bytes::Bytes;
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
+use crate::redis::memory::Meter;
 use crate::redis::script::library::Libraries;
 use crate::redis::session::Session;
+use crate::redis::settings::Settings;
+use crate::redis::users::Users;
 use crate::trace::KeyChange;
 
 /// What a node keeps on its disk.
@@ -103,6 +106,14 @@ pub struct Told {
     pub unit: u64,
 }
 
+impl Told {
+    /// Whether it is for replicas alone: what is published is not kept on disk.
+    pub fn is_said_only(&self) -> bool {
+        let name = &self.command[0];
+        name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
+    }
+}
+
 impl Effects {
     /// Whether nothing was done.
     pub fn is_empty(&self) -> bool {
@@ -149,6 +160,17 @@ pub struct FunctionCall {
     pub name: Bytes,
     /// The request that called it.
     pub command: Arguments,
+}
+
+/// What INFO counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Errors by their first word.
+    pub errors: BTreeMap<String, u64>,
+    /// Keys that were evicted.
+    pub evicted_keys: u64,
+    /// When SAVE was last said, in Unix seconds.
+    pub last_save_s: Option<u64>,
 }
 
 /// Where `math.random` begins in every process: the words of `rand.c`.
@@ -200,6 +222,18 @@ pub struct Node {
     pub executed: u64,
     /// Keys that expired.
     pub expired_keys: u64,
+    /// What CONFIG SET made of the parameters that stand nowhere else.
+    pub settings: Settings,
+    /// Who may ask.
+    pub users: Users,
+    /// What INFO tells besides.
+    pub figures: Figures,
+    /// The memory that keys take; kept only with a limit.
+    pub memory: Option<Meter>,
+    /// Whether the present request began without memory left.
+    pub out_of_memory: bool,
+    /// Whether DEBUG SET-ACTIVE-EXPIRE has ended the active cycle.
+    pub rests: bool,
     /// The state of the generator behind random picks.
     pub dice: u64,
     /// How many units of execution there were: what one of them told is kept together.
@@ -212,6 +246,8 @@ impl Node {
         let [first, second, third] = id;
         let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
         replication_id.truncate(40);
+        let mut users = Users::default();
+        users.require(&config.password);
         Node {
             master: config.replica_of,
             config,
@@ -220,6 +256,7 @@ impl Node {
             started_ms: now_ms,
             replication_id,
             script_random: FIRST_RANDOM,
+            users,
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
         }
@@ -236,12 +273,17 @@ impl Node {
     pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
         let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
         if expired && !self.loading && !session.from_master {
-            if self.master.is_none() {
+            if self.master.is_none() && !self.is_paused() {
                 self.expire(session, key);
             }
             return None;
         }
         self.keyspace.db(session.db).get(key)
+    }
+
+    /// Whether CLIENT PAUSE holds something back: nothing expires then, and nothing is evicted.
+    pub fn is_paused(&self) -> bool {
+        self.clients.pause().is_some_and(|pause| pause.until_ms > self.now_ms)
     }
 
     /// A number below `bound`, from the node's own generator.
@@ -266,6 +308,21 @@ impl Node {
         numbers
     }
 
+    /// Counts an error by its first word.
+    pub fn count_error(&mut self, reply: &crate::redis::frame::Reply) {
+        let crate::redis::frame::Reply::Error(text) = reply else { return };
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        let word = String::from_utf8_lossy(&text[..end]).into_owned();
+        *self.figures.errors.entry(word).or_default() += 1;
+    }
+
+    /// Notes for the meter that a key takes more or less memory now.
+    fn weigh(&mut self, db: usize, key: &Key) {
+        if let Some(memory) = &mut self.memory {
+            memory.note(db, key);
+        }
+    }
+
     /// Deletes a key of the session's database whose time has passed.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");
@@ -280,6 +337,7 @@ impl Node {
         let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
         self.tell(db, by_node, command);
         self.clients.note(db, &key, false);
+        self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms: None, by_node });
         true
     }
@@ -296,12 +354,13 @@ impl Node {
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
         let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
         self.clients.note(db, &key, change == KeyChange::Set);
+        self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms, by_node: false });
     }
 
     /// Deletes all keys whose time has passed: the active cycle of a master.
     pub fn expire_all(&mut self) {
-        if self.master.is_some() || self.loading {
+        if self.master.is_some() || self.loading || self.is_paused() || self.rests {
             return;
         }
         let mut nobody = Session::default();

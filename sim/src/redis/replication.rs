@@ -166,6 +166,7 @@ async fn load_snapshot(
         let mut node = server.node.borrow_mut();
         node.set_time(server.host.now(Clock::Wall));
         node.keyspace = Keyspace::default();
+        node.memory = None;
         node.libraries.clear();
         load(&mut node, bytes);
         node.replication_id = id;

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use mlua::Function;
 
 use crate::redis::command::Call;
-use crate::redis::command::admission::check_write;
+use crate::redis::command::admission::{OOM, check_write};
 use crate::redis::command::scripting::sha1_hex;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Busy, FunctionCall, Node};
@@ -122,6 +122,8 @@ fn execute(
         id: session.id,
         db: session.db,
         from_master: session.from_master,
+        user: session.user.clone(),
+        addresses: session.addresses,
         script: Some(script),
         ..Session::default()
     };
@@ -149,6 +151,9 @@ fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) ->
         return Err(Reply::error(text));
     }
     check_write(node, session)?;
+    if !flags.has(ScriptFlags::ALLOW_OOM) && node.out_of_memory && !session.from_master {
+        return Err(Reply::error(OOM));
+    }
     if read_only {
         let text = "ERR Can not execute a script with write flag using *_ro command.";
         return Err(Reply::error(text));

@@ -15,8 +15,8 @@ use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Effects, Node, NodeConfig};
-use crate::redis::persistence::{FILE, Script, load};
+use crate::redis::node::{Append, Effects, Node, NodeConfig, Told};
+use crate::redis::persistence::{FILE, Script, load, snapshot};
 use crate::redis::replication::{Feeds, follow_anew};
 use crate::redis::script::begins;
 use crate::redis::session::{After, Session};
@@ -50,6 +50,8 @@ pub struct Server {
     pub freed: Signal,
     /// Raised when the process is to end.
     pub ended: Signal,
+    /// Whether the file is synced each second.
+    pub syncs: Cell<bool>,
     /// Whether the ends of waits are looked for.
     pub tended: Cell<bool>,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
@@ -116,6 +118,7 @@ impl Server {
             waits: Signal::default(),
             freed: Signal::default(),
             ended: Signal::default(),
+            syncs: Cell::new(false),
             tended: Cell::new(false),
             wakes: RefCell::default(),
             log: RefCell::default(),
@@ -232,6 +235,7 @@ impl Server {
             }
         }
         if node.clients.take_new_wait() {
+            self.watch_ends(&node);
             drop(node);
             self.waits.raise();
             if !self.tended.replace(true) {
@@ -256,7 +260,13 @@ impl Server {
         if passed && node.config.append != Append::None {
             let mut log = self.log.borrow_mut();
             let Log { script, pending, .. } = &mut *log;
-            script.write(&commands, pending, |_, _| {});
+            if commands.iter().any(Told::is_said_only) {
+                let kept: Vec<Told> =
+                    commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
+                script.write(&kept, pending, |_, _| {});
+            } else {
+                script.write(&commands, pending, |_, _| {});
+            }
         }
         if passed && node.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
@@ -305,6 +315,13 @@ impl Server {
             let mut log = self.log.borrow_mut();
             log.synced = log.synced.max(written);
         }
+    }
+
+    /// Begins a file with what the node holds: `appendonly` was turned on.
+    pub async fn begin_log(self: &Rc<Server>) {
+        let bytes = snapshot(&self.node.borrow());
+        cycle::sync_from_now_on(self);
+        self.rewrite_log(&bytes).await;
     }
 
     /// Puts this keyspace in the place of the file, after a full resynchronisation.

@@ -29,6 +29,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// Whether it is answered.
     pub answers: Answers,
+    /// Whether CLIENT NO-EVICT protects it.
+    pub stays: bool,
     /// The command that it asked last.
     pub last_command: Option<&'static Command>,
     /// Commands that wait for EXEC.
@@ -37,6 +39,8 @@ pub struct Session {
     pub broken: bool,
     /// Whether EXEC runs its commands now.
     pub in_exec: bool,
+    /// How many commands EXEC runs.
+    pub running: Option<usize>,
     /// Keys that WATCH named, with their databases, and whether they had expired by then.
     pub watched: Vec<(usize, Key, bool)>,
     /// Whether one of them was touched.
@@ -49,6 +53,8 @@ pub struct Session {
     pub blocked: Option<Block>,
     /// What is to be sent to it.
     pub output: BytesMut,
+    /// What it is told while EXEC runs: it stands before the reply of the command that runs.
+    pub aside: Option<Vec<Reply>>,
     /// Whether it is to be closed, and how.
     pub closing: Option<Closing>,
     /// Whether its commands come from the node's master (or from its own file).
@@ -75,16 +81,19 @@ impl Default for Session {
             db: 0,
             protocol: Protocol::Two,
             answers: Answers::On,
+            stays: false,
             last_command: None,
             queued: None,
             broken: false,
             in_exec: false,
+            running: None,
             watched: Vec::new(),
             dirty: false,
             subscriptions: Subscriptions::default(),
             monitors: false,
             blocked: None,
             output: BytesMut::new(),
+            aside: None,
             closing: None,
             from_master: false,
             last_write: 0,
@@ -98,7 +107,10 @@ impl Default for Session {
 impl Session {
     /// Puts a reply behind what waits to be sent, in the session's form.
     pub fn push(&mut self, reply: &Reply) {
-        reply.encode_in(self.protocol, &mut self.output);
+        match &mut self.aside {
+            Some(aside) => aside.push(reply.clone()),
+            None => reply.encode_in(self.protocol, &mut self.output),
+        }
     }
 
     /// Puts the reply to a request there, unless CLIENT REPLY said that it is not wanted.
@@ -218,6 +230,8 @@ pub enum After {
     Feed,
     /// Hold the node for so many nanoseconds before the reply: DEBUG SLEEP.
     Sleep(u64),
+    /// Begin an append-only file with what the node holds.
+    BeginFile,
     /// End the process.
     ShutDown,
 }

@@ -98,7 +98,7 @@ impl Fake {
                 self.node.end_waits_by_role();
             }
             After::ShutDown => session.closing = Some(Closing::AtOnce),
-            After::Feed | After::Nothing => {}
+            After::Feed | After::BeginFile | After::Nothing => {}
         }
     }
 

@@ -40,6 +40,12 @@ impl Clients {
         map.iter().map(|(name, ids)| (name, ids.len()))
     }
 
+    /// How many listen to a channel by its name.
+    pub fn heard(&self, kind: Channel, name: &[u8]) -> usize {
+        let map = if kind == Channel::Shard { &self.shards } else { &self.channels };
+        map.get(name).map_or(0, Vec::len)
+    }
+
     /// Has a session listen to a channel.
     pub fn listen(&mut self, session: &mut Session, kind: Channel, name: &Bytes) {
         let name = Bytes::copy_from_slice(name);

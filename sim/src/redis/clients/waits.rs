@@ -67,9 +67,11 @@ impl Node {
 
     /// Executes the requests that a pause held back.
     pub fn resume_paused(&mut self) {
-        let held = |session: &&Session| matches!(session.blocked, Some(Block::Paused(_)));
-        let held: Vec<u64> = self.clients.iter().filter(held).map(|session| session.id).collect();
-        for id in held {
+        for id in std::mem::take(&mut self.clients.held) {
+            let waits = |session: &Session| matches!(session.blocked, Some(Block::Paused(_)));
+            if !self.clients.get(id).is_some_and(waits) {
+                continue;
+            }
             if let Some(Block::Paused(args)) = self.clients.unblock(id) {
                 self.request(id, &args);
             }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use crate::redis::clients::waits::hold_back;
 use crate::redis::command::table::{Command, Flags, look_up};
 use crate::redis::command::{
-    Call, find, monitor, scripting, server, transaction, unknown_command, unknown_subcommand,
-    wrong_arity,
+    Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
+    unknown_subcommand, wrong_arity,
 };
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;
@@ -64,6 +64,7 @@ fn refuse(
     command: Option<&Command>,
     refusal: Reply,
 ) -> Reply {
+    node.count_error(&refusal);
     session.broken |= session.queued.is_some();
     if command.is_some_and(|command| command.name == "EXEC") {
         return transaction::abort(node, session, &refusal);
@@ -73,18 +74,22 @@ fn refuse(
 
 fn admit(
     node: &mut Node,
-    session: &Session,
+    session: &mut Session,
     command: &'static Command,
     args: &[Bytes],
 ) -> Result<(), Reply> {
     if !command.takes(args.len()) {
         return Err(wrong_arity(command.lower));
     }
-    if session.user.is_none() && !command.flags.any(Flags::NO_AUTH) {
+    let may_ask = command.flags.any(Flags::NO_AUTH);
+    if session.user.is_none() && !may_ask && node.users.ask_for_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
     if session.queued.is_some() && command.flags.any(Flags::NO_MULTI) {
         return Err(Reply::error("ERR Command not allowed inside a transaction"));
+    }
+    if !session.from_master {
+        acl::check(node, session, command, args)?;
     }
     let flags = flags_of(node, session, command, args);
     if !node.loading && !session.from_master {
@@ -99,8 +104,14 @@ fn admit(
     if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
         return Err(scripting::is_busy(busy));
     }
+    if session.monitors && flags.any(KEYSPACE) {
+        return Err(Reply::error("ERR Replica can't interact with the keyspace"));
+    }
     Ok(())
 }
+
+/// What a connection that monitors may not do.
+const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
 
 /// What a request may do; EXEC may do what was queued.
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
@@ -142,16 +153,37 @@ fn only_listens(command: &str) -> Reply {
 /// Makes room, and refuses what needs memory where none is left.
 fn check_memory(
     node: &mut Node,
-    session: &Session,
+    session: &mut Session,
     command: &Command,
     flags: Flags,
 ) -> Result<(), Reply> {
-    if node.config.max_memory == 0 || server::make_room(node) {
+    node.out_of_memory = node.config.max_memory > 0 && !eviction::make_room(node, session);
+    if !node.out_of_memory {
         return Ok(());
     }
     let queues =
         session.queued.is_some() && !matches!(command.name, "EXEC" | "DISCARD" | "QUIT" | "RESET");
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
+}
+
+/// Refuses what a script may not call: for its user, or for want of memory. A script that has
+/// written may go on.
+pub fn check_script(
+    node: &mut Node,
+    session: &mut Session,
+    command: &'static Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    if session.from_master {
+        return Ok(());
+    }
+    acl::check_in_script(node, session, command, args)?;
+    let Some(script) = &mut session.script else { return Ok(()) };
+    let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
+    if refused && command.flags.any(Flags::DENYOOM) {
+        return Err(Reply::error(OOM));
+    }
+    Ok(())
 }
 
 /// Refuses a write on a replica, or without enough good replicas.
@@ -185,11 +217,18 @@ pub fn execute(
     args: &[Bytes],
 ) -> Reply {
     node.executed += 1;
-    if !node.clients.monitors.is_empty()
-        && !command.flags.any(Flags::SKIP_MONITOR.and(Flags::ADMIN))
-    {
-        monitor::show(node, session, args);
+    let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
+    let monitored = !node.clients.monitors.is_empty();
+    if monitored && command.flags.any(Flags::SKIP_MONITOR) {
+        monitor::show(node, session, command, args);
     }
     let mut call = Call { node, session, args, command };
-    (command.run)(&mut call).unwrap_or_else(|error| error)
+    let reply = (command.run)(&mut call).unwrap_or_else(|error| error);
+    if monitored && !command.flags.any(hidden) {
+        monitor::show(node, session, command, args);
+    }
+    if reply.is_error() {
+        node.count_error(&reply);
+    }
+    reply
 }

@@ -2,92 +2,177 @@
 
 use bytes::Bytes;
 
+use crate::redis::command::introspection::help;
 use crate::redis::command::key::matches;
-use crate::redis::command::{Call, Family, Outcome, container};
-use crate::redis::frame::{Reply, integer};
+use crate::redis::command::{Call, Family, Outcome, SYNTAX, container};
+use crate::redis::frame::Reply;
 use crate::redis::node::{Append, Node};
+use crate::redis::session::After;
+use crate::redis::settings::{Kind, Parameter, all, find};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
     ("config", container),
     ("config|get", get),
+    ("config|help", help),
     ("config|resetstat", resetstat),
+    ("config|rewrite", rewrite),
     ("config|set", set),
 ];
 
-/// CONFIG GET pattern ...
+/// No smaller backlog is kept, whatever is asked for.
+const SMALLEST_BACKLOG: u64 = 16 * 1024;
+
+/// CONFIG GET pattern ...: a name that is no pattern is told back as it was written.
 pub fn get(call: &mut Call) -> Outcome {
-    let wanted = |name: &str| call.from(2).iter().any(|p| matches(p, name.as_bytes()));
-    let settings = settings(call.node).into_iter().filter(|(name, _)| wanted(name));
-    let pairs = settings.flat_map(|(name, value)| [name.to_owned(), value]);
-    Ok(Reply::Map(pairs.map(|text| Reply::Bulk(Bytes::from(text))).collect()))
+    let mut told: Vec<(Bytes, String)> = Vec::new();
+    for parameter in all() {
+        let name = parameter.name.as_bytes();
+        let wanted = call.from(2).iter().find(|pattern| {
+            name.eq_ignore_ascii_case(pattern) || matches(&pattern.to_ascii_lowercase(), name)
+        });
+        let Some(pattern) = wanted else { continue };
+        let plain = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
+        let name = if plain { pattern.clone() } else { Bytes::from_static(name) };
+        told.push((name, current(call.node, parameter)));
+    }
+    let pairs = told.into_iter().flat_map(|(name, value)| [name, Bytes::from(value)]);
+    Ok(Reply::Map(pairs.map(Reply::Bulk).collect()))
 }
 
-/// CONFIG SET name value ...
+/// CONFIG SET name value ...: all of them, or none.
 pub fn set(call: &mut Call) -> Outcome {
-    for pair in call.from(2).chunks_exact(2) {
-        change_setting(call.node, &pair[0], &pair[1])?;
+    let words = call.from(2);
+    if !words.len().is_multiple_of(2) {
+        return Err(Reply::error(SYNTAX));
     }
+    let mut parameters: Vec<&'static Parameter> = Vec::new();
+    for pair in words.chunks_exact(2) {
+        let parameter = find(&pair[0]).ok_or_else(|| unknown(&pair[0]))?;
+        let repeated = parameters.iter().any(|known| known.name == parameter.name);
+        match parameter.kind {
+            Kind::Immutable => return Err(failed(&pair[0], "can't set immutable config")),
+            Kind::Protected => return Err(failed(&pair[0], "can't set protected config")),
+            _ if repeated => return Err(failed(&pair[0], "duplicate parameter")),
+            _ => parameters.push(parameter),
+        }
+    }
+    let mut values = Vec::new();
+    for (parameter, pair) in parameters.iter().zip(words.chunks_exact(2)) {
+        let value = parameter.read(&pair[1], &current(call.node, parameter));
+        values.push(value.map_err(|why| failed(parameter.name.as_bytes(), &why))?);
+    }
+    for (parameter, value) in parameters.into_iter().zip(values) {
+        take_effect(call, parameter, value);
+    }
+    call.node.recount_good_replicas();
     Ok(Reply::OK)
+}
+
+fn unknown(name: &[u8]) -> Reply {
+    let head = &b"ERR Unknown option or number of arguments for CONFIG SET - '"[..];
+    Reply::Error([head, name, b"'"].concat().into())
+}
+
+fn failed(name: &[u8], why: &str) -> Reply {
+    let head = &b"ERR CONFIG SET failed (possibly related to argument '"[..];
+    Reply::Error([head, name, b"') - ", why.as_bytes()].concat().into())
 }
 
 /// CONFIG RESETSTAT
-pub fn resetstat(_: &mut Call) -> Outcome {
+pub fn resetstat(call: &mut Call) -> Outcome {
+    let node = &mut call.node;
+    (node.executed, node.expired_keys) = (0, 0);
+    node.figures = crate::redis::node::Figures::default();
     Ok(Reply::OK)
 }
 
-fn settings(node: &Node) -> Vec<(&'static str, String)> {
-    let appends = node.config.append != Append::None;
-    vec![
-        ("appendfsync", append_word(node.config.append).to_owned()),
-        ("appendonly", if appends { "yes" } else { "no" }.to_owned()),
-        ("min-replicas-max-lag", node.config.min_replicas_max_lag.to_string()),
-        ("min-replicas-to-write", node.config.min_replicas_to_write.to_string()),
-        ("port", node.config.port.to_string()),
-        ("save", String::new()),
-    ]
+/// CONFIG REWRITE: a node has no file of parameters.
+pub fn rewrite(_: &mut Call) -> Outcome {
+    Err(Reply::error("ERR The server is running without a config file"))
 }
 
-fn append_word(append: Append) -> &'static str {
-    match append {
-        Append::None | Append::Everysec => "everysec",
-        Append::No => "no",
-        Append::Always => "always",
-    }
-}
-
-fn change_setting(node: &mut Node, name: &[u8], value: &[u8]) -> Result<(), Reply> {
-    let failed = |why: &str| {
-        let name = String::from_utf8_lossy(name);
-        let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
-        Err(Reply::Error(text.into()))
-    };
-    let number = integer(value).and_then(|value| u32::try_from(value).ok());
-    match (&name.to_ascii_lowercase()[..], number) {
-        (b"min-replicas-to-write" | b"min-slaves-to-write", Some(number)) => {
-            node.config.min_replicas_to_write = number;
-        }
-        (b"min-replicas-max-lag" | b"min-slaves-max-lag", Some(number)) => {
-            node.config.min_replicas_max_lag = u64::from(number);
-        }
-        (b"min-replicas-to-write" | b"min-replicas-max-lag", None) => {
-            return failed("argument couldn't be parsed into an integer");
-        }
-        (b"appendfsync", _) => match (&value.to_ascii_lowercase()[..], node.config.append) {
-            (b"always" | b"everysec" | b"no", Append::None) => {}
-            (b"always", _) => node.config.append = Append::Always,
-            (b"everysec", _) => node.config.append = Append::Everysec,
-            (b"no", _) => node.config.append = Append::No,
-            _ => return failed("argument(s) must be one of the following: everysec, always, no"),
+/// The value that a parameter has now: what the node acts upon is kept where it is needed.
+fn current(node: &Node, parameter: &Parameter) -> String {
+    let config = &node.config;
+    match parameter.kept_as {
+        "appendonly" => if config.append == Append::None { "no" } else { "yes" }.to_owned(),
+        "appendfsync" => match config.append {
+            Append::None => node.settings.get(parameter).to_owned(),
+            Append::No => "no".to_owned(),
+            Append::Everysec => "everysec".to_owned(),
+            Append::Always => "always".to_owned(),
         },
-        (b"save", _) => {}
-        _ => {
-            let name = String::from_utf8_lossy(name);
-            let text =
-                format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
-            return Err(Reply::Error(text.into()));
-        }
+        "maxmemory" => config.max_memory.to_string(),
+        "min-replicas-max-lag" => config.min_replicas_max_lag.to_string(),
+        "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
+        "notify-keyspace-events" => told_classes(&config.notify),
+        "port" => config.port.to_string(),
+        "replicaof" => match node.master {
+            Some(master) => format!("{} {}", master.ip(), master.port()),
+            None => String::new(),
+        },
+        "requirepass" => String::from_utf8_lossy(&config.password).into_owned(),
+        _ => node.settings.get(parameter).to_owned(),
     }
-    node.recount_good_replicas();
-    Ok(())
+}
+
+/// Misses (`n`) are not told beside `A`, though they count.
+fn told_classes(classes: &str) -> String {
+    classes.chars().filter(|class| *class != 'n' || !classes.starts_with('A')).collect()
+}
+
+fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
+    let node = &mut *call.node;
+    let number = || value.parse().unwrap_or(0_u64);
+    match parameter.kept_as {
+        "maxmemory" => node.config.max_memory = number(),
+        "min-replicas-max-lag" => node.config.min_replicas_max_lag = number(),
+        "min-replicas-to-write" => {
+            node.config.min_replicas_to_write = u32::try_from(number()).unwrap_or(u32::MAX);
+        }
+        "notify-keyspace-events" => node.config.notify.clone_from(&value),
+        "requirepass" => {
+            node.users.require(value.as_bytes());
+            node.config.password = Bytes::from(value);
+            return;
+        }
+        "hz" => {
+            node.settings.set(parameter, number().clamp(1, 500).to_string());
+            return;
+        }
+        "repl-backlog-size" => {
+            node.settings.set(parameter, number().max(SMALLEST_BACKLOG).to_string());
+            return;
+        }
+        "appendonly" | "appendfsync" => {
+            set_append(call, parameter, value);
+            return;
+        }
+        _ => {}
+    }
+    node.settings.set(parameter, value);
+}
+
+/// Joins `appendonly` and `appendfsync`; a file that is new begins with what the node holds.
+fn set_append(call: &mut Call, parameter: &'static Parameter, value: String) {
+    let node = &mut *call.node;
+    let before = node.config.append;
+    let turned = parameter.name == "appendonly";
+    let on = if turned { value == "yes" } else { before != Append::None };
+    if !turned || before == Append::None {
+        node.settings.set(parameter, value);
+    }
+    let wanted = match node.settings.text("appendfsync") {
+        _ if !on => Append::None,
+        _ if turned && before != Append::None => before,
+        "always" => Append::Always,
+        "no" => Append::No,
+        _ => Append::Everysec,
+    };
+    node.config.append = wanted;
+    if before == Append::None && on {
+        node.propagates = true;
+        call.session.after = After::BeginFile;
+    }
 }

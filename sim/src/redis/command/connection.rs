@@ -1,12 +1,55 @@
 //! Commands about the connection itself.
 
-use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, wrong_arity};
-use crate::redis::frame::{Reply, integer};
+use bytes::Bytes;
+
+use crate::redis::command::acl::authenticate;
+use crate::redis::command::client::check_name;
+use crate::redis::command::transaction::end;
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, container, word, wrong_arity};
+use crate::redis::frame::{Protocol, Reply, integer};
 use crate::redis::keyspace::DATABASES;
-use crate::redis::session::Closing;
+use crate::redis::session::{Answers, Closing};
 
 /// What is here, by name.
-pub const FAMILY: Family = &[("echo", echo), ("ping", ping), ("quit", quit), ("select", select)];
+pub const FAMILY: Family = &[
+    ("asking", no_cluster),
+    ("cluster", container),
+    ("cluster|addslots", no_cluster),
+    ("cluster|addslotsrange", no_cluster),
+    ("cluster|bumpepoch", no_cluster),
+    ("cluster|count-failure-reports", no_cluster),
+    ("cluster|countkeysinslot", no_cluster),
+    ("cluster|delslots", no_cluster),
+    ("cluster|delslotsrange", no_cluster),
+    ("cluster|failover", no_cluster),
+    ("cluster|flushslots", no_cluster),
+    ("cluster|forget", no_cluster),
+    ("cluster|getkeysinslot", no_cluster),
+    ("cluster|help", no_cluster),
+    ("cluster|info", no_cluster),
+    ("cluster|keyslot", no_cluster),
+    ("cluster|links", no_cluster),
+    ("cluster|meet", no_cluster),
+    ("cluster|myid", no_cluster),
+    ("cluster|nodes", no_cluster),
+    ("cluster|replicas", no_cluster),
+    ("cluster|replicate", no_cluster),
+    ("cluster|reset", no_cluster),
+    ("cluster|saveconfig", no_cluster),
+    ("cluster|set-config-epoch", no_cluster),
+    ("cluster|setslot", no_cluster),
+    ("cluster|shards", no_cluster),
+    ("cluster|slaves", no_cluster),
+    ("cluster|slots", no_cluster),
+    ("echo", echo),
+    ("hello", hello),
+    ("ping", ping),
+    ("quit", quit),
+    ("readonly", no_cluster),
+    ("readwrite", no_cluster),
+    ("reset", reset),
+    ("select", select),
+];
 
 /// PING [message]
 pub fn ping(call: &mut Call) -> Outcome {
@@ -43,4 +86,88 @@ pub fn select(call: &mut Call) -> Outcome {
     let db = usize::try_from(number).ok().filter(|db| *db < DATABASES);
     call.session.db = db.ok_or(Reply::error("ERR DB index is out of range"))?;
     Ok(Reply::OK)
+}
+
+/// HELLO [protocol [AUTH user password] [SETNAME name]]
+pub fn hello(call: &mut Call) -> Outcome {
+    let protocol = match call.args.get(1).map(|text| integer(text)) {
+        None => call.session.protocol,
+        Some(Some(2)) => Protocol::Two,
+        Some(Some(3)) => Protocol::Three,
+        Some(Some(_)) => return Err(Reply::error("NOPROTO unsupported protocol version")),
+        Some(None) => {
+            return Err(Reply::error("ERR Protocol version is not an integer or out of range"));
+        }
+    };
+    let mut name = None;
+    let mut user = None;
+    let mut rest = call.from(2);
+    while let Some((option, words)) = rest.split_first() {
+        rest = match (&option.to_ascii_uppercase()[..], words) {
+            (b"AUTH", [who, password, after @ ..]) => {
+                user = Some((who, password));
+                after
+            }
+            (b"SETNAME", [new, after @ ..]) => {
+                check_name(new)?;
+                name = Some(new);
+                after
+            }
+            _ => {
+                let head = &b"ERR Syntax error in HELLO option '"[..];
+                return Err(Reply::Error([head, option, b"'"].concat().into()));
+            }
+        };
+    }
+    if let Some((user, password)) = user {
+        authenticate(call, user, password)?;
+    }
+    if call.session.user.is_none() && call.node.users.ask_for_password() {
+        return Err(Reply::error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
+             the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        call.session.name = Bytes::copy_from_slice(name);
+    }
+    call.session.protocol = protocol;
+    Ok(greeting(call))
+}
+
+fn greeting(call: &Call) -> Reply {
+    let role = if call.node.master.is_some() { "replica" } else { "master" };
+    Reply::Map(vec![
+        Reply::word("server"),
+        Reply::word("redis"),
+        Reply::word("version"),
+        Reply::word("7.0.15"),
+        Reply::word("proto"),
+        Reply::Integer(if call.session.protocol == Protocol::Three { 3 } else { 2 }),
+        Reply::word("id"),
+        Reply::Integer(i64::try_from(call.session.id).unwrap_or(i64::MAX)),
+        Reply::word("mode"),
+        Reply::word("standalone"),
+        Reply::word("role"),
+        Reply::word(role),
+        Reply::word("modules"),
+        Reply::Array(Vec::new()),
+    ])
+}
+
+/// RESET: the connection is as new.
+pub fn reset(call: &mut Call) -> Outcome {
+    end(call);
+    call.node.forget_interests(call.session);
+    let session = &mut *call.session;
+    (session.db, session.protocol, session.answers) = (0, Protocol::Two, Answers::On);
+    (session.name, session.stays) = (Bytes::new(), false);
+    session.user = (!call.node.users.ask_for_password()).then(|| word("default"));
+    Ok(Reply::simple("RESET"))
+}
+
+/// CLUSTER and what belongs to it.
+pub fn no_cluster(_: &mut Call) -> Outcome {
+    Err(Reply::error("ERR This instance has cluster support disabled"))
 }

@@ -73,7 +73,22 @@ fn run_body(call: &mut Call, read_only: bool) -> Outcome {
         script::check(&sha, body)?;
         call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
-    script::run(call, &sha, body, words, read_only)
+    run(call, &sha, body, words, read_only)
+}
+
+/// Runs a script; what it told its own connection stands before its reply.
+fn run(
+    call: &mut Call,
+    sha: &Bytes,
+    body: &[u8],
+    words: script::Words,
+    read_only: bool,
+) -> Outcome {
+    let reply = script::run(call, sha, body, words, read_only);
+    for told in call.node.clients.take_said() {
+        call.session.push(&told);
+    }
+    reply
 }
 
 /// EVALSHA sha1 numkeys key ... arg ...
@@ -92,7 +107,7 @@ fn run_known(call: &mut Call, read_only: bool) -> Outcome {
     let Some(body) = call.node.scripts.get(&sha).cloned() else {
         return Err(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
     };
-    script::run(call, &sha, &body, words, read_only)
+    run(call, &sha, &body, words, read_only)
 }
 
 /// The keys, so many as `number` says, and the arguments of a script.

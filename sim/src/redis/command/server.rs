@@ -2,18 +2,24 @@
 //!
 //! `DEBUG EVICT key` is our own: it drops a key as a node that runs out of memory would.
 
-use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits, unknown_subcommand};
-use crate::redis::frame::Reply;
+use crate::redis::command::introspection::{help, unknown_form};
+use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits};
+use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::{DATABASES, Key};
-use crate::redis::node::Node;
+use crate::redis::session::After;
 use crate::trace::KeyChange;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
+    ("bgrewriteaof", bgrewriteaof),
+    ("bgsave", bgsave),
     ("dbsize", dbsize),
     ("debug", debug),
     ("flushall", flushall),
     ("flushdb", flushdb),
+    ("lastsave", lastsave),
+    ("save", save),
+    ("shutdown", shutdown),
     ("time", time),
 ];
 
@@ -57,7 +63,7 @@ fn flush(call: &mut Call, databases: std::ops::Range<usize>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// DEBUG EVICT key
+/// DEBUG: SLEEP, SET-ACTIVE-EXPIRE, ERROR, LOG, and EVICT of our own.
 pub fn debug(call: &mut Call) -> Outcome {
     match (&call.word(1)[..], call.from(2)) {
         (b"EVICT", [key]) => {
@@ -69,11 +75,70 @@ pub fn debug(call: &mut Call) -> Outcome {
             }
             Ok(Reply::Integer(i64::from(gone)))
         }
-        _ => Err(unknown_subcommand("DEBUG", &call.args[1])),
+        (b"SLEEP", [seconds]) => {
+            let seconds = std::str::from_utf8(seconds).ok().and_then(|text| text.parse().ok());
+            call.session.after = After::Sleep(nanoseconds(seconds.unwrap_or(0.0)));
+            Ok(Reply::OK)
+        }
+        (b"SET-ACTIVE-EXPIRE", [switch]) => {
+            call.node.rests = integer(switch).is_none_or(|switch| switch == 0);
+            Ok(Reply::OK)
+        }
+        (b"ERROR", [text]) => Err(Reply::Error(bytes::Bytes::copy_from_slice(text))),
+        (b"LOG", [_]) | (b"QUICKLIST-PACKED-THRESHOLD", [_]) => Ok(Reply::OK),
+        (b"HELP", []) => help(call),
+        _ => Err(unknown_form("DEBUG", &call.args[1])),
     }
 }
 
-/// Evicts keys until memory is enough; whether it is.
-pub fn make_room(_: &mut Node) -> bool {
-    true
+/// Seconds as DEBUG SLEEP has them, at most a day.
+fn nanoseconds(seconds: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(seconds.min(86_400.0))
+        .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0))
+}
+
+/// LASTSAVE
+pub fn lastsave(call: &mut Call) -> Outcome {
+    let seconds = call.node.figures.last_save_s.unwrap_or(call.node.started_ms / 1_000);
+    Ok(Reply::Integer(i64::try_from(seconds).unwrap_or(i64::MAX)))
+}
+
+/// SAVE: an answer alone, for a node has no snapshot on its disk.
+pub fn save(call: &mut Call) -> Outcome {
+    call.node.figures.last_save_s = Some(call.node.now_ms / 1_000);
+    Ok(Reply::OK)
+}
+
+/// BGSAVE [SCHEDULE]
+pub fn bgsave(call: &mut Call) -> Outcome {
+    match call.from(1) {
+        [] => {}
+        [word] if word.eq_ignore_ascii_case(b"SCHEDULE") => {}
+        _ => return Err(Reply::error(SYNTAX)),
+    }
+    save(call)?;
+    Ok(Reply::simple("Background saving started"))
+}
+
+/// BGREWRITEAOF
+pub fn bgrewriteaof(_: &mut Call) -> Outcome {
+    Ok(Reply::simple("Background append only file rewriting started"))
+}
+
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: the process ends without an answer.
+pub fn shutdown(call: &mut Call) -> Outcome {
+    let words: Vec<Vec<u8>> = call.from(1).iter().map(|word| word.to_ascii_uppercase()).collect();
+    let says = |word: &[u8]| words.iter().any(|said| said == word);
+    let known =
+        |word: &Vec<u8>| matches!(&word[..], b"NOSAVE" | b"SAVE" | b"NOW" | b"FORCE" | b"ABORT");
+    let others = words.iter().any(|word| word != b"ABORT");
+    let contradicts = says(b"ABORT") && others || says(b"SAVE") && says(b"NOSAVE");
+    if !words.iter().all(known) || contradicts {
+        return Err(Reply::error(SYNTAX));
+    }
+    if says(b"ABORT") {
+        return Err(Reply::error("ERR No shutdown in progress."));
+    }
+    call.session.after = After::ShutDown;
+    Ok(Reply::SILENCE)
 }

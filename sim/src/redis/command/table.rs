@@ -78,7 +78,7 @@ impl Flags {
     }
 
     /// All flags of both.
-    pub fn and(self, other: Flags) -> Flags {
+    pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
@@ -112,6 +112,14 @@ static TABLE: LazyLock<Vec<Command>> = LazyLock::new(join);
 /// Every command, by name.
 pub fn all() -> &'static [Command] {
     &TABLE
+}
+
+/// The names of all commands that Redis has, with their categories: more than there are functions.
+pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FACTS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let mut words = line.split(' ');
+        Some((words.next()?, words.nth(5)?))
+    })
 }
 
 /// Joins facts and functions.

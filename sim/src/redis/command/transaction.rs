@@ -73,20 +73,32 @@ pub fn exec(call: &mut Call) -> Outcome {
         return Ok(Reply::NilArray);
     }
     call.session.in_exec = true;
+    call.session.running = Some(queued.len());
+    call.session.aside = Some(Vec::new());
     let mut replies = Vec::with_capacity(queued.len());
     for args in &queued {
         let command = look_up(args).expect("only known commands are queued");
-        replies.push(execute(call.node, call.session, command, args));
+        let reply = execute(call.node, call.session, command, args);
+        let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
+        replies.push(if told.is_empty() { reply } else { behind(told, reply) });
         if call.session.blocked.is_some() {
             // A script came to no end: what stands behind it is never reached.
             break;
         }
     }
+    call.session.aside = None;
+    call.session.running = None;
     call.session.in_exec = false;
     if call.session.blocked.is_some() {
         return Ok(Reply::SILENCE);
     }
     Ok(Reply::Array(replies))
+}
+
+/// A reply behind what the session was told before it.
+fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
+    told.push(reply);
+    Reply::Several(told)
 }
 
 /// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).

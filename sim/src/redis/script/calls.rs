@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Value};
 
-use crate::redis::command::admission::{check_write, execute};
+use crate::redis::command::admission::{check_script, check_write, execute};
 use crate::redis::command::table::{Flags, look_up};
 use crate::redis::digits::in_digits;
 use crate::redis::frame::{Protocol, Reply};
@@ -69,7 +69,9 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     if command.flags.any(Flags::NOSCRIPT) {
         return Reply::error("ERR This Redis command is not allowed from script");
     }
-    if let Err(refusal) = check_script_write(node, session, command.flags) {
+    let admitted = check_script(node, session, command, args)
+        .and_then(|()| check_script_write(node, session, command.flags));
+    if let Err(refusal) = admitted {
         return refusal;
     }
     execute(node, session, command, args)

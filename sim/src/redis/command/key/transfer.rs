@@ -144,6 +144,7 @@ pub fn swapdb(call: &mut Call) -> Outcome {
     };
     if one != other {
         call.node.keyspace.swap(one, other);
+        call.node.memory = None;
         tell_swapped(call, one, other);
         tell_swapped(call, other, one);
     }
