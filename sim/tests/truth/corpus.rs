@@ -207,8 +207,8 @@ impl Heard {
 
 #[test]
 fn a_script_is_written_as_it_was_read() {
-    let text = "! maxmemory 0\n# what\n> GET a\n$-1\\r\\n\na> SUBSCRIBE x\n*3\\r\\n\nb> PUBLISH x y\n\
-                :1\\r\\n\na: *3\\r\\n\n@ +50\nb: *-1\\r\\n\nb> BLPOP a 0\n(nothing)\n> QUIT\n\
+    let text = "! maxmemory 0\n# what\n> GET a\n$-1\\r\\n\na> SUBSCRIBE x\n*3\\r\\n\n\
+                b> PUBLISH x y\n:1\\r\\n\na: *3\\r\\n\n@ +50\nb: *-1\\r\\n\nb> BLPOP a 0\n(nothing)\n> QUIT\n\
                 +OK\\r\\n(closed)\n";
     assert_eq!(Script::read("t", text).write(), text);
     let odd = vec![b"a b".to_vec(), b"".to_vec(), b"\"\\\r\xff".to_vec(), b"x".to_vec()];
