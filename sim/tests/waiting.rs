@@ -9,7 +9,7 @@ use lockstorm_sim::redis::frame::request::RequestReader;
 use lockstorm_sim::redis::node::{Node, NodeConfig};
 use lockstorm_sim::redis::persistence::Script;
 
-const RECORDED: &str = include_str!("redis/waiting.txt");
+const RECORDED: &str = include_str!("waiting.txt");
 /// The connections a, b and c, and the listener e.
 const NAMES: [&str; 4] = ["a", "b", "c", "e"];
 const NOW: u64 = 1_000_000;

@@ -112,6 +112,8 @@ pub enum Reply {
     Verbatim([u8; 3], Bytes),
     /// Several replies to one request, or none.
     Several(Vec<Reply>),
+    /// A reply in the form that the connection had before it chose another.
+    Encoded(Bytes),
 }
 
 impl Reply {
@@ -158,6 +160,7 @@ impl Reply {
             Reply::Integer(value) => scalar(out, &BorrowedFrame::Integer(*value)),
             Reply::Bulk(bytes) => scalar(out, &BorrowedFrame::BulkString(bytes)),
             Reply::Array(items) => aggregate(out, b"*", items, items.len(), protocol),
+            Reply::Encoded(bytes) => out.extend_from_slice(bytes),
             Reply::Several(items) => items.iter().for_each(|item| item.encode_in(protocol, out)),
             other if protocol == Protocol::Three => other.encode_new(out),
             other => other.encode_old(out),

@@ -1,9 +1,11 @@
 //! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC runs it in one go.
 
+use bytes::BytesMut;
+
 use crate::redis::command::admission::execute;
 use crate::redis::command::table::look_up;
 use crate::redis::command::{Call, Family, Outcome};
-use crate::redis::frame::Reply;
+use crate::redis::frame::{Protocol, Reply};
 use crate::redis::keyspace::Key;
 use crate::redis::node::Node;
 use crate::redis::session::Session;
@@ -78,7 +80,11 @@ pub fn exec(call: &mut Call) -> Outcome {
     let mut replies = Vec::with_capacity(queued.len());
     for args in &queued {
         let command = look_up(args).expect("only known commands are queued");
+        let spoken = call.session.protocol;
         let reply = execute(call.node, call.session, command, args);
+        if call.session.protocol != spoken {
+            replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
+        }
         let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
         replies.push(if told.is_empty() { reply } else { behind(told, reply) });
         if call.session.blocked.is_some() {
@@ -93,6 +99,13 @@ pub fn exec(call: &mut Call) -> Outcome {
         return Ok(Reply::SILENCE);
     }
     Ok(Reply::Array(replies))
+}
+
+/// A reply as it is written before HELLO chooses another form.
+fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
+    let mut bytes = BytesMut::new();
+    reply.encode_in(protocol, &mut bytes);
+    Reply::Encoded(bytes.freeze())
 }
 
 /// A reply behind what the session was told before it.

@@ -14,6 +14,8 @@ const DEEPEST: usize = 100;
 /// A reply as a script sees it, which may have asked for RESP3.
 pub fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
     Ok(match reply {
+        // Scripts may not call EXEC.
+        Reply::Encoded(_) => Value::Nil,
         Reply::Integer(value) => Value::Number(*value as f64),
         Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
         Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
