@@ -17,9 +17,10 @@ use crate::redis::clients::channels::{Channel, own_channels};
 use crate::redis::command::admission::apply;
 use crate::redis::command::word;
 use crate::redis::frame::Reply;
-use crate::redis::keyspace::Key;
+use crate::redis::keyspace::{Key, Keyspace};
 use crate::redis::node::Node;
 use crate::redis::session::{Block, Closing, Pop, Session};
+use crate::trace::KeyChange;
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,8 @@ pub struct Clients {
     pub watchers: BTreeMap<(usize, Key), Vec<u64>>,
     /// Who waits for a key, in the order in which they came.
     waiting: BTreeMap<(usize, Key), Vec<u64>>,
+    /// Those of them that are there: to overwrite one wakes nobody.
+    present: BTreeSet<(usize, Key)>,
     /// Keys that were created while somebody waits for them.
     ready: Vec<(usize, Key)>,
     /// Watched keys that were touched by the present request.
@@ -164,7 +167,7 @@ impl Clients {
 
     /// Notes that a key was changed, for those who watch it, and whether it was created, for those
     /// who wait for it.
-    pub fn note(&mut self, db: usize, key: &Key, created: bool) {
+    pub fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
         if self.watchers.is_empty() && self.waiting.is_empty() {
             return;
         }
@@ -172,8 +175,15 @@ impl Clients {
         if self.watchers.contains_key(&place) {
             self.touched.push(place.clone());
         }
-        if created && self.waiting.contains_key(&place) && !self.ready.contains(&place) {
-            self.ready.push(place);
+        if !self.waiting.contains_key(&place) {
+            return;
+        }
+        match change {
+            KeyChange::Set if self.present.insert(place.clone()) => self.ready.push(place),
+            KeyChange::Deleted | KeyChange::Expired | KeyChange::Evicted => {
+                self.present.remove(&place);
+            }
+            _ => {}
         }
     }
 
@@ -209,9 +219,12 @@ impl Clients {
     }
 
     /// Lets a session wait for its keys.
-    fn enqueue(&mut self, id: u64, pop: &Pop) {
+    fn enqueue(&mut self, id: u64, pop: &Pop, keyspace: &Keyspace) {
         self.new_wait = true;
         for key in &pop.keys {
+            if keyspace.db(pop.db).get(key).is_some() {
+                self.present.insert((pop.db, Key::clone(key)));
+            }
             let ids = self.waiting.entry((pop.db, Key::clone(key))).or_default();
             if !ids.contains(&id) {
                 ids.push(id);
@@ -226,6 +239,7 @@ impl Clients {
                 ids.retain(|other| *other != id);
                 if ids.is_empty() {
                     self.waiting.remove(&place);
+                    self.present.remove(&place);
                 }
             }
         }
@@ -332,7 +346,7 @@ impl Node {
         }
         match &session.blocked {
             None | Some(Block::Script) => {}
-            Some(Block::Keys(pop)) => self.clients.enqueue(id, pop),
+            Some(Block::Keys(pop)) => self.clients.enqueue(id, pop, &self.keyspace),
             Some(Block::Paused(_)) => self.clients.held.push(id),
         }
         self.clients.sessions.insert(id, Some(session));

@@ -336,7 +336,7 @@ impl Node {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
         let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
         self.tell(db, by_node, command);
-        self.clients.note(db, &key, false);
+        self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms: None, by_node });
         true
@@ -353,7 +353,7 @@ impl Node {
     /// Notes what happened to a key, with the end that it has now.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
         let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
-        self.clients.note(db, &key, change == KeyChange::Set);
+        self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms, by_node: false });
     }

@@ -134,6 +134,10 @@ fn execute(
         let ended = machine.ended();
         ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
+    // What the script told its own connection stands before its reply.
+    for told in call.node.clients.take_said() {
+        call.session.push(&told);
+    }
     Ok(ran.unwrap_or_else(|line| {
         let wrote = inner.script.is_some_and(|script| script.wrote);
         hold(call, program, line, wrote)

@@ -73,22 +73,7 @@ fn run_body(call: &mut Call, read_only: bool) -> Outcome {
         script::check(&sha, body)?;
         call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
-    run(call, &sha, body, words, read_only)
-}
-
-/// Runs a script; what it told its own connection stands before its reply.
-fn run(
-    call: &mut Call,
-    sha: &Bytes,
-    body: &[u8],
-    words: script::Words,
-    read_only: bool,
-) -> Outcome {
-    let reply = script::run(call, sha, body, words, read_only);
-    for told in call.node.clients.take_said() {
-        call.session.push(&told);
-    }
-    reply
+    script::run(call, &sha, body, words, read_only)
 }
 
 /// EVALSHA sha1 numkeys key ... arg ...
@@ -107,7 +92,7 @@ fn run_known(call: &mut Call, read_only: bool) -> Outcome {
     let Some(body) = call.node.scripts.get(&sha).cloned() else {
         return Err(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
     };
-    run(call, &sha, &body, words, read_only)
+    script::run(call, &sha, &body, words, read_only)
 }
 
 /// The keys, so many as `number` says, and the arguments of a script.
