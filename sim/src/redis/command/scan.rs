@@ -5,7 +5,6 @@
 //! the last is answered exactly once, however much comes and goes in between.
 
 use bytes::Bytes;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::redis::command::key::matches;
 use crate::redis::command::key::object::encoding_of;
@@ -120,7 +119,12 @@ fn score_text(score: f64, small: bool) -> String {
 /// Where a name stands in the walk. Fewer bits than a cursor may have, as clients may count with
 /// a sign; the walk begins at 1, as a cursor of 0 is its end.
 fn place(name: &[u8]) -> u64 {
-    (xxh3_64(name) >> 16) + 1
+    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = name.iter().fold(ODD, |mixed, byte| {
+        let mixed = (mixed ^ u64::from(*byte)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 29)
+    });
+    (mixed >> 16) + 1
 }
 
 /// So many names from the cursor on, and the cursor of the next page. Names of one place are never

@@ -114,8 +114,9 @@ impl<'a> Several<'a> {
         let side = Side::read(side)?;
         let count = match words {
             [] => 1,
-            [word, count] if word.eq_ignore_ascii_case(b"COUNT") => {
-                above_zero(count, "ERR count should be greater than 0")?
+            [word, count, rest @ ..] if word.eq_ignore_ascii_case(b"COUNT") => {
+                let count = above_zero(count, "ERR count should be greater than 0")?;
+                if rest.is_empty() { count } else { return Err(wrong()) }
             }
             _ => return Err(wrong()),
         };
