@@ -15,6 +15,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 ENVIRONMENT = ROOT / "target" / "clients"
 
+# What `run` ends with where packages cannot be fetched: nothing was tested.
+CANNOT_PREPARE = 75
+
 # (client, its version is that of, program, script, topology)
 CASES = [
     ("redis-py Lock", "redis", "python", "redis_py_lock.py", "single"),
@@ -36,7 +39,6 @@ def prepare():
         (node / file.name).write_bytes(file.read_bytes())
     quiet = ["npm", "ci", "--silent", "--no-audit", "--no-fund"]
     subprocess.run(quiet, cwd=node, check=True)
-    subprocess.run(["cargo", "build", "--locked", "--quiet"], cwd=ROOT, check=True)
 
 
 def version(package):
@@ -89,7 +91,12 @@ def run(program, script, topology):
 
 
 def main():
-    prepare()
+    try:
+        prepare()
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"the environments cannot be set up: {error}", file=sys.stderr)
+        return CANNOT_PREPARE
+    subprocess.run(["cargo", "build", "--locked", "--quiet"], cwd=ROOT, check=True)
     failed = False
     for name, package, program, script, topology in CASES:
         print(f"{name} {version(package)} on {topology}")
