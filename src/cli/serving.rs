@@ -154,7 +154,7 @@ fn greet(setup: &Setup, addresses: &Addresses) {
         say(&format!("n{}  {address}  {}", node + 1, setup.role(node)));
     }
     let (ip, port) = (addresses.desk.ip(), addresses.desk.port());
-    say(&format!("admin  {}  redis-cli -h {ip} -p {port} HELP", addresses.desk));
+    say(&format!("admin  {}  redis-cli -h {ip} -p {port} STATUS", addresses.desk));
     say("type here what the admin port takes too: HELP, STATUS, FAULT PAUSE n1 15s, SHUTDOWN");
     setup.left_out.iter().for_each(|line| say(line));
 }
