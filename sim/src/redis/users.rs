@@ -6,6 +6,7 @@
 pub mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -34,7 +35,7 @@ pub struct User {
     /// Whether `sanitize-payload` (true) or `skip-sanitize-payload` was said.
     pub sanitize: Option<bool>,
     /// Full names of commands in lower case that it may run.
-    pub commands: BTreeSet<&'static str>,
+    pub commands: Arc<BTreeSet<&'static str>>,
     /// Whether it may run commands that come with later versions.
     pub future: bool,
     /// Whether it may access every key.
@@ -129,9 +130,13 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Full names of all commands.
-fn every_command() -> BTreeSet<&'static str> {
-    known().map(|(name, _)| name).collect()
+fn every_command() -> Arc<BTreeSet<&'static str>> {
+    Arc::clone(&EVERY)
 }
+
+/// Shared: every node that starts has a user who may do all.
+static EVERY: LazyLock<Arc<BTreeSet<&'static str>>> =
+    LazyLock::new(|| Arc::new(known().map(|(name, _)| name).collect()));
 
 impl Users {
     /// Users by name.

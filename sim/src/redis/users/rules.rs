@@ -1,6 +1,7 @@
 //! The language of ACL rules: what SETUSER takes and LIST tells.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -70,7 +71,7 @@ impl User {
             b"allchannels" | b"&*" => (self.all_channels, self.channels) = (true, Vec::new()),
             b"resetchannels" => (self.all_channels, self.channels) = (false, Vec::new()),
             b"allcommands" | b"+@all" => (self.future, self.commands) = (true, every_command()),
-            b"nocommands" | b"-@all" => (self.future, self.commands) = (false, BTreeSet::new()),
+            b"nocommands" | b"-@all" => (self.future, self.commands) = (false, Arc::default()),
             b"clearselectors" => {}
             _ => return self.apply_with_text(rule),
         }
@@ -152,9 +153,9 @@ impl User {
             return Err(UNKNOWN);
         }
         if allowed {
-            self.commands.extend(names);
+            Arc::make_mut(&mut self.commands).extend(names);
         } else {
-            self.commands.retain(|name| !names.contains(name));
+            Arc::make_mut(&mut self.commands).retain(|name| !names.contains(name));
         }
         Ok(())
     }
@@ -196,8 +197,8 @@ impl User {
     pub fn told_commands(&self) -> String {
         let adds = !self.future;
         let mut rules = vec![if adds { "-@all" } else { "+@all" }.to_owned()];
-        let mut told = if adds { BTreeSet::new() } else { every_command() };
-        let mut left = self.commands.clone();
+        let mut told = if adds { BTreeSet::new() } else { BTreeSet::clone(&every_command()) };
+        let mut left = BTreeSet::clone(&self.commands);
         while let Some((category, members)) = best_category(&left, adds) {
             rules.push(format!("{}@{category}", if adds { '+' } else { '-' }));
             if adds {
