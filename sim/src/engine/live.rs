@@ -310,10 +310,7 @@ impl Engine for LiveEngine {
     }
 
     fn forget_strikes(&self) {
-        let mut state = self.state();
-        state.watches.clear();
-        state.strikes.clear();
-        self.shared.tasks.agenda.borrow_mut().forget_strikes();
+        self.shared.tasks.forget_strikes();
     }
 
     fn naming(&self) -> Naming {

@@ -11,7 +11,7 @@ pub mod sleep;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use crate::engine::Stop;
 use crate::engine::state::State;
@@ -91,6 +91,23 @@ impl Tasks {
             self.agenda.borrow_mut().push(at, Stop::Strike(fault));
         }
         stamp
+    }
+
+    /// Ready when no fault waits to strike in this instant.
+    pub fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.state().strikes.is_empty() {
+            return Poll::Ready(());
+        }
+        self.struck.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Forgets every anchor that still waits and every strike that is still to come.
+    pub fn forget_strikes(&self) {
+        let mut state = self.state();
+        state.watches.clear();
+        state.strikes.clear();
+        self.agenda.borrow_mut().forget_strikes();
     }
 
     /// Has the engine's loop look again.

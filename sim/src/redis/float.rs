@@ -28,6 +28,12 @@ pub fn loose_number(text: &[u8]) -> Option<Read> {
     ((read.taken == text.len()) && !read.number.is_nan()).then_some(read)
 }
 
+/// The number at the head of a text and how many bytes it takes; none where there is none.
+pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
+    let read = strtod(text);
+    (read.taken > 0).then_some((read.number, read.taken))
+}
+
 /// C's `strtod`: blanks, a sign, then a decimal or hexadecimal number, `inf` or `nan`.
 pub fn strtod(text: &[u8]) -> Read {
     let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
@@ -115,18 +121,23 @@ fn hexadecimal(text: &[u8]) -> Option<Read> {
             digits.parse().unwrap_or(if negative { -100_000 } else { 100_000 })
         }
     };
-    let mut number = 0.0;
-    let mut behind_point = false;
+    let (mut kept, mut behind_point) = (0_u64, false);
     for byte in &text[..length] {
-        match char::from(*byte).to_digit(16) {
-            Some(digit) => {
-                number = number * 16.0 + f64::from(digit);
-                shift = shift.saturating_sub(if behind_point { 4 } else { 0 });
-            }
-            None => behind_point = true,
+        let Some(digit) = char::from(*byte).to_digit(16) else {
+            behind_point = true;
+            continue;
+        };
+        if kept >> 60 == 0 {
+            kept = kept << 4 | u64::from(digit);
+            shift = shift.saturating_sub(if behind_point { 4 } else { 0 });
+        } else {
+            // What no longer fits only decides how the last bit is rounded.
+            kept |= u64::from(digit != 0);
+            shift = shift.saturating_add(if behind_point { 0 } else { 4 });
         }
     }
-    let nothing = number == 0.0;
+    let mut number = kept as f64;
+    let nothing = kept == 0;
     // Two steps, as the power alone may be too small for a number that the product is not.
     let half = shift.clamp(-4_000, 4_000) / 2;
     number = number * 2_f64.powi(half) * 2_f64.powi(shift.clamp(-4_000, 4_000) - half);
@@ -137,7 +148,7 @@ fn hexadecimal(text: &[u8]) -> Option<Read> {
 
 #[cfg(test)]
 mod tests {
-    use super::{loose_number, number, strtod};
+    use super::{leading_number, loose_number, number, strtod};
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
@@ -178,5 +189,28 @@ mod tests {
             (None, None, Some(f64::INFINITY))
         );
         assert_eq!(strtod(b"12abc").taken, 2);
+    }
+
+    #[test]
+    fn a_number_at_the_head_of_a_text_is_read_as_far_as_it_goes() {
+        for (text, number, taken) in [
+            ("1", 1.0, 1),
+            ("-1.5e2x", -150.0, 6),
+            ("1e", 1.0, 1),
+            ("1.e+", 1.0, 2),
+            ("1e+", 1.0, 1),
+            ("+.5", 0.5, 3),
+            ("0x10", 16.0, 4),
+            ("0x", 0.0, 1),
+            ("0x.8p1", 1.0, 6),
+            ("-InFinityx", f64::NEG_INFINITY, 9),
+            ("1e999", f64::INFINITY, 5),
+        ] {
+            assert_eq!(leading_number(text.as_bytes()), Some((number, taken)), "{text}");
+        }
+        assert_eq!(leading_number(b"nan(a_1)").map(|(_, taken)| taken), Some(8));
+        for text in ["", "-", ".", "x", "e5"] {
+            assert_eq!(leading_number(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! A node reaches its machine through `platform` alone and knows no engine. Lowest first; what
 //! stands before `server` is functions of values.
 //!
-//! - `digits`: numbers as C writes and reads them
-//! - `float`: numbers with a fraction
+//! - `digits`: numbers as C writes them
+//! - `float`: numbers as C reads them
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends

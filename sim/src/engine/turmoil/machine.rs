@@ -56,11 +56,7 @@ impl Platform for Machine {
     }
 
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.shared.state().strikes.is_empty() {
-            return Poll::Ready(());
-        }
-        self.shared.tasks.struck.borrow_mut().push(cx.waker().clone());
-        Poll::Pending
+        self.shared.tasks.poll_struck(cx)
     }
 
     fn sleep_until(&self, clock: Clock, reading: Nanos) -> LocalFuture<'static, ()> {

@@ -27,6 +27,9 @@ pub const FAMILY: Family = &[
 /// Tries again for one key when a waiting client may be served; `None` if it finds nothing there.
 pub type Serve = fn(&mut Call, &Key) -> Option<Reply>;
 
+/// Takes from a key; `None` if there is nothing.
+pub type Take = fn(&mut Call, &[u8]) -> Result<Option<Reply>, Reply>;
+
 /// Until when the word at a place (seconds, with fractions) lets a command wait, in Unix
 /// milliseconds; `None` is for ever.
 pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
@@ -62,26 +65,33 @@ pub fn wait(
 
 /// BLPOP key ... timeout
 pub fn blpop(call: &mut Call) -> Outcome {
-    pop_or_wait(call)
+    pop_or_wait(call, take_one, serve_one)
 }
 
 /// BRPOP key ... timeout
 pub fn brpop(call: &mut Call) -> Outcome {
-    pop_or_wait(call)
+    pop_or_wait(call, take_one, serve_one)
 }
 
-fn pop_or_wait(call: &mut Call) -> Outcome {
+/// `key ... timeout`: takes from the first key that has something, or waits for one that does.
+pub fn pop_or_wait(call: &mut Call, take: Take, serve: Serve) -> Outcome {
     let last = call.args.len() - 1;
     let until_ms = until(call, last)?;
     let keys = &call.args[1..last];
     for key in keys {
-        if list(call, key)?.is_some() {
-            return Ok(pop_one(call, key));
+        if let Some(reply) = take(call, key)? {
+            return Ok(reply);
         }
     }
-    wait(call, keys, until_ms, Reply::NilArray, |call, key| {
-        matches!(list(call, key), Ok(Some(_))).then(|| pop_one(call, key))
-    })
+    wait(call, keys, until_ms, Reply::NilArray, serve)
+}
+
+fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
+    Ok(list(call, key)?.is_some().then(|| pop_one(call, key)))
+}
+
+fn serve_one(call: &mut Call, key: &Key) -> Option<Reply> {
+    take_one(call, key).ok().flatten()
 }
 
 fn pop_one(call: &mut Call, key: &[u8]) -> Reply {

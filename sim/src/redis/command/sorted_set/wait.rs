@@ -1,6 +1,6 @@
 //! BZPOPMIN, BZPOPMAX, BZMPOP: the pops that wait until there is something.
 
-use crate::redis::command::blocking::{until, wait};
+use crate::redis::command::blocking::{pop_or_wait, until, wait};
 use crate::redis::command::sorted_set::pop::{Several, Side, pop};
 use crate::redis::command::{Call, Outcome, word};
 use crate::redis::frame::Reply;
@@ -8,26 +8,23 @@ use crate::redis::keyspace::Key;
 
 /// BZPOPMIN key ... timeout
 pub fn bzpopmin(call: &mut Call) -> Outcome {
-    pop_or_wait(call)
+    pop_or_wait(call, take_one, serve_one)
 }
 
 /// BZPOPMAX key ... timeout
 pub fn bzpopmax(call: &mut Call) -> Outcome {
-    pop_or_wait(call)
+    pop_or_wait(call, take_one, serve_one)
 }
 
-fn pop_or_wait(call: &mut Call) -> Outcome {
-    let last = call.args.len() - 1;
-    let until_ms = until(call, last)?;
-    let keys = &call.args[1..last];
-    for key in keys {
-        if call.sorted_set(key)?.is_some() {
-            return pop_one(call, key);
-        }
+fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
+    if call.sorted_set(key)?.is_none() {
+        return Ok(None);
     }
-    wait(call, keys, until_ms, Reply::NilArray, |call, key| {
-        holds_members(call, key).then(|| pop_one(call, key).unwrap_or_else(|error| error))
-    })
+    pop_one(call, key).map(Some)
+}
+
+fn serve_one(call: &mut Call, key: &Key) -> Option<Reply> {
+    take_one(call, key).ok().flatten()
 }
 
 fn pop_one(call: &mut Call, key: &[u8]) -> Outcome {

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use crate::redis::digits::leading_number;
+use crate::redis::float::leading_number;
 use crate::redis::script::arguments::Arguments;
 use crate::redis::script::cjson::{MOST_LEVELS, Settings};
 
