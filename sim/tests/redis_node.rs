@@ -225,7 +225,7 @@ fn what_a_replica_applies_has_the_origin_that_its_master_told() {
         match &entry.event {
             Event::Propagated { offset, origin } => drop(told.insert(*offset, *origin)),
             Event::Key { key, change, origin: Origin::Replication { offset }, .. } => {
-                applied.push((String::from_utf8_lossy(key).into_owned(), *change, *offset));
+                applied.push((key.to_string(), *change, *offset));
             }
             _ => {}
         }
@@ -326,7 +326,7 @@ fn the_operators_eviction_and_flush_are_told_as_such() {
     let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };
     let (_, remains) = run(&[NodeConfig::default()], &["1 SET a 1\n1 SET b 1"], vec![evict, flush]);
     let changes = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Key { key, change, .. } => Some((&key[..], *change)),
+        Event::Key { key, change, .. } => Some((&key.name[..], *change)),
         _ => None,
     });
     assert_eq!(

@@ -104,11 +104,12 @@ impl Conversation {
         look(node.clients.get_mut(self.id).expect("it is connected as long as it is served"))
     }
 
-    /// Whether the client must say AUTH before anything else.
-    fn is_stranger(&self) -> bool {
+    /// Whether requests are read; the reader is told whether AUTH must come first.
+    fn listens(&mut self) -> bool {
         let node = self.server.node.borrow();
-        let named = node.clients.get(self.id).is_none_or(|session| session.user.is_some());
-        !named && node.users.ask_for_password()
+        let session = node.clients.get(self.id).expect("it is connected as long as it is served");
+        self.reader.unauthenticated = session.user.is_none() && node.users.ask_for_password();
+        self.waiting.is_none() && session.closing.is_none()
     }
 
     /// The request that waited may have been answered meanwhile.
@@ -120,8 +121,7 @@ impl Conversation {
 
     /// Serves every whole request that has come, as long as none of them waits.
     async fn serve_all(&mut self) -> io::Result<Next> {
-        while self.waiting.is_none() && self.session(|session| session.closing.is_none()) {
-            self.reader.unauthenticated = self.is_stranger();
+        while self.listens() {
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
                     if let Next::Feed = self.serve(&args).await? {

@@ -18,6 +18,7 @@ use crate::redis::keyspace::hash::Hash;
 use crate::redis::keyspace::list::List;
 use crate::redis::keyspace::set::Set;
 use crate::redis::keyspace::sorted_set::SortedSet;
+use crate::trace::KeyName;
 
 /// A key. Shared between the entries and the order of their ends.
 pub type Key = Rc<[u8]>;
@@ -214,9 +215,9 @@ impl Keyspace {
     }
 
     /// The names of all keys, database by database.
-    pub fn keys(&self) -> Vec<Vec<u8>> {
-        let keys = self.databases.iter().flat_map(Database::iter);
-        keys.map(|(key, _)| key.to_vec()).collect()
+    pub fn keys(&self) -> Vec<KeyName> {
+        let name = |db, key: &Key| KeyName::new(db, Key::clone(key));
+        self.iter().flat_map(|(db, keys)| keys.iter().map(move |(key, _)| name(db, key))).collect()
     }
 
     /// The earliest end of any key, in Unix milliseconds.

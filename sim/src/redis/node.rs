@@ -74,6 +74,8 @@ impl Default for NodeConfig {
 /// One change of a key, for the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
+    /// Its database.
+    pub db: usize,
     /// Which key.
     pub key: Key,
     /// What happened to it.
@@ -338,7 +340,7 @@ impl Node {
         self.tell(db, by_node, command);
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
-        self.effects.changes.push(Change { key, change, until_ms: None, by_node });
+        self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });
         true
     }
 
@@ -355,7 +357,7 @@ impl Node {
         let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
-        self.effects.changes.push(Change { key, change, until_ms, by_node: false });
+        self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
     }
 
     /// Deletes all keys whose time has passed: the active cycle of a master.

@@ -15,16 +15,16 @@ use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Effects, Node, NodeConfig, Told};
+use crate::redis::node::{Append, Change, Effects, Node, NodeConfig, Told};
 use crate::redis::persistence::{FILE, Script, load, snapshot};
 use crate::redis::replication::{Feeds, follow_anew};
 use crate::redis::script::begins;
-use crate::redis::session::{After, Session};
+use crate::redis::session::After;
 use crate::redis::signal::{First, Signal, first};
 use crate::redis::witness;
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
-use crate::trace::{Event, Origin, Request};
+use crate::trace::{Event, KeyName, Origin, Request};
 
 /// A running node. Its tasks share it.
 pub struct Server {
@@ -56,6 +56,11 @@ pub struct Server {
     pub tended: Cell<bool>,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     log: RefCell<Log>,
+}
+
+/// Whether a request runs a script.
+fn runs_script(args: &Arguments) -> bool {
+    find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
 }
 
 /// The append-only file between execution and disk.
@@ -146,31 +151,30 @@ impl Server {
         if slowness.command > 0 {
             self.host.sleep(slowness.command).await;
         }
-        let runs_script = find(&args[0]).is_some_and(|c| c.flags.any(Flags::SKIP_MONITOR));
-        let survives = if runs_script && slowness.script > 0 && !is_busy {
-            self.run_slowly(id, args, slowness.script).await
-        } else {
-            true
-        };
-        if survives {
+        let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
+        if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
-        if self.publish(Origin::Request(request)) {
-            let mut node = self.node.borrow_mut();
-            let offset = node.offset;
-            if let Some(session) = node.clients.get_mut(id) {
-                session.last_write = offset;
-            }
-        }
+        let passed = self.publish(Origin::Request(request));
         self.wake();
-        let nap = match self.node.borrow().clients.get(id) {
-            Some(Session { after: After::Sleep(nap), .. }) => *nap,
-            _ => 0,
-        };
-        if nap > 0 {
+        if let Some(nap) = self.settle(id, passed) {
             self.host.sleep(nap).await;
         }
         drop(turn);
+    }
+
+    /// Notes how far the stream has come with a session's write; how long it holds the node yet.
+    fn settle(&self, id: u64, passed: bool) -> Option<Nanos> {
+        let mut node = self.node.borrow_mut();
+        let offset = node.offset;
+        let session = node.clients.get_mut(id)?;
+        if passed {
+            session.last_write = offset;
+        }
+        match session.after {
+            After::Sleep(nap) => Some(nap),
+            _ => None,
+        }
     }
 
     /// While a script holds the node, requests are looked at when others are to be told BUSY.
@@ -235,7 +239,7 @@ impl Server {
             }
         }
         if node.clients.take_new_wait() {
-            self.watch_ends(&node);
+            self.watch_ends(&node, node.keyspace.next_end_ms());
             drop(node);
             self.waits.raise();
             if !self.tended.replace(true) {
@@ -251,10 +255,12 @@ impl Server {
             return false;
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
+        let next = changes.iter().filter_map(|change| change.until_ms).min();
         for change in changes.drain(..) {
             let origin = if change.by_node { Origin::Node } else { origin };
-            let (key, until_ms) = (change.key.to_vec(), change.until_ms);
-            self.host.record(Event::Key { key, change: change.change, origin, until_ms });
+            let Change { db, key, change, until_ms, .. } = change;
+            let key = KeyName::new(db, key);
+            self.host.record(Event::Key { key, change, origin, until_ms });
         }
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
@@ -273,17 +279,15 @@ impl Server {
         }
         commands.clear();
         node.effects = Effects { changes, commands };
-        self.watch_ends(&node);
+        self.watch_ends(&node, next);
         passed
     }
 
-    /// Wakes the expiry cycle if it waits too long.
-    fn watch_ends(&self, node: &Node) {
-        if node.master.is_some() {
-            return;
-        }
-        let (next, waits) = (node.keyspace.next_end_ms(), self.waits_until_ms.get());
-        if next.is_some_and(|next| waits.is_none_or(|waits| next < waits)) {
+    /// Wakes the expiry cycle if it waits too long for a key that ends then.
+    fn watch_ends(&self, node: &Node, next: Option<u64>) {
+        let waits = self.waits_until_ms.get();
+        let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));
+        if is_early && node.master.is_none() {
             self.ends.raise();
         }
     }
