@@ -77,6 +77,13 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
+        if !plan.links.named.is_empty() || plan.links.loss_per_million > 0 {
+            setup.left_out.push(
+                "the links of the scenario are left out: here they are those of this machine; \
+                 LINK DELAY and LINK LOSS add to them"
+                    .to_owned(),
+            );
+        }
         setup
     }
 
