@@ -4,6 +4,7 @@
 //! replies would then be out of step with the requests. It tries nothing twice: whether to ask
 //! again is the lock's decision.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
-use crate::lock::Call;
+use crate::lock::{Call, ScriptShape};
 
 /// A client of one node.
 pub struct Client {
@@ -25,6 +26,9 @@ pub struct Client {
     node: String,
     line: Option<Line>,
     attempts: Attempts,
+    scripts: ScriptShape,
+    /// Scripts that were loaded by this process, with their SHA1.
+    loaded: BTreeMap<&'static str, String>,
 }
 
 /// Numbers the requests of each operation of a caller to one node.
@@ -75,7 +79,15 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        Client { host, node: node.to_owned(), line: None, attempts: Attempts::default() }
+        let (node, line) = (node.to_owned(), None);
+        let (attempts, scripts) = (Attempts::default(), ScriptShape::Eval);
+        Client { host, node, line, attempts, scripts, loaded: BTreeMap::new() }
+    }
+
+    /// The same, sending scripts in this way.
+    #[must_use]
+    pub fn sending(self, scripts: ScriptShape) -> Client {
+        Client { scripts, ..self }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -114,8 +126,9 @@ impl Client {
         }
     }
 
-    /// Runs a Lua script with EVAL. Not EVALSHA: the script cache saves bytes only, and its
-    /// NOSCRIPT fallback would shift the count of messages that anchors refer to.
+    /// Runs a Lua script: with EVAL unless [`Client::sending`] says otherwise. Not EVALSHA by
+    /// itself: the script cache saves bytes only, and loading the script and falling back would
+    /// shift the count of messages that anchors refer to.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -123,14 +136,39 @@ impl Client {
         &mut self,
         call: Call,
         timeout: Nanos,
-        script: &str,
+        script: &'static str,
         keys: &[&[u8]],
         args: &[&[u8]],
     ) -> Result<Reply, RequestError> {
         let count = keys.len().to_string();
-        let head = [script.as_bytes(), count.as_bytes()];
-        let words: Vec<&[u8]> = head.iter().chain(keys).chain(args).copied().collect();
+        if self.scripts != ScriptShape::Eval {
+            let sha = self.load(call, timeout, script).await?;
+            let words = script_words(&sha, &count, keys, args);
+            let reply = self.request(call, timeout, "EVALSHA", &words).await?;
+            if self.scripts == ScriptShape::Evalsha || !is_noscript(&reply) {
+                return Ok(reply);
+            }
+        }
+        let words = script_words(script, &count, keys, args);
         self.request(call, timeout, "EVAL", &words).await
+    }
+
+    /// The SHA1 of a script, which the node is given when the process first needs it.
+    async fn load(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        script: &'static str,
+    ) -> Result<String, RequestError> {
+        if let Some(sha) = self.loaded.get(script) {
+            return Ok(sha.clone());
+        }
+        let words: [&[u8]; 2] = [b"LOAD", script.as_bytes()];
+        let reply = self.request(call, timeout, "SCRIPT", &words).await?;
+        let Reply::Bulk(sha) = reply else { return Err(RequestError::Broken) };
+        let sha = String::from_utf8_lossy(&sha).into_owned();
+        self.loaded.insert(script, sha.clone());
+        Ok(sha)
     }
 
     async fn exchange(
@@ -173,6 +211,21 @@ impl Client {
         let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
         self.host.connect(address).await
     }
+}
+
+/// The words behind EVAL or EVALSHA.
+fn script_words<'a>(
+    script: &'a str,
+    count: &'a str,
+    keys: &[&'a [u8]],
+    args: &[&'a [u8]],
+) -> Vec<&'a [u8]> {
+    [script.as_bytes(), count.as_bytes()].iter().chain(keys).chain(args).copied().collect()
+}
+
+/// Whether a node does not know the script: after a restart, or a failover.
+pub fn is_noscript(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
 impl Line {

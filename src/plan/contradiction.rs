@@ -9,7 +9,9 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
+use crate::lock::WaitShape;
 use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::wait_replicas::NAME as WAITS;
 use crate::plan::fault_contradiction::faults;
 use crate::plan::{FenceMode, Plan, TopologyKind};
 use crate::refusal::nearest;
@@ -157,6 +159,7 @@ fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     ttl(plan, algorithm)?;
     quorum(plan, algorithm)?;
     renewal(plan, algorithm)?;
+    acknowledgement(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
     for (place, length) in [
         ("lock.timeout", config.timeout),
@@ -235,6 +238,36 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let too_late = config.renew_every.is_some_and(|every| config.ttl.is_some_and(|t| every >= t));
     let what = "the lease would end before it is renewed";
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
+}
+
+/// What only a lock that waits for replicas has, and only where there are so many.
+fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (config, name) = (&plan.lock, algorithm.name);
+    let waits = name == WAITS;
+    let what = format!("{name} does not wait for replicas");
+    let mend = format!("take it out, or take {WAITS}");
+    for (place, is_set) in [
+        ("lock.acks", config.acks.is_some()),
+        ("lock.ack_timeout", config.ack_timeout.is_some()),
+        ("lock.wait", config.wait != WaitShape::Own),
+    ] {
+        refuse_if(is_set && !waits, place, &what, &mend)?;
+    }
+    in_reach("lock.ack_timeout", config.ack_timeout.unwrap_or(0))?;
+    if !waits {
+        return Ok(());
+    }
+    let mend = "at least 1ms";
+    let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
+    refuse_if(never, "lock.ack_timeout", "WAIT takes whole milliseconds, and 0 is for ever", mend)?;
+    let replicas = plan.topology.nodes.saturating_sub(1);
+    let what = format!("{name} needs replicas");
+    let has_replicas = plan.topology.kind != TopologyKind::Single && replicas > 0;
+    refuse_if(!has_replicas, "topology.kind", what, "kind = \"replicated\"")?;
+    let acks = config.acks.unwrap_or(1);
+    let what = format!("{acks} of {replicas} replicas would have to acknowledge");
+    let mend = format!("from 1 to {replicas}");
+    refuse_if(acks == 0 || acks > replicas, "lock.acks", what, &mend)
 }
 
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {

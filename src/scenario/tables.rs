@@ -8,7 +8,7 @@ use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
 use crate::lock::catalogue::Locks;
-use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
+use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
     FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
 };
@@ -83,6 +83,10 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         "release",
         "extend",
         "clock",
+        "acks",
+        "ack_timeout",
+        "wait",
+        "scripts",
     ];
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
@@ -92,6 +96,16 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
     let froms = [("send", DeadlineFrom::Send), ("reply", DeadlineFrom::Reply)];
     let extends =
         [("own", ExtendShape::Own), ("blind", ExtendShape::Blind), ("revive", ExtendShape::Revive)];
+    let waits = [
+        ("own", WaitShape::Own),
+        ("not-on-extend", WaitShape::NotOnExtend),
+        ("other-connection", WaitShape::OtherConnection),
+    ];
+    let scripts = [
+        ("eval", ScriptShape::Eval),
+        ("evalsha", ScriptShape::Evalsha),
+        ("evalsha-or-eval", ScriptShape::EvalshaOrEval),
+    ];
     let clocks = [("wall", Clock::Wall), ("monotonic", Clock::Monotonic), ("boot", Clock::Boot)];
     Ok(LockConfig {
         algorithm: algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?.to_owned(),
@@ -108,6 +122,10 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         release: section.word("release", &shapes)?.unwrap_or_default(),
         extend: section.word("extend", &extends)?.unwrap_or_default(),
         clock: section.word("clock", &clocks)?,
+        acks: section.number("acks")?,
+        ack_timeout: section.length("ack_timeout")?,
+        wait: section.word("wait", &waits)?.unwrap_or_default(),
+        scripts: section.word("scripts", &scripts)?.unwrap_or_default(),
     })
 }
 
