@@ -1,8 +1,10 @@
 //! Keys of any type: DEL, EXISTS, TYPE, KEYS, RANDOMKEY.
 //!
 //! - `transfer`: another name, another database
+//! - `dump`: a value as bytes, and back
 //! - `object`: how a value is kept
 
+pub mod dump;
 pub mod object;
 pub mod transfer;
 
@@ -14,6 +16,7 @@ use crate::redis::keyspace::Key;
 pub const FAMILY: Family = &[
     ("copy", transfer::copy),
     ("del", del),
+    ("dump", dump::dump),
     ("exists", exists),
     ("keys", keys),
     ("move", transfer::move_key),
@@ -25,6 +28,7 @@ pub const FAMILY: Family = &[
     ("randomkey", randomkey),
     ("rename", transfer::rename),
     ("renamenx", transfer::renamenx),
+    ("restore", dump::restore),
     ("swapdb", transfer::swapdb),
     ("touch", exists),
     ("type", kind),

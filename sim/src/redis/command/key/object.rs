@@ -3,13 +3,9 @@
 use crate::redis::command::{Call, Outcome};
 use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::Value;
-use crate::redis::keyspace::hash::Hash;
 
 /// The longest string that Redis keeps beside its head.
 const LONGEST_EMBEDDED: usize = 44;
-/// How many fields a small hash has, and how long its fields and values are:
-/// `hash-max-listpack-entries` and `hash-max-listpack-value`.
-const SMALL_HASH: (usize, usize) = (512, 64);
 /// Integers from 0 up to this one are shared by all who have them.
 const SHARED: i64 = 10_000;
 
@@ -48,17 +44,11 @@ pub fn encoding_of(value: &Value) -> &'static str {
         Value::String(text) if text.len() <= 20 && integer(text).is_some() => "int",
         Value::String(text) if text.len() <= LONGEST_EMBEDDED => "embstr",
         Value::String(_) => "raw",
-        Value::Hash(hash) => hash_encoding(hash),
+        Value::Hash(hash) => hash.encoding(),
         Value::List(_) => "quicklist",
         Value::Set(set) => set.encoding(),
         Value::SortedSet(set) => set.encoding(),
     }
-}
-
-fn hash_encoding(hash: &Hash) -> &'static str {
-    let (most, longest) = SMALL_HASH;
-    let short = || hash.in_order().iter().all(|(f, v)| f.len() <= longest && v.len() <= longest);
-    if hash.len() <= most && short() { "listpack" } else { "hashtable" }
 }
 
 /// OBJECT REFCOUNT key

@@ -20,7 +20,7 @@ impl Call<'_> {
     }
 
     /// Creates a key that is known to be missing.
-    fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) {
+    pub fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) {
         let db = self.node.keyspace.db_mut(self.session.db);
         let shared = db.set(key, value, until_ms);
         self.event(b'n', "new", key);
