@@ -63,7 +63,10 @@ pub fn restore(call: &mut Call) -> Outcome {
         return Err(Reply::error(BUSYKEY));
     }
     let wrong = Reply::error("ERR Invalid TTL value, must be >= 0");
-    let ttl = u64::try_from(call.integer(2)?).map_err(|_| wrong)?;
+    let ttl = call.integer(2)?;
+    if ttl < 0 {
+        return Err(wrong);
+    }
     let dump = &call.args[3];
     if !rdb::is_checked(dump) {
         return Err(Reply::error(WRONG_FOOT));
@@ -71,11 +74,9 @@ pub fn restore(call: &mut Call) -> Outcome {
     let value = rdb::dumped(dump, &call.node.limits).map_err(|_| Reply::error(WRONG_BODY))?;
     let old = asked.replaces && call.node.keyspace.db(call.session.db).get(key).is_some();
     let now_ms = call.node.now_ms;
-    let until_ms = match ttl {
-        0 => None,
-        ttl if asked.is_absolute => Some(ttl),
-        ttl => Some(ttl.saturating_add(now_ms)),
-    };
+    // As in C, what is beyond the last instant is before the first one.
+    let begin = if asked.is_absolute { 0 } else { now_ms.cast_signed() };
+    let until_ms = (ttl > 0).then(|| u64::try_from(ttl.wrapping_add(begin)).unwrap_or(0));
     // As for every end that is given: what is over already is not created. A replica leaves that
     // to its master.
     let is_over = until_ms.is_some_and(|until_ms| until_ms <= now_ms);
