@@ -82,14 +82,25 @@ impl Value {
     }
 }
 
+/// How a string is kept, by the command that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// As a number, or beside its head, where it may.
+    #[default]
+    Fitted,
+    /// As text, even if that is a number: INCRBYFLOAT.
+    Text,
+    /// Apart from its head, however short: it was changed in place.
+    Raw,
+}
+
 /// What is stored under a key.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The value.
     pub value: Value,
-    /// Whether it is a string that was changed in place: Redis keeps such a one apart, whatever
-    /// it reads.
-    pub is_raw: bool,
+    /// How it is kept, if it is a string.
+    pub kept: Kept,
     /// When it was last used, in Unix milliseconds.
     pub used_ms: Cell<u64>,
     until_ms: Option<u64>,
@@ -106,7 +117,7 @@ impl Eq for Entry {}
 
 impl Entry {
     fn new(value: Value, until_ms: Option<u64>) -> Entry {
-        Entry { value, is_raw: false, used_ms: Cell::new(0), until_ms }
+        Entry { value, kept: Kept::Fitted, used_ms: Cell::new(0), until_ms }
     }
 
     /// When it ends, in Unix milliseconds of the node's wall clock.

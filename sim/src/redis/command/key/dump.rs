@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::redis::command::{Call, Outcome, SYNTAX, digits, word};
 use crate::redis::frame::Reply;
+use crate::redis::keyspace::Kept;
 use crate::redis::rdb;
 
 /// No dump, or one by a newer version.
@@ -90,7 +91,7 @@ pub fn restore(call: &mut Call) -> Outcome {
     if old {
         call.node.keyspace.db_mut(call.session.db).remove(key);
     }
-    call.create(key, value, until_ms);
+    call.create(key, value, until_ms, Kept::Fitted);
     if let (Some(idle_s), Some(entry)) =
         (asked.idle_s, call.node.keyspace.db(call.session.db).get(key))
     {
