@@ -8,6 +8,7 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
+//! - `rdb`: values to bytes and back, as Redis writes them down
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -32,6 +33,7 @@ pub mod keyspace;
 pub mod memory;
 pub mod node;
 pub mod persistence;
+pub mod rdb;
 pub mod replication;
 pub mod script;
 pub mod server;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
 use crate::redis::script::library::Libraries;
@@ -226,6 +227,8 @@ pub struct Node {
     pub expired_keys: u64,
     /// What CONFIG SET made of the parameters that stand nowhere else.
     pub settings: Settings,
+    /// How large small forms may be, by those settings.
+    pub limits: Limits,
     /// Who may ask.
     pub users: Users,
     /// What INFO tells besides.
@@ -354,7 +357,12 @@ impl Node {
 
     /// Notes what happened to a key, with the end that it has now.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
-        let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
+        let entry = self.keyspace.db_mut(db).entry_mut(&key);
+        let until_ms = entry.and_then(|entry| {
+            entry.value.settle(&self.limits);
+            entry.used_ms.set(self.now_ms);
+            entry.until_ms()
+        });
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });

@@ -6,6 +6,7 @@ use crate::redis::command::introspection::help;
 use crate::redis::command::key::matches;
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, container};
 use crate::redis::frame::Reply;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::node::{Append, Node};
 use crate::redis::session::After;
 use crate::redis::settings::{Kind, Parameter, all, find};
@@ -66,6 +67,7 @@ pub fn set(call: &mut Call) -> Outcome {
         take_effect(call, parameter, value);
     }
     call.node.recount_good_replicas();
+    call.node.limits = Limits::of(&call.node.settings);
     Ok(Reply::OK)
 }
 
