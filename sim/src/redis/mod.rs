@@ -8,6 +8,7 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
+//! - `compat`: which server a node answers like, and what differs there
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -22,6 +23,7 @@
 
 pub mod clients;
 pub mod command;
+pub mod compat;
 pub mod conversation;
 pub mod cycle;
 pub mod digits;
