@@ -48,6 +48,8 @@ pub struct Clients {
     said: Vec<Reply>,
     /// What a running session sees of commands: it stands behind the reply.
     seen: Vec<Reply>,
+    /// Whether what it hears stands there too, and not before the reply.
+    hears_behind: bool,
     /// CLIENT PAUSE.
     pause: Option<Pause>,
     /// Whose requests it holds back, in the order in which they came.
@@ -68,6 +70,12 @@ pub struct Pause {
 }
 
 impl Clients {
+    /// Nobody yet; `hears_behind` is whether what a session hears while its command runs stands
+    /// behind the reply.
+    pub fn new(hears_behind: bool) -> Clients {
+        Clients { hears_behind, ..Clients::default() }
+    }
+
     /// Sessions in the order of their numbers; one whose request runs is not among them.
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values().flatten().map(Box::as_ref)
@@ -139,7 +147,9 @@ impl Clients {
 
     /// Tells a session something without being asked.
     fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
-        if running.id == id && running.script.is_some() {
+        if running.id == id && self.hears_behind {
+            self.seen.push(reply.clone());
+        } else if running.id == id && running.script.is_some() {
             self.said.push(reply.clone());
         } else if running.id == id {
             running.push(reply);

@@ -9,6 +9,7 @@
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
 //! - `rdb`: values to bytes and back, as Redis writes them down
+//! - `compat`: which server a node answers like, and what differs there
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -23,6 +24,7 @@
 
 pub mod clients;
 pub mod command;
+pub mod compat;
 pub mod conversation;
 pub mod cycle;
 pub mod digits;

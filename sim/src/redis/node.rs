@@ -9,6 +9,8 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::redis::clients::Clients;
+use crate::redis::command::table::{Command, look_up};
+use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
@@ -54,6 +56,8 @@ pub struct NodeConfig {
     pub max_memory: u64,
     /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
     pub busy_after_ms: u64,
+    /// Which server it answers like.
+    pub compat: Compat,
 }
 
 impl Default for NodeConfig {
@@ -68,6 +72,7 @@ impl Default for NodeConfig {
             notify: String::new(),
             max_memory: 0,
             busy_after_ms: 5_000,
+            compat: Compat::default(),
         }
     }
 }
@@ -191,6 +196,8 @@ pub struct Node {
     pub now_ms: u64,
     /// What that clock reads in microseconds.
     pub now_us: u64,
+    /// What it reads by now: later than `now_us` where a fault has made a script slow.
+    pub clock_us: u64,
     /// Its wall clock when it started, in Unix milliseconds.
     pub started_ms: u64,
     /// What was done since the server last looked.
@@ -253,15 +260,23 @@ impl Node {
         replication_id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
+        let mut settings = Settings::default();
+        if config.compat.has(Difference::ExpiryIsUnlink) {
+            settings.free_lazily();
+        }
+        let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
         Node {
             master: config.replica_of,
             config,
             now_ms,
             now_us: now_ms * 1_000,
+            clock_us: now_ms * 1_000,
             started_ms: now_ms,
             replication_id,
             script_random: FIRST_RANDOM,
             users,
+            settings,
+            clients,
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
         }
@@ -270,7 +285,30 @@ impl Node {
     /// Sets the time of what is executed next, from the wall clock in nanoseconds.
     pub fn set_time(&mut self, wall_ns: u64) {
         self.now_us = wall_ns / 1_000;
+        self.clock_us = self.now_us;
         self.now_ms = wall_ns / 1_000_000;
+    }
+
+    /// Whether the server that it answers like differs so from Redis 7.0.15.
+    pub fn differs(&self, difference: Difference) -> bool {
+        self.config.compat.has(difference)
+    }
+
+    /// Whether the server that it answers like has a command.
+    pub fn has(&self, command: &Command) -> bool {
+        command.since.is_none_or(|difference| self.differs(difference))
+    }
+
+    /// Finds the command of a request, as [`look_up`] does, if the node has it.
+    pub fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
+        look_up(args).filter(|command| self.has(command))
+    }
+
+    /// The time from which a command of this session counts, in Unix microseconds. In a script it
+    /// moves before Redis 7.2; whether a key has expired never depends on that.
+    pub fn time_us(&self, session: &Session) -> u64 {
+        let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
+        if moves { self.clock_us } else { self.now_us }
     }
 
     /// The live entry of a key. A master deletes one whose time has passed and tells its
@@ -336,11 +374,18 @@ impl Node {
         self.notify(session, b'x', "expired", key);
     }
 
-    /// Removes a key for the reason `change` and tells the replicas by DEL.
+    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
+    /// by UNLINK where it is freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
-        let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
-        self.tell(db, by_node, command);
+        if self.propagates {
+            let lazy = match change {
+                KeyChange::Evicted => "lazyfree-lazy-eviction",
+                _ => "lazyfree-lazy-expire",
+            };
+            let name = self.settings.deletion(lazy);
+            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
+        }
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });

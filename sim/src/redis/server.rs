@@ -219,6 +219,7 @@ impl Server {
     fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
+        node.clock_us = self.host.now(Clock::Wall) / 1_000;
         let was_busy = node.busy.is_some();
         let heard = witness::hear(&self.host, &node, id, args);
         node.request(id, args);

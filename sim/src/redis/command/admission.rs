@@ -4,11 +4,12 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
-use crate::redis::command::table::{Command, Flags, look_up};
+use crate::redis::command::table::{Command, Flags};
 use crate::redis::command::{
     Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
     unknown_subcommand, wrong_arity,
 };
+use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
@@ -25,11 +26,12 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
         session.closing = Some(Closing::AtOnce);
         return Reply::SILENCE;
     }
-    let command = match look_up(args) {
+    let command = match node.command_of(args) {
         Some(command) => command,
         None => {
             session.last_command = None;
-            return refuse(node, session, None, unknown(args));
+            let refusal = unknown(node, args);
+            return refuse(node, session, None, refusal);
         }
     };
     session.last_command = Some(command);
@@ -51,8 +53,8 @@ fn is_from_a_browser(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
 }
 
-fn unknown(args: &[Bytes]) -> Reply {
-    match find(&args[0]) {
+fn unknown(node: &Node, args: &[Bytes]) -> Reply {
+    match find(&args[0]).filter(|command| node.has(command)) {
         Some(container) => unknown_subcommand(container.name, &args[1]),
         None => unknown_command(args),
     }
@@ -85,8 +87,8 @@ fn admit(
     if session.user.is_none() && !may_ask && node.users.ask_for_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
-    if session.queued.is_some() && command.flags.any(Flags::NO_MULTI) {
-        return Err(Reply::error("ERR Command not allowed inside a transaction"));
+    if session.queued.is_some() && may_not_be_queued(node, command) {
+        return Err(not_queued(node, command));
     }
     if !session.from_master {
         acl::check(node, session, command, args)?;
@@ -110,6 +112,21 @@ fn admit(
     Ok(())
 }
 
+/// In Valkey these are MULTI and WATCH as well, so that EXEC refuses behind them.
+fn may_not_be_queued(node: &Node, command: &Command) -> bool {
+    let opens = matches!(command.name, "MULTI" | "WATCH");
+    command.flags.any(Flags::NO_MULTI) || opens && node.differs(Difference::NestedMultiBreaks)
+}
+
+fn not_queued(node: &Node, command: &Command) -> Reply {
+    if node.differs(Difference::NamesRefusedCommand) {
+        let name = command.lower;
+        let text = format!("ERR Command '{name}' not allowed inside a transaction");
+        return Reply::Error(text.into());
+    }
+    Reply::error("ERR Command not allowed inside a transaction")
+}
+
 /// What a connection that monitors may not do.
 const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
 
@@ -117,7 +134,7 @@ const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICA
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
     let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
     let queued = queued.into_iter().flatten();
-    let queued = queued.filter_map(|args| Some(own_flags(node, look_up(args)?, args)));
+    let queued = queued.filter_map(|args| Some(own_flags(node, node.command_of(args)?, args)));
     queued.fold(own_flags(node, command, args), Flags::and)
 }
 

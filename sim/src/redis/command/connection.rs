@@ -6,8 +6,10 @@ use crate::redis::command::acl::authenticate;
 use crate::redis::command::client::check_name;
 use crate::redis::command::transaction::end;
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, container, word, wrong_arity};
+use crate::redis::compat::Difference;
 use crate::redis::frame::{Protocol, Reply, integer};
 use crate::redis::keyspace::DATABASES;
+use crate::redis::node::Node;
 use crate::redis::session::{Answers, Closing};
 
 /// What is here, by name.
@@ -123,11 +125,7 @@ pub fn hello(call: &mut Call) -> Outcome {
         authenticate(call, user, password)?;
     }
     if call.session.user.is_none() && call.node.users.ask_for_password() {
-        return Err(Reply::error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
-             the RESP protocol version at the same time",
-        ));
+        return Err(unauthenticated(call.node));
     }
     if let Some(name) = name {
         call.session.name = Bytes::copy_from_slice(name);
@@ -136,13 +134,24 @@ pub fn hello(call: &mut Call) -> Outcome {
     Ok(greeting(call))
 }
 
+fn unauthenticated(node: &Node) -> Reply {
+    let protocol = if node.differs(Difference::NamesUser) { "<proto> " } else { "" };
+    let text = format!(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+         {protocol}AUTH <user> <pass> option can be used to authenticate the client and select the \
+         RESP protocol version at the same time"
+    );
+    Reply::Error(text.into())
+}
+
 fn greeting(call: &Call) -> Reply {
     let role = if call.node.master.is_some() { "replica" } else { "master" };
+    let compat = call.node.config.compat;
     Reply::Map(vec![
         Reply::word("server"),
-        Reply::word("redis"),
+        Reply::word(compat.server()),
         Reply::word("version"),
-        Reply::word("7.0.15"),
+        Reply::word(compat.version()),
         Reply::word("proto"),
         Reply::Integer(if call.session.protocol == Protocol::Three { 3 } else { 2 }),
         Reply::word("id"),

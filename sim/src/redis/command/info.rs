@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
+use crate::redis::compat::Compat;
 use crate::redis::frame::Reply;
 use crate::redis::memory::Meter;
 use crate::redis::node::{Append, Node};
@@ -63,10 +64,10 @@ fn nothing(_: &mut String, _: &mut Node) {}
 fn server_section(text: &mut String, node: &mut Node) {
     let up_s = node.now_ms.saturating_sub(node.started_ms) / 1_000;
     let (port, hz) = (node.config.port, node.settings.text("hz"));
+    let (names, mode) = names(node.config.compat);
     let _ = write!(
         text,
-        "redis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n\
-         redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r\nmultiplexing_api:epoll\r\n\
+        "{names}redis_git_sha1:00000000\r\nredis_git_dirty:0\r\n{mode}:standalone\r\nos:Linux\r\narch_bits:64\r\nmultiplexing_api:epoll\r\n\
          process_id:1\r\nprocess_supervised:no\r\nrun_id:{}\r\ntcp_port:{port}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{up_s}\r\nuptime_in_days:{}\r\nhz:{hz}\r\n\
          configured_hz:{hz}\r\nexecutable:/redis-server\r\nconfig_file:\r\nio_threads_active:0\r\n",
@@ -74,6 +75,22 @@ fn server_section(text: &mut String, node: &mut Node) {
         node.now_us,
         up_s / 86_400,
     );
+}
+
+/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can do
+/// what Redis 7.2.4 could.
+fn names(compat: Compat) -> (String, &'static str) {
+    let version = compat.version();
+    let stage = match compat {
+        Compat::Redis70 | Compat::Redis82 | Compat::Redis84 => {
+            return (format!("redis_version:{version}\r\n"), "redis_mode");
+        }
+        Compat::Valkey80 => "",
+        Compat::Valkey90 => "valkey_release_stage:ga\r\n",
+    };
+    let names =
+        format!("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n{stage}");
+    (names, "server_mode")
 }
 
 /// The connection that asks is not among those that can be counted, but connected all the same.

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod blocking;
 pub mod client;
 pub mod collection;
+pub mod compare;
 pub mod config;
 pub mod connection;
 pub mod diagnosis;
@@ -62,11 +63,12 @@ pub type Outcome = Result<Reply, Reply>;
 pub type Family = &'static [(&'static str, Run)];
 
 /// All families.
-pub fn families() -> [Family; 26] {
+pub fn families() -> [Family; 27] {
     [
         acl::FAMILY,
         blocking::FAMILY,
         client::FAMILY,
+        compare::FAMILY,
         config::FAMILY,
         connection::FAMILY,
         diagnosis::FAMILY,
@@ -156,6 +158,11 @@ impl<'a> Call<'a> {
     /// The nth word as an integer.
     pub fn integer(&self, nth: usize) -> Result<i64, Reply> {
         integer(&self.args[nth]).ok_or(Reply::error(NOT_INTEGER))
+    }
+
+    /// The time from which the command counts, in Unix milliseconds.
+    pub fn time_ms(&self) -> u64 {
+        self.node.time_us(self.session) / 1_000
     }
 
     /// The nth word in upper case.

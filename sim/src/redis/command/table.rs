@@ -1,7 +1,8 @@
 //! The command table: what each command is called, what it takes and what it may do.
 //!
 //! The facts stand in `commands.txt`, as Redis tells them of itself; here they are joined with the
-//! functions that execute. A command without a function is unknown to the node.
+//! functions that execute. A command without a function is unknown to the node. `later.txt` has the
+//! commands of other servers: a node has those that its server has.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,11 +10,13 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Outcome, families};
+use crate::redis::compat::Difference;
 
 /// No command has a longer name.
 const LONGEST_NAME: usize = 16;
 
 const FACTS: &str = include_str!("commands.txt");
+const LATER: &str = include_str!("later.txt");
 
 /// What executes a command.
 pub type Run = fn(&mut Call) -> Outcome;
@@ -36,6 +39,8 @@ pub struct Command {
     pub keys: (i64, i64, i64),
     /// The words of the facts as they stand: flags, categories, tips, key specifications.
     pub told: [&'static str; 4],
+    /// Which difference makes it known; `None` if every server has it.
+    pub since: Option<Difference>,
     /// Executes it.
     pub run: Run,
     /// Its subcommands, by name.
@@ -71,6 +76,8 @@ impl Flags {
     pub const ADMIN: Flags = Flags(1 << 10);
     /// Allowed on a replica without its master.
     pub const STALE: Flags = Flags(1 << 11);
+    /// May wait for keys.
+    pub const BLOCKING: Flags = Flags(1 << 12);
 
     /// Whether one of the other's flags is set.
     pub fn any(self, other: Flags) -> bool {
@@ -101,6 +108,7 @@ impl Flags {
             "may_replicate" => Flags::MAY_REPLICATE,
             "admin" => Flags::ADMIN,
             "stale" => Flags::STALE,
+            "blocking" => Flags::BLOCKING,
             _ => Flags::default(),
         };
         words.split(',').map(flag).fold(Flags::default(), Flags::and)
@@ -127,12 +135,13 @@ fn join() -> Vec<Command> {
     let runs: BTreeMap<&str, Run> =
         families().iter().flat_map(|family| family.iter()).copied().collect();
     let mut table: Vec<Command> = Vec::new();
-    for line in FACTS.lines().filter(|line| !line.starts_with('#')) {
+    let lines = FACTS.lines().chain(LATER.lines());
+    for line in lines.filter(|line| !line.starts_with('#')) {
         let Some(command) = read(line, &runs) else { continue };
         match command.lower.split_once('|') {
             None => table.push(command),
             Some((container, _)) => {
-                let container = table.last_mut().filter(|last| last.lower == container);
+                let container = table.iter_mut().rfind(|command| command.lower == container);
                 container.expect("a container comes before its parts").subcommands.push(command);
             }
         }
@@ -159,9 +168,21 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
         flags: Flags::of(flags),
         keys: (number(first), number(last), number(step)),
         told: told.map(|words| if words == "-" { "" } else { words }),
+        since: since(lower),
         run: *runs.get(lower)?,
         subcommands: Vec::new(),
     })
+}
+
+/// Which difference makes a command of `later.txt` known.
+fn since(lower: &str) -> Option<Difference> {
+    match lower {
+        "client|setinfo" => Some(Difference::ClientSetInfo),
+        "delex" => Some(Difference::DelEx),
+        "delifeq" => Some(Difference::DelIfEq),
+        "digest" => Some(Difference::Digest),
+        _ => None,
+    }
 }
 
 /// Finds a command by its name in any case; its subcommands are not looked at.
