@@ -334,11 +334,17 @@ impl Node {
         self.notify(session, b'x', "expired", key);
     }
 
-    /// Removes a key for the reason `change` and tells the replicas by DEL.
+    /// Removes a key for the reason `change` and tells the replicas by DEL, or by UNLINK if such
+    /// keys are freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
-        let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
-        self.tell(db, by_node, command);
+        let lazily = match change {
+            KeyChange::Expired => self.settings.is_on("lazyfree-lazy-expire"),
+            KeyChange::Evicted => self.settings.is_on("lazyfree-lazy-eviction"),
+            _ => false,
+        };
+        let word = Bytes::from_static(if lazily { b"UNLINK" } else { b"DEL" });
+        self.tell(db, by_node, || vec![word, Bytes::copy_from_slice(&key)]);
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms: None, by_node });
