@@ -210,6 +210,14 @@ impl Clients {
         }
     }
 
+    /// Notes that a key is about to be created anew, whatever was in its place: whoever waits for
+    /// it looks again.
+    pub fn renew(&mut self, db: usize, key: &Key) {
+        if !self.present.is_empty() {
+            self.present.remove(&(db, Key::clone(key)));
+        }
+    }
+
     /// Notes that the database holds other keys now: whoever waits for one looks again.
     pub fn note_all(&mut self, db: usize) {
         let waiting: Vec<_> = self.waiting.keys().filter(|place| place.0 == db).cloned().collect();
