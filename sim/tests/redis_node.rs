@@ -364,3 +364,19 @@ fn a_clock_step_on_the_node_ends_a_lease_early() {
         "4 1 SET k v NX PX 10000: OK\n2002 1 SET k w NX PX 10000: OK\n3002 1 GET k: w",
     );
 }
+
+#[test]
+fn connections_beyond_the_limits_are_refused_or_closed() {
+    let first = "1 CONFIG SET maxclients 1\n1 CONFIG SET timeout 2\n@2500\n1 PING\n@9000\n\
+                 1 PING\n1 CONFIG SET maxclients 9";
+    let second = "@1000\n1 PING\n1 PING\n@9500\n1 PING\n1 SUBSCRIBE x\n@20000\n1 PING";
+    check(
+        &[NodeConfig::default()],
+        &[first, second],
+        vec![],
+        "4 1 CONFIG SET maxclients 1: OK\n6 1 CONFIG SET timeout 2: OK\n\
+         1002 1 PING: ERR max number of clients reached\n1002 1 PING: (end)\n\
+         2502 1 PING: PONG\n9000 1 PING: (end)\n9004 1 CONFIG SET maxclients 9: OK\n\
+         9504 1 PING: PONG\n9506 1 SUBSCRIBE x: [subscribe x 1]\n20002 1 PING: [pong ]",
+    );
+}

@@ -194,7 +194,8 @@ impl Server {
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
-        Some((busy.since_ms + node.config.busy_after_ms) * MILLISECOND)
+        let told_from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
+        Some(told_from_ms.saturating_mul(MILLISECOND))
     }
 
     /// A script that a fault makes slow holds the node before it does anything. False if it was

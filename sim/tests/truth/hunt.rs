@@ -70,13 +70,18 @@ fn listens_then(words: &Words) -> bool {
 /// Plays a script on both sides from nothing; how many steps were done, and the first difference.
 /// What takes too long on a busy machine is played again.
 pub fn play(real: &mut Real, moves: &[Move]) -> (usize, Option<Difference>) {
+    let mut last = None;
     for _ in 0..20 {
         let (done, difference, ms) = play_once(real, moves);
         if ms < LONGEST_MS {
             return (done, difference);
         }
+        last = difference;
     }
-    panic!("this machine is too busy for a script of {} requests", moves.len());
+    panic!(
+        "this machine is too busy for {} requests, or an answer is missing: {last:?}",
+        moves.len()
+    );
 }
 
 /// The same once, with the milliseconds that it took.

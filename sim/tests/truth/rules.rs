@@ -75,12 +75,17 @@ impl Rules {
         let mut used = Vec::new();
         let mut queued = self.queued.remove(connection).unwrap_or_default();
         match &words[0].to_ascii_uppercase()[..] {
-            _ if bytes == b"+QUEUED\r\n" => queued.push(words.clone()),
+            _ if bytes == b"+QUEUED\r\n" => {
+                queued.extend(std::iter::repeat_n(words.clone(), replies_to(words)));
+            }
             b"EXEC" => {
-                if let Some(Item::Many(_, replies)) = found.first_mut() {
+                // What is more than was announced stands behind.
+                if let Some((Item::Many(_, replies), more)) = found.split_first_mut() {
                     let others = other.first().map_or(&[][..], Item::parts);
-                    for ((nth, reply), words) in replies.iter_mut().enumerate().zip(&queued) {
-                        self.apply_one(words, reply, others.get(nth), &mut used);
+                    let others: Vec<&Item> = others.iter().chain(other.iter().skip(1)).collect();
+                    let replies = replies.iter_mut().chain(more).enumerate();
+                    for ((nth, reply), words) in replies.zip(&queued) {
+                        self.apply_one(words, reply, others.get(nth).copied(), &mut used);
                     }
                 }
                 queued.clear();
@@ -118,6 +123,13 @@ impl Rules {
             used.push(at);
         }
     }
+}
+
+/// How many replies a request has in a transaction: one, or one for each channel.
+fn replies_to(words: &Words) -> usize {
+    let name = words[0].to_ascii_uppercase();
+    let is_for_each = name.ends_with(b"SUBSCRIBE") && name != b"SSUBSCRIBE";
+    if is_for_each { words.len().max(2) - 1 } else { 1 }
 }
 
 /// The request that a script of ours calls, or the request itself.

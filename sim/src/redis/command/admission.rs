@@ -19,6 +19,12 @@ const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
+/// A replica may not say what it holds until its master is back.
+pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
+    b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+));
+const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
+
 /// Executes one request as it came from a connection, its master or its file. What it did is in
 /// `node.effects`, what the server must do in `session.after`.
 pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
@@ -103,6 +109,9 @@ fn admit(
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
+    if is_stale(node) && !session.from_master && needs_master(node, session, command, args) {
+        return Err(MASTERDOWN);
+    }
     if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
         return Err(scripting::is_busy(busy));
     }
@@ -125,6 +134,21 @@ fn not_queued(node: &Node, command: &Command) -> Reply {
         return Reply::Error(text.into());
     }
     Reply::error("ERR Command not allowed inside a transaction")
+}
+
+/// Whether the node is a replica that may not say what it holds until its master is back.
+pub fn is_stale(node: &Node) -> bool {
+    node.master.is_some()
+        && !node.master_link_up
+        && !node.settings.is_on("replica-serve-stale-data")
+}
+
+/// Whether a request, or one that EXEC would run, is refused on such a replica.
+fn needs_master(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
+    let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
+    let queued = queued.into_iter().flatten().filter_map(|args| Some((look_up(args)?, &args[..])));
+    let mut all = queued.chain([(command, args)]);
+    all.any(|(command, args)| !own_flags(node, command, args).any(Flags::STALE))
 }
 
 /// What a connection that monitors may not do.
@@ -195,6 +219,9 @@ pub fn check_script(
         return Ok(());
     }
     acl::check_in_script(node, session, command, args)?;
+    if is_stale(node) && !command.flags.any(Flags::STALE) {
+        return Err(Reply::error(STALE_IN_SCRIPT));
+    }
     let Some(script) = &mut session.script else { return Ok(()) };
     let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
     if refused && command.flags.any(Flags::DENYOOM) {

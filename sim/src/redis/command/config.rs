@@ -98,6 +98,7 @@ pub fn rewrite(_: &mut Call) -> Outcome {
 fn current(node: &Node, parameter: &Parameter) -> String {
     let config = &node.config;
     match parameter.kept_as {
+        "busy-reply-threshold" => config.busy_after_ms.to_string(),
         "appendonly" => if config.append == Append::None { "no" } else { "yes" }.to_owned(),
         "appendfsync" => match config.append {
             Append::None => node.settings.get(parameter).to_owned(),
@@ -128,6 +129,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
     let node = &mut *call.node;
     let number = || value.parse().unwrap_or(0_u64);
     match parameter.kept_as {
+        "busy-reply-threshold" => node.config.busy_after_ms = number(),
         "maxmemory" => node.config.max_memory = number(),
         "min-replicas-max-lag" => node.config.min_replicas_max_lag = number(),
         "min-replicas-to-write" => {
@@ -139,6 +141,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             node.config.password = Bytes::from(value);
             return;
         }
+        "timeout" => node.clients.close_idle_after(number()),
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
             return;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
-use crate::redis::frame::{LONGEST_BULK, Reply};
+use crate::redis::frame::Reply;
 use crate::redis::keyspace::Kept;
 
 /// What is here, by name.
@@ -16,7 +16,7 @@ pub const FAMILY: Family = &[
 
 /// Refuses a string that would become too long by `added` bytes behind the first `length`.
 pub fn check_length(call: &Call, length: usize, added: usize) -> Result<(), Reply> {
-    let longest = usize::try_from(LONGEST_BULK).unwrap_or(usize::MAX);
+    let longest = call.node.limits.word;
     let trusted = call.session.from_master;
     if !trusted && length.checked_add(added).is_none_or(|sum| sum > longest) {
         return Err(Reply::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)"));

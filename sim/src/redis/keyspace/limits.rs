@@ -1,4 +1,4 @@
-//! How large the small forms of values may be: what CONFIG says, as numbers.
+//! How large things may be: what CONFIG says, as numbers that are at hand.
 
 use std::sync::LazyLock;
 
@@ -13,8 +13,8 @@ pub struct Small {
     pub longest: usize,
 }
 
-/// The bounds of all small forms. A value that is beyond its own leaves the small form for good,
-/// and is looked at when it is changed.
+/// All bounds. A value that is beyond that of its small form leaves it for good, and is looked at
+/// when it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
@@ -25,6 +25,12 @@ pub struct Limits {
     pub integers: usize,
     /// `list-max-listpack-size`: elements of a piece of a list, or a class of sizes if negative.
     pub piece: i64,
+    /// `proto-max-bulk-len`: the longest string, and the longest word of a request.
+    pub word: usize,
+    /// `maxclients`.
+    pub clients: usize,
+    /// `client-query-buffer-limit`: bytes of requests that are not yet executed.
+    pub requests: usize,
 }
 
 static DEFAULT: LazyLock<Limits> = LazyLock::new(|| Limits::of(&Settings::default()));
@@ -45,6 +51,9 @@ impl Limits {
             sorted_set: small("zset-max-listpack-entries", "zset-max-listpack-value"),
             integers: bound("set-max-intset-entries"),
             piece: settings.number("list-max-listpack-size"),
+            word: bound("proto-max-bulk-len"),
+            clients: bound("maxclients"),
+            requests: bound("client-query-buffer-limit"),
         }
     }
 }

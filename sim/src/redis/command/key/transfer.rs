@@ -27,6 +27,7 @@ impl Call<'_> {
             entry.kept = kept;
         }
         self.event(b'n', "new", key);
+        self.node.clients.renew(self.session.db, &shared);
         self.note(shared, KeyChange::Set);
     }
 }
