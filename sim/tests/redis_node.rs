@@ -10,6 +10,7 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::frame::{Reply, encode_request};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
@@ -286,6 +287,27 @@ fn a_slow_script_lets_everybody_wait() {
         &["@100\n1 EVAL return{KEYS[1]} 1 k", "@150\n1 PING\n1 PING"],
         vec![slow],
         "404 1 EVAL return{KEYS[1]} 1 k: [k]\n404 1 PING: PONG\n406 1 PING: PONG",
+    );
+}
+
+#[test]
+fn time_moves_in_a_slow_script_until_redis_7_2() {
+    let slow = |node| fault(Verb::SlowScript { extra: 300 * MS }, node, 0, Some(SECOND));
+    let later = NodeConfig { compat: Compat::Redis82, ..NodeConfig::default() };
+    check(
+        &[NodeConfig::default(), later],
+        &[
+            "@100\n1 SET k v PX 1000\n1 EVAL return{redis.call('pttl','k')} 0\n\
+             1 EVAL redis.call('pexpire','k',1000) 0\n1 PTTL k",
+            "@150\n2 SET k v PX 1000\n2 EVAL return{redis.call('pttl','k')} 0\n\
+             2 EVAL redis.call('pexpire','k',1000) 0\n2 PTTL k",
+        ],
+        vec![slow("n1"), slow("n2")],
+        "104 1 SET k v PX 1000: OK\n154 2 SET k v PX 1000: OK\n\
+         406 1 EVAL return{redis.call('pttl','k')} 0: [698]\n\
+         456 2 EVAL return{redis.call('pttl','k')} 0: [998]\n\
+         708 1 EVAL redis.call('pexpire','k',1000) 0: nil\n710 1 PTTL k: 998\n\
+         758 2 EVAL redis.call('pexpire','k',1000) 0: nil\n760 2 PTTL k: 698",
     );
 }
 

@@ -103,6 +103,10 @@ fn admit(
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
+    if session.subscriptions.is_empty() && is_for_listeners(node, command.name) {
+        let text = format!("NOSUB '{}' command executed not in subscribed mode", command.lower);
+        return Err(Reply::Error(text.into()));
+    }
     if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
         return Err(scripting::is_busy(busy));
     }
@@ -157,6 +161,12 @@ fn is_about_subscriptions(name: &str) -> bool {
             | "QUIT"
             | "RESET"
     )
+}
+
+/// Whether only who listens to something may say this.
+fn is_for_listeners(node: &Node, name: &str) -> bool {
+    matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
+        && node.differs(Difference::NothingToUnsubscribe)
 }
 
 fn only_listens(command: &str) -> Reply {

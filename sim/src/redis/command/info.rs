@@ -77,8 +77,8 @@ fn server_section(text: &mut String, node: &mut Node) {
     );
 }
 
-/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can do
-/// what Redis 7.2.4 could.
+/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can
+/// do what Redis 7.2.4 could.
 fn names(compat: Compat) -> (String, &'static str) {
     let version = compat.version();
     let stage = match compat {
