@@ -292,23 +292,19 @@ fn a_slow_script_lets_everybody_wait() {
 
 #[test]
 fn time_moves_in_a_slow_script_until_redis_7_2() {
-    let slow = |node| fault(Verb::SlowScript { extra: 300 * MS }, node, 0, Some(SECOND));
-    let later = NodeConfig { compat: Compat::Redis82, ..NodeConfig::default() };
-    check(
-        &[NodeConfig::default(), later],
-        &[
-            "@100\n1 SET k v PX 1000\n1 EVAL return{redis.call('pttl','k')} 0\n\
-             1 EVAL redis.call('pexpire','k',1000) 0\n1 PTTL k",
-            "@150\n2 SET k v PX 1000\n2 EVAL return{redis.call('pttl','k')} 0\n\
-             2 EVAL redis.call('pexpire','k',1000) 0\n2 PTTL k",
-        ],
-        vec![slow("n1"), slow("n2")],
-        "104 1 SET k v PX 1000: OK\n154 2 SET k v PX 1000: OK\n\
-         406 1 EVAL return{redis.call('pttl','k')} 0: [698]\n\
-         456 2 EVAL return{redis.call('pttl','k')} 0: [998]\n\
-         708 1 EVAL redis.call('pexpire','k',1000) 0: nil\n710 1 PTTL k: 998\n\
-         758 2 EVAL redis.call('pexpire','k',1000) 0: nil\n760 2 PTTL k: 698",
-    );
+    let cases = [(Compat::Redis70, [698, 998]), (Compat::Redis82, [998, 698])];
+    for (compat, [in_script, behind]) in cases {
+        let script = "@100\n1 SET k v PX 1000\n1 EVAL return{redis.call('pttl','k')} 0\n\
+                      1 EVAL redis.call('pexpire','k',1000) 0\n1 PTTL k";
+        let told = format!(
+            "104 1 SET k v PX 1000: OK\n\
+             406 1 EVAL return{{redis.call('pttl','k')}} 0: [{in_script}]\n\
+             708 1 EVAL redis.call('pexpire','k',1000) 0: nil\n710 1 PTTL k: {behind}"
+        );
+        let slow = fault(Verb::SlowScript { extra: 300 * MS }, "n1", 0, Some(SECOND));
+        let node = NodeConfig { compat, ..NodeConfig::default() };
+        check(&[node], &[script], vec![slow], &told);
+    }
 }
 
 #[test]
