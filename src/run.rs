@@ -262,6 +262,7 @@ fn node(plan: &Plan, n: u32) -> HostSpec {
             Persistence::AofNo => Append::No,
         },
         replica_of: follows.then(|| node_address(1)),
+        compat: plan.topology.compat,
         ..NodeConfig::default()
     };
     let run = process(move |host| serve(host, config.clone()));

@@ -484,7 +484,7 @@ impl Trace {
     }
 }
 
-/// The hash of some bytes, for names of plans.
+/// The hash of some bytes, for names of plans and digests of strings: XXH3.
 pub fn hash_of(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }

@@ -10,6 +10,7 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::frame::{Reply, encode_request};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
@@ -287,6 +288,23 @@ fn a_slow_script_lets_everybody_wait() {
         vec![slow],
         "404 1 EVAL return{KEYS[1]} 1 k: [k]\n404 1 PING: PONG\n406 1 PING: PONG",
     );
+}
+
+#[test]
+fn time_moves_in_a_slow_script_until_redis_7_2() {
+    let cases = [(Compat::Redis70, [698, 998]), (Compat::Redis82, [998, 698])];
+    for (compat, [in_script, behind]) in cases {
+        let script = "@100\n1 SET k v PX 1000\n1 EVAL return{redis.call('pttl','k')} 0\n\
+                      1 EVAL redis.call('pexpire','k',1000) 0\n1 PTTL k";
+        let told = format!(
+            "104 1 SET k v PX 1000: OK\n\
+             406 1 EVAL return{{redis.call('pttl','k')}} 0: [{in_script}]\n\
+             708 1 EVAL redis.call('pexpire','k',1000) 0: nil\n710 1 PTTL k: {behind}"
+        );
+        let slow = fault(Verb::SlowScript { extra: 300 * MS }, "n1", 0, Some(SECOND));
+        let node = NodeConfig { compat, ..NodeConfig::default() };
+        check(&[node], &[script], vec![slow], &told);
+    }
 }
 
 #[test]

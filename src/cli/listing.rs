@@ -1,6 +1,7 @@
 //! `list`: the words that scenarios may use, each with what it stands for.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use lockstorm_sim::redis::compat::{DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
 use crate::cli::args::Listed;
@@ -44,6 +45,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
             .into_iter()
             .map(|scenario| [scenario.name, scenario.ask])
             .collect(),
+        Listed::Compat => DIVERGENCES.iter().flat_map(divergence).collect(),
     };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -52,6 +54,20 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
     }
     say(&table.trim_fmt());
     Ok(Ending::Held)
+}
+
+/// What servers do, and for each of them how that is known.
+fn divergence(divergence: &Divergence) -> Vec<[String; 2]> {
+    let mut rows = vec![[divergence.what.to_owned(), String::new()]];
+    for (compat, evidence) in divergence.holds {
+        let known = match evidence {
+            Evidence::Ran(server) => format!("{server} was run"),
+            Evidence::Document(document) => format!("by {document}; no server was run"),
+            Evidence::Before(server) => format!("since {server}; not looked at again"),
+        };
+        rows.push([format!("  {}", compat.word()), known]);
+    }
+    rows
 }
 
 fn fault(word: &str, field: Option<&str>, about: &str) -> [String; 2] {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use lockstorm_sim::engine::live::ports::Ports;
+use lockstorm_sim::redis::compat::Compat;
 
 use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};
@@ -108,7 +109,9 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
         }
         _ => {}
     }
-    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false }))
+    let compat = Compat::WORDS.iter().find(|(known, _)| *known == arguments.compat);
+    let compat = compat.expect("the parser knows the words").1;
+    Ok(Setup::plain(Topology { persistence, compat, ..Topology::plain(kind, nodes) }))
 }
 
 /// Binds every port before anything starts: one that is taken is refused.

@@ -8,8 +8,7 @@ use lockstorm_sim::time::{MILLISECOND, SECOND};
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
-    WorkloadKind,
+    FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,
 };
 
 /// Time to live of the lock's key: short, so that leases end often in a short run.
@@ -41,12 +40,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
         format: FORMAT,
         name: format!("hunt-{lock}"),
         seed: 1,
-        topology: Topology {
-            kind: topology,
-            nodes,
-            persistence: Persistence::None,
-            keep_down: false,
-        },
+        topology: Topology::plain(topology, nodes),
         lock: LockConfig {
             algorithm: lock.to_owned(),
             key: "lock".to_owned(),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::rng::DrawKey;
 use lockstorm_sim::time::{ClockSetting, Nanos};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,17 @@ pub struct Topology {
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
+    /// Which server each answers like. The usual one is not written: plans of before have none.
+    #[serde(default, skip_serializing_if = "Compat::is_default")]
+    pub compat: Compat,
+}
+
+impl Topology {
+    /// So many nodes of the usual kind.
+    pub fn plain(kind: TopologyKind, nodes: u32) -> Topology {
+        let (persistence, compat) = (Persistence::None, Compat::default());
+        Topology { kind, nodes, persistence, keep_down: false, compat }
+    }
 }
 
 /// How nodes belong together.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Target;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
@@ -47,10 +48,9 @@ pub const FENCES: [(&str, FenceMode); 4] = [
 
 /// `[topology]`: one node unless it says otherwise.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
-    let keys = ["kind", "nodes", "persistence", "keep_down"];
+    let keys = ["kind", "nodes", "persistence", "keep_down", "compat"];
     let Some(section) = scenario.section("topology", &keys)? else {
-        let (kind, persistence) = (TopologyKind::Single, Persistence::None);
-        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false });
+        return Ok(Topology::plain(TopologyKind::Single, 1));
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
     let usual = match kind {
@@ -63,6 +63,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         nodes: section.number("nodes")?.unwrap_or(usual),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         keep_down: section.flag("keep_down")?.unwrap_or(false),
+        compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
     })
 }
 

@@ -146,6 +146,7 @@ impl Setup {
                 Persistence::AofNo => Append::No,
             },
             replica_of: self.follows(node).then(|| addresses.nodes[0]),
+            compat: self.topology.compat,
             ..NodeConfig::default()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();

@@ -124,8 +124,10 @@ pub enum Difference {
     PushesStandBehind,
     /// Refusals by ACL.
     NamesUser,
-    /// What HELLO and INFO call the server.
+    /// What HELLO and INFO call the server: [`Compat::server`] and [`Compat::version`] say it.
     Names,
+    /// The module that HELLO tells of.
+    VectorSets,
     /// CLIENT SETINFO.
     ClientSetInfo,
     /// SET .. IFEQ.
@@ -148,7 +150,7 @@ const SUITE: (Compat, Evidence) =
     (Compat::Redis84, Evidence::Document("tests/unit/type/string.tcl of Redis 8.4"));
 
 /// Every divergence that is modelled, in the order of [`Difference`].
-pub static DIVERGENCES: [Divergence; 19] = [
+pub static DIVERGENCES: [Divergence; 20] = [
     Divergence {
         difference: D::TimeStandsStillInScripts,
         what: "In a script TIME, PTTL and the ends that it gives count from its start, not from \
@@ -219,6 +221,11 @@ pub static DIVERGENCES: [Divergence; 19] = [
         difference: D::Names,
         what: "HELLO and INFO tell the server's own name and version",
         holds: &[R82, R84, V80, V90],
+    },
+    Divergence {
+        difference: D::VectorSets,
+        what: "HELLO tells of a module vectorset, whose commands no node has",
+        holds: &[R82, R84],
     },
     Divergence {
         difference: D::ClientSetInfo,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::redis::compat::Difference;
+use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Protocol;
 use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
@@ -61,6 +61,9 @@ pub fn line(node: &Node, session: &Session) -> String {
     let name = String::from_utf8_lossy(&session.name);
     let (age, idle) = (seconds_since(since), seconds_since(asked));
     let _ = write!(text, " name={name} age={age} idle={idle} flags={}", flags(node, session));
+    if node.config.compat == Compat::Valkey90 {
+        text.push_str(" capa=");
+    }
     let subscriptions = &session.subscriptions;
     let multi = match (&session.queued, session.running) {
         (_, Some(count)) => count.to_string(),

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
-use crate::redis::command::table::{Command, Flags};
+use crate::redis::command::table::{Command, Flags, look_up};
 use crate::redis::command::{
     Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
     unknown_subcommand, wrong_arity,
@@ -112,6 +112,10 @@ fn admit(
     if is_stale(node) && !session.from_master && needs_master(node, session, command, args) {
         return Err(MASTERDOWN);
     }
+    if session.subscriptions.is_empty() && is_for_listeners(node, command.name) {
+        let text = format!("NOSUB '{}' command executed not in subscribed mode", command.lower);
+        return Err(Reply::Error(text.into()));
+    }
     if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
         return Err(scripting::is_busy(busy));
     }
@@ -181,6 +185,12 @@ fn is_about_subscriptions(name: &str) -> bool {
             | "QUIT"
             | "RESET"
     )
+}
+
+/// Whether only who listens to something may say this.
+fn is_for_listeners(node: &Node, name: &str) -> bool {
+    matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
+        && node.differs(Difference::NothingToUnsubscribe)
 }
 
 fn only_listens(command: &str) -> Reply {

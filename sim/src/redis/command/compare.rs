@@ -47,7 +47,8 @@ impl<'a> Condition<'a> {
         call.node.differs(needed).then_some(condition)
     }
 
-    /// Whether it holds for the string under a key. Where there is none, only what must differ does.
+    /// Whether it holds for the string under a key. Where there is none, only what must differ
+    /// does.
     ///
     /// # Errors
     /// Another type, or a digest of another length.

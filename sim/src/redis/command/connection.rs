@@ -161,8 +161,23 @@ fn greeting(call: &Call) -> Reply {
         Reply::word("role"),
         Reply::word(role),
         Reply::word("modules"),
-        Reply::Array(Vec::new()),
+        Reply::Array(modules(call.node)),
     ])
+}
+
+/// Redis 8 comes with a module.
+fn modules(node: &Node) -> Vec<Reply> {
+    let vectors = Reply::Map(vec![
+        Reply::word("name"),
+        Reply::word("vectorset"),
+        Reply::word("ver"),
+        Reply::Integer(1),
+        Reply::word("path"),
+        Reply::word(""),
+        Reply::word("args"),
+        Reply::Array(Vec::new()),
+    ]);
+    if node.differs(Difference::VectorSets) { vec![vectors] } else { Vec::new() }
 }
 
 /// RESET: the connection is as new.

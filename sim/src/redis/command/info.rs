@@ -67,7 +67,8 @@ fn server_section(text: &mut String, node: &mut Node) {
     let (names, mode) = names(node.config.compat);
     let _ = write!(
         text,
-        "{names}redis_git_sha1:00000000\r\nredis_git_dirty:0\r\n{mode}:standalone\r\nos:Linux\r\narch_bits:64\r\nmultiplexing_api:epoll\r\n\
+        "{names}redis_git_sha1:00000000\r\nredis_git_dirty:0\r\n{mode}:standalone\r\nos:Linux\r\n\
+         arch_bits:64\r\nmultiplexing_api:epoll\r\n\
          process_id:1\r\nprocess_supervised:no\r\nrun_id:{}\r\ntcp_port:{port}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{up_s}\r\nuptime_in_days:{}\r\nhz:{hz}\r\n\
          configured_hz:{hz}\r\nexecutable:/redis-server\r\nconfig_file:\r\nio_threads_active:0\r\n",
@@ -77,8 +78,8 @@ fn server_section(text: &mut String, node: &mut Node) {
     );
 }
 
-/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can do
-/// what Redis 7.2.4 could.
+/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can
+/// do what Redis 7.2.4 could.
 fn names(compat: Compat) -> (String, &'static str) {
     let version = compat.version();
     let stage = match compat {

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use crate::redis::clients::channels::{Channel, confirmation};
 use crate::redis::command::key::matches;
 use crate::redis::command::{Call, Family, Outcome, container};
-use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
 
 /// What is here, by name.
@@ -75,10 +74,6 @@ fn listen(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
 /// Without names everything of the kind is left; who listened to nothing is told so.
 fn unlisten(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     let subscriptions = &call.session.subscriptions;
-    if subscriptions.is_empty() && call.node.differs(Difference::NothingToUnsubscribe) {
-        let text = format!("NOSUB '{what}' command executed not in subscribed mode");
-        return Err(Reply::Error(text.into()));
-    }
     let own = match kind {
         Channel::Plain => &subscriptions.channels,
         Channel::Pattern => &subscriptions.patterns,
