@@ -1,7 +1,7 @@
 //! `list`: the words that scenarios may use, each with what it stands for.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use lockstorm_sim::redis::compat::{DIVERGENCES, Divergence, Evidence};
+use lockstorm_sim::redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
 use crate::cli::args::Listed;
@@ -45,7 +45,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
             .into_iter()
             .map(|scenario| [scenario.name, scenario.ask])
             .collect(),
-        Listed::Compat => DIVERGENCES.iter().flat_map(divergence).collect(),
+        Listed::Compat => DIVERGENCES.iter().map(divergence).collect(),
     };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -56,18 +56,18 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
     Ok(Ending::Held)
 }
 
-/// What servers do, and for each of them how that is known.
-fn divergence(divergence: &Divergence) -> Vec<[String; 2]> {
-    let mut rows = vec![[divergence.what.to_owned(), String::new()]];
-    for (compat, evidence) in divergence.holds {
-        let known = match evidence {
-            Evidence::Ran(server) => format!("{server} was run"),
-            Evidence::Document(document) => format!("by {document}; no server was run"),
-            Evidence::Before(server) => format!("since {server}; not looked at again"),
-        };
-        rows.push([format!("  {}", compat.word()), known]);
-    }
-    rows
+/// Which servers do so with how that is known, a line each; and what they do.
+fn divergence(divergence: &Divergence) -> [String; 2] {
+    let line = |(compat, evidence): &(Compat, Evidence)| {
+        let word = compat.word();
+        match evidence {
+            Evidence::Ran(server) => format!("{word}: {server} was run"),
+            Evidence::Document(document) => format!("{word}: {document}; no server was run"),
+            Evidence::Before(server) => format!("{word}: as {server}; not looked at again"),
+        }
+    };
+    let lines: Vec<String> = divergence.holds.iter().map(line).collect();
+    [lines.join("\n"), divergence.what.to_owned()]
 }
 
 fn fault(word: &str, field: Option<&str>, about: &str) -> [String; 2] {

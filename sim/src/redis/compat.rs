@@ -234,8 +234,8 @@ pub static DIVERGENCES: [Divergence; 20] = [
     },
     Divergence {
         difference: D::SetIfEqual,
-        what: "SET .. IFEQ: sets if the string is the one that is named, passed on as it came or, \
-               with an end, as SET .. PXAT",
+        what: "SET .. IFEQ: sets if the string is the one that is named; Valkey passes it on as it \
+               came or, with an end, as SET .. PXAT",
         holds: &[SUITE, V90],
     },
     Divergence {
