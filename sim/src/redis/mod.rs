@@ -19,6 +19,7 @@
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
+//! - `sentinel`: a node in another mode, which watches masters
 
 pub mod clients;
 pub mod command;
@@ -34,6 +35,7 @@ pub mod node;
 pub mod persistence;
 pub mod replication;
 pub mod script;
+pub mod sentinel;
 pub mod server;
 pub mod session;
 pub mod settings;

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
-use crate::redis::command::table::{Command, Flags, look_up};
+use crate::redis::command::table::{Command, Flags, find_in, look_up, look_up_in};
 use crate::redis::command::{
-    Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
+    Call, acl, eviction, monitor, scripting, transaction, unknown_command,
     unknown_subcommand, wrong_arity,
 };
 use crate::redis::frame::Reply;
@@ -25,11 +25,11 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
         session.closing = Some(Closing::AtOnce);
         return Reply::SILENCE;
     }
-    let command = match look_up(args) {
+    let command = match look_up_in(node.commands(), args) {
         Some(command) => command,
         None => {
             session.last_command = None;
-            return refuse(node, session, None, unknown(args));
+            return refuse(node, session, None, unknown(node, args));
         }
     };
     session.last_command = Some(command);
@@ -51,8 +51,8 @@ fn is_from_a_browser(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
 }
 
-fn unknown(args: &[Bytes]) -> Reply {
-    match find(&args[0]) {
+fn unknown(node: &Node, args: &[Bytes]) -> Reply {
+    match find_in(node.commands(), &args[0]) {
         Some(container) => unknown_subcommand(container.name, &args[1]),
         None => unknown_command(args),
     }

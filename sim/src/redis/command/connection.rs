@@ -137,8 +137,9 @@ pub fn hello(call: &mut Call) -> Outcome {
 }
 
 fn greeting(call: &Call) -> Reply {
-    let role = if call.node.master.is_some() { "replica" } else { "master" };
-    Reply::Map(vec![
+    let is_sentinel = call.node.sentinel.is_some();
+    let mode = if is_sentinel { "sentinel" } else { "standalone" };
+    let mut facts = vec![
         Reply::word("server"),
         Reply::word("redis"),
         Reply::word("version"),
@@ -148,12 +149,14 @@ fn greeting(call: &Call) -> Reply {
         Reply::word("id"),
         Reply::Integer(i64::try_from(call.session.id).unwrap_or(i64::MAX)),
         Reply::word("mode"),
-        Reply::word("standalone"),
-        Reply::word("role"),
-        Reply::word(role),
-        Reply::word("modules"),
-        Reply::Array(Vec::new()),
-    ])
+        Reply::word(mode),
+    ];
+    if !is_sentinel {
+        let role = if call.node.master.is_some() { "replica" } else { "master" };
+        facts.extend([Reply::word("role"), Reply::word(role)]);
+    }
+    facts.extend([Reply::word("modules"), Reply::Array(Vec::new())]);
+    Reply::Map(facts)
 }
 
 /// RESET: the connection is as new.

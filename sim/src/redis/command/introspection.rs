@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::redis::command::key::matches;
 use crate::redis::command::keys::{Specification, keys_of, numbers, specifications};
-use crate::redis::command::table::{Command, all, find, find_full, look_up};
+use crate::redis::command::table::{Command, find_full, find_in, look_up};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX};
 use crate::redis::frame::Reply;
 
@@ -62,7 +62,7 @@ const NOTES: [(&str, usize, &str); 9] = [
 pub fn help(call: &mut Call) -> Outcome {
     let name = call.command.name.split('|').next().unwrap_or_default();
     let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    let container = find(name.as_bytes()).map_or(&[][..], |container| &container.subcommands);
+    let container = find_in(call.node.commands(), name.as_bytes()).map_or(&[][..], |container| &container.subcommands);
     let parts = container.iter().filter_map(|part| part.name.split('|').nth(1));
     let parts = parts.filter(|part| *part != "HELP").map(str::to_owned);
     let lines = [head].into_iter().chain(parts);
@@ -78,13 +78,13 @@ pub fn unknown_form(container: &str, word: &[u8]) -> Reply {
 }
 
 /// COMMAND
-pub fn command(_: &mut Call) -> Outcome {
-    Ok(Reply::Array(all().iter().map(describe).collect()))
+pub fn command(call: &mut Call) -> Outcome {
+    Ok(Reply::Array(call.node.commands().iter().map(describe).collect()))
 }
 
 /// COMMAND COUNT
-pub fn count(_: &mut Call) -> Outcome {
-    Ok(Reply::count(all().len()))
+pub fn count(call: &mut Call) -> Outcome {
+    Ok(Reply::count(call.node.commands().len()))
 }
 
 /// COMMAND INFO [name ...]
@@ -100,7 +100,7 @@ pub fn info(call: &mut Call) -> Outcome {
 /// COMMAND DOCS [name ...]: see the head of this file.
 pub fn docs(call: &mut Call) -> Outcome {
     let known: Vec<&'static Command> = match call.from(2) {
-        [] => all().iter().collect(),
+        [] => call.node.commands().iter().collect(),
         names => names.iter().filter_map(|name| find_full(name)).collect(),
     };
     Ok(Reply::Map(known.into_iter().flat_map(document).collect()))
@@ -136,12 +136,12 @@ fn group(command: &Command) -> &'static str {
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
 pub fn list(call: &mut Call) -> Outcome {
     let (kind, value) = match call.from(2) {
-        [] => return Ok(names_of(all().iter())),
+        [] => return Ok(names_of(call.node.commands().iter())),
         [word, kind, value] if word.eq_ignore_ascii_case(b"FILTERBY") => (kind, value),
         _ => return Err(Reply::error(SYNTAX)),
     };
     let everything =
-        all().iter().flat_map(|command| [command].into_iter().chain(&command.subcommands));
+        call.node.commands().iter().flat_map(|command| [command].into_iter().chain(&command.subcommands));
     match &kind.to_ascii_uppercase()[..] {
         b"MODULE" => Ok(Reply::Array(Vec::new())),
         b"ACLCAT" => {

@@ -1,0 +1,1 @@
+//! The state without a network.
