@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -18,11 +19,14 @@ use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::lock::Call;
+use crate::lock::route::Route;
 
 /// A client of one node.
 pub struct Client {
     host: Host,
-    node: String,
+    route: Route,
+    /// Where the last connection went, or was to go.
+    to: Option<SocketAddrV4>,
     line: Option<Line>,
     attempts: Attempts,
 }
@@ -75,7 +79,8 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        Client { host, node: node.to_owned(), line: None, attempts: Attempts::default() }
+        let (route, attempts) = (Route::of(node), Attempts::default());
+        Client { host, route, to: None, line: None, attempts }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -95,7 +100,12 @@ impl Client {
         let mut sent = false;
         let exchange = self.exchange(call.op, tag, command, args, &mut sent);
         let error = match host.timeout(timeout, exchange).await {
-            Some(Ok(reply)) => return Ok(reply),
+            Some(Ok(reply)) => {
+                if self.route.is_spent(&reply) {
+                    self.line = None;
+                }
+                return Ok(reply);
+            }
             _ if !sent => RequestError::NotSent,
             Some(Err(_)) => RequestError::Broken,
             None => RequestError::TimedOut,
@@ -109,7 +119,11 @@ impl Client {
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, op: u32) {
-        if let Some(to) = self.host.resolve(&self.node) {
+        let first = match &self.route {
+            Route::Name(name) => name,
+            Route::Sentinels { sentinels, .. } => &sentinels[0],
+        };
+        if let Some(to) = self.to.or_else(|| self.host.resolve(first)) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
@@ -142,7 +156,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let line = self.line().await?;
+        let line = self.line(tag).await?;
         let request = Request { connection: line.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
@@ -156,22 +170,24 @@ impl Client {
     }
 
     /// The open connection, or a new one.
-    async fn line(&mut self) -> io::Result<&mut Line> {
+    async fn line(&mut self, tag: u32) -> io::Result<&mut Line> {
         let open = match self.line.take() {
             Some(line) => line.if_quiet().await,
             None => None,
         };
         let line = match open {
             Some(line) => line,
-            None => Line::new(self.connect().await?),
+            None => self.connect(tag).await?,
         };
         Ok(self.line.insert(line))
     }
 
-    /// The name is looked up each time, since a failover moves it.
-    async fn connect(&self) -> io::Result<Stream> {
-        let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
-        self.host.connect(address).await
+    /// The node is looked for each time, since a failover moves it.
+    async fn connect(&mut self, tag: u32) -> io::Result<Line> {
+        let to = self.route.find(&self.host, tag).await?;
+        self.to = Some(to);
+        let (stream, requests) = self.route.open(&self.host, to, tag).await?;
+        Ok(Line { requests, ..Line::new(stream) })
     }
 }
 

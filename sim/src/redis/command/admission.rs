@@ -6,8 +6,8 @@ use bytes::Bytes;
 use crate::redis::clients::waits::hold_back;
 use crate::redis::command::table::{Command, Flags, find_in, look_up, look_up_in};
 use crate::redis::command::{
-    Call, acl, eviction, monitor, scripting, transaction, unknown_command,
-    unknown_subcommand, wrong_arity,
+    Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
+    wrong_arity,
 };
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;

@@ -62,7 +62,8 @@ const NOTES: [(&str, usize, &str); 9] = [
 pub fn help(call: &mut Call) -> Outcome {
     let name = call.command.name.split('|').next().unwrap_or_default();
     let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    let container = find_in(call.node.commands(), name.as_bytes()).map_or(&[][..], |container| &container.subcommands);
+    let container = find_in(call.node.commands(), name.as_bytes())
+        .map_or(&[][..], |container| &container.subcommands);
     let parts = container.iter().filter_map(|part| part.name.split('|').nth(1));
     let parts = parts.filter(|part| *part != "HELP").map(str::to_owned);
     let lines = [head].into_iter().chain(parts);
@@ -140,8 +141,11 @@ pub fn list(call: &mut Call) -> Outcome {
         [word, kind, value] if word.eq_ignore_ascii_case(b"FILTERBY") => (kind, value),
         _ => return Err(Reply::error(SYNTAX)),
     };
-    let everything =
-        call.node.commands().iter().flat_map(|command| [command].into_iter().chain(&command.subcommands));
+    let everything = call
+        .node
+        .commands()
+        .iter()
+        .flat_map(|command| [command].into_iter().chain(&command.subcommands));
     match &kind.to_ascii_uppercase()[..] {
         b"MODULE" => Ok(Reply::Array(Vec::new())),
         b"ACLCAT" => {

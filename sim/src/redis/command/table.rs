@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_sentinel_has_its_own_commands_and_some_of_a_nodes() {
-        let names: Vec<&str> = super::all_of_sentinel().iter().map(|command| command.lower).collect();
+        let names: Vec<&str> =
+            super::all_of_sentinel().iter().map(|command| command.lower).collect();
         let real = "acl auth client command hello info ping psubscribe publish punsubscribe role \
                     sentinel shutdown subscribe unsubscribe";
         assert_eq!(names.join(" "), real);

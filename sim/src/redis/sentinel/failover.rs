@@ -163,9 +163,8 @@ impl Sentinel {
     fn reconfigure_next(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let Some(promoted) = master.failover.promoted else { return };
-        let is_busy = |replica: &&Replica| {
-            matches!(replica.reconf, Reconf::Sent | Reconf::InProgress)
-        };
+        let is_busy =
+            |replica: &&Replica| matches!(replica.reconf, Reconf::Sent | Reconf::InProgress);
         let mut busy = master.replicas.values().filter(is_busy).count();
         let most = usize::try_from(master.parallel_syncs).unwrap_or(usize::MAX);
         let addresses: Vec<SocketAddrV4> = master.replicas.keys().copied().collect();
@@ -192,7 +191,8 @@ impl Sentinel {
         let master = self.masters.get_mut(name);
         if let Some(replica) = master.and_then(|master| master.replicas.get_mut(&address)) {
             replica.reconf = reconf;
-            replica.reconf_sent_at = if reconf == Reconf::Sent { now } else { replica.reconf_sent_at };
+            replica.reconf_sent_at =
+                if reconf == Reconf::Sent { now } else { replica.reconf_sent_at };
         }
     }
 
@@ -252,8 +252,7 @@ impl Sentinel {
 
     /// Tells the event that clients listen for.
     pub fn tell_switch(&mut self, name: &str, old: SocketAddrV4, new: SocketAddrV4) {
-        let text =
-            format!("{name} {} {} {} {}", old.ip(), old.port(), new.ip(), new.port());
+        let text = format!("{name} {} {} {} {}", old.ip(), old.port(), new.ip(), new.port());
         self.events.push(("+switch-master", text));
     }
 

@@ -23,9 +23,8 @@ impl<'a> Hello<'a> {
         let &[ip, port, id, epoch, name, master_ip, master_port, config_epoch] = &words[..] else {
             return None;
         };
-        let address = |ip: &str, port: &str| {
-            Some(SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?))
-        };
+        let address =
+            |ip: &str, port: &str| Some(SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?));
         Some(Hello {
             address: address(ip, port)?,
             id,

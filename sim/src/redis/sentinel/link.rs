@@ -5,9 +5,7 @@ use std::net::SocketAddrV4;
 
 use crate::redis::frame::Reply;
 use crate::redis::sentinel::instance::{Expect, Line, Link, Ms, Place, State, Who};
-use crate::redis::sentinel::{
-    Action, INFO_PERIOD, Moment, PING_PERIOD, PUBLISH_PERIOD, Sentinel,
-};
+use crate::redis::sentinel::{Action, INFO_PERIOD, Moment, PING_PERIOD, PUBLISH_PERIOD, Sentinel};
 
 /// Where hello messages are published.
 pub const HELLO: &str = "__sentinel__:hello";
@@ -117,8 +115,7 @@ impl Sentinel {
         let ping_period = master.down_after.min(PING_PERIOD);
         let asks = !matches!(place.who, Who::Sentinel(_))
             && (instance.report.at == 0 || now - instance.report.at > info_period);
-        let pings =
-            now - link.answered_at > ping_period && now - link.pinged_at > ping_period / 2;
+        let pings = now - link.answered_at > ping_period && now - link.pinged_at > ping_period / 2;
         let publishes = now - instance.published_at > PUBLISH_PERIOD;
         if asks {
             self.send(place, &["INFO"], Expect::Info);

@@ -67,8 +67,7 @@ impl Sentinel {
         }
         let stable = PUBLISH_PERIOD * 4;
         let instance = &replica.instance;
-        let is_stable =
-            instance.was_up_for(stable, now) && now - instance.report.role_at > stable;
+        let is_stable = instance.was_up_for(stable, now) && now - instance.report.role_at > stable;
         if !replica.promoted && master.looks_sane(INFO_PERIOD, now) && is_stable {
             let follow = master.instance.address;
             if self.send_slaveof(place, Some(follow)) {
@@ -93,8 +92,7 @@ impl Sentinel {
         let Some(instance) = master.get(&place.who) else { return };
         let (follow, wait) = (master.instance.address, master.failover_timeout);
         let is_wrong = !follows(instance, follow);
-        let is_stable =
-            instance.was_up_for(wait, now) && now - instance.report.master_at > wait;
+        let is_stable = instance.was_up_for(wait, now) && now - instance.report.master_at > wait;
         if is_wrong
             && is_stable
             && master.looks_sane(INFO_PERIOD, now)
@@ -151,7 +149,9 @@ fn note_report(instance: &mut Instance, text: &str, now: Ms) {
     for (name, value) in text.split("\r\n").filter_map(|line| line.split_once(':')) {
         let number = || value.parse::<i64>().unwrap_or(0);
         match name {
-            "role" => role = if value == "master" { Some(Role::Master) } else { Some(Role::Replica) },
+            "role" => {
+                role = if value == "master" { Some(Role::Master) } else { Some(Role::Replica) }
+            }
             "master_link_down_since_seconds" => report.link_down = number().saturating_mul(1_000),
             _ if role != Some(Role::Replica) => {}
             "master_host" => value.clone_into(&mut master.0),
@@ -179,8 +179,7 @@ fn note_report(instance: &mut Instance, text: &str, now: Ms) {
 fn replica_line(line: &str) -> Option<SocketAddrV4> {
     let (name, value) = line.split_once(':')?;
     name.strip_prefix("slave")?.parse::<u32>().ok()?;
-    let field = |key: &str| {
-        value.split(',').find_map(|field| field.strip_prefix(key)?.strip_prefix('='))
-    };
+    let field =
+        |key: &str| value.split(',').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
     Some(SocketAddrV4::new(field("ip")?.parse().ok()?, field("port")?.parse().ok()?))
 }

@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 
 use crate::redis::frame::Reply;
 use crate::redis::sentinel::Sentinel;
-use crate::redis::sentinel::instance::{
-    Instance, Master, Ms, Peer, Reconf, Replica, State,
-};
+use crate::redis::sentinel::instance::{Instance, Master, Ms, Peer, Reconf, Replica, State};
 
 /// Names and values of one instance.
 struct Fields(Vec<Reply>);
