@@ -290,7 +290,7 @@ fn sentinel_host(plan: &Plan, sentinels: &Sentinels, n: u32) -> HostSpec {
         parallel_syncs: sentinels.parallel_syncs,
     };
     let run = process(move |host| sentinel::process::serve(host, config.clone()));
-    host(plan, format!("s{n}"), address(3, n, SENTINEL_PORT), Part::Node, run)
+    host(plan, format!("s{n}"), address(3, n, SENTINEL_PORT), Part::Sentinel, run)
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {

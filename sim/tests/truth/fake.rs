@@ -46,12 +46,8 @@ impl Fake {
 
     /// A node that is there already.
     pub fn of(node: Node, now_ms: u64) -> Fake {
-        let mut fake = Fake {
-            node,
-            connections: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            now_ms: 0,
-        };
+        let mut fake =
+            Fake { node, connections: BTreeMap::new(), waits: BTreeMap::new(), now_ms: 0 };
         fake.set_time(now_ms);
         fake
     }

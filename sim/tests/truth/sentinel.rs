@@ -1,6 +1,6 @@
-//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/redis/sentinel/`, written as
-//! all others. The master that both watch is not there: what Sentinels do is tested in `sentinel.rs`
-//! beside this folder. Values that pass with time are masked.
+//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/redis/sentinel/`, written
+//! as all others. The master that both watch is not there: what Sentinels do is tested in
+//! `sentinel.rs` beside this folder. Values that pass with time are masked.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -31,8 +31,9 @@ const VOLATILE: [&str; 9] = [
 ];
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
 
-/// How long a step may take until all that it says has come.
-const PATIENCE_MS: u64 = 20;
+/// How long the answer may take; and what others hear, once it has come.
+const PATIENCE_MS: u64 = 2_000;
+const REST_MS: u64 = 10;
 
 /// A Sentinel of the test's own.
 struct Real {
@@ -68,16 +69,26 @@ impl Real {
         let open = || UnixStream::connect(socket).expect("the Sentinel listens");
         let stream = self.connections.entry(name.clone()).or_insert_with(open);
         stream.write_all(&encode(&words(line))).expect("the Sentinel reads");
-        sleep_ms(PATIENCE_MS);
         let mut echo = Echo::new();
+        for _ in 0..PATIENCE_MS / REST_MS {
+            if echo.get(name).is_some_and(|heard: &Heard| !heard.bytes.is_empty()) {
+                break;
+            }
+            sleep_ms(REST_MS);
+            self.listen(&mut echo);
+        }
+        sleep_ms(REST_MS);
+        self.listen(&mut echo);
+        echo
+    }
+
+    fn listen(&mut self, echo: &mut Echo) {
         for (name, stream) in &mut self.connections {
             stream.set_nonblocking(true).expect("a socket");
-            let mut bytes = Vec::new();
-            let closed = stream.read_to_end(&mut bytes).is_ok();
+            let heard = echo.entry(name.clone()).or_default();
+            heard.closed = stream.read_to_end(&mut heard.bytes).is_ok();
             stream.set_nonblocking(false).expect("a socket");
-            echo.insert(name.clone(), Heard { bytes, closed });
         }
-        echo
     }
 }
 

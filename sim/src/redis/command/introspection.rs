@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::redis::command::key::matches;
 use crate::redis::command::keys::{Specification, keys_of, numbers, specifications};
-use crate::redis::command::table::{Command, find_full, find_in, look_up};
+use crate::redis::command::table::{Command, find_full_in, find_in, look_up};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX};
 use crate::redis::frame::Reply;
 
@@ -94,15 +94,17 @@ pub fn info(call: &mut Call) -> Outcome {
     if names.is_empty() {
         return command(call);
     }
-    let line = |name: &Bytes| find_full(name).map_or(Reply::Nil, describe);
+    let table = call.node.commands();
+    let line = |name: &Bytes| find_full_in(table, name).map_or(Reply::Nil, describe);
     Ok(Reply::Array(names.iter().map(line).collect()))
 }
 
 /// COMMAND DOCS [name ...]: see the head of this file.
 pub fn docs(call: &mut Call) -> Outcome {
+    let table = call.node.commands();
     let known: Vec<&'static Command> = match call.from(2) {
-        [] => call.node.commands().iter().collect(),
-        names => names.iter().filter_map(|name| find_full(name)).collect(),
+        [] => table.iter().collect(),
+        names => names.iter().filter_map(|name| find_full_in(table, name)).collect(),
     };
     Ok(Reply::Map(known.into_iter().flat_map(document).collect()))
 }

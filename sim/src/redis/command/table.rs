@@ -226,10 +226,15 @@ pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static 
     }
 }
 
-/// Finds a command by its full name: `client|id`.
+/// Finds a node's command by its full name: `client|id`.
 pub fn find_full(name: &[u8]) -> Option<&'static Command> {
+    find_full_in(all(), name)
+}
+
+/// As [`find_full`], in another table.
+pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
-    let command = find(parts.next()?)?;
+    let command = find_in(table, parts.next()?)?;
     match parts.next() {
         None => Some(command),
         Some(part) => command.subcommand(part),

@@ -241,6 +241,12 @@ pub fn remove(call: &mut Call) -> Outcome {
 
 /// SENTINEL SET name option value [option value ...]: those before a wrong one are set.
 pub fn set(call: &mut Call) -> Outcome {
+    let outcome = set_all(call);
+    call.node.publish_events();
+    outcome
+}
+
+fn set_all(call: &mut Call) -> Outcome {
     if call.args.len().is_multiple_of(2) {
         return Err(wrong_arity("sentinel|set"));
     }
@@ -248,13 +254,11 @@ pub fn set(call: &mut Call) -> Outcome {
     for pair in call.from(3).chunks_exact(2) {
         let (_, master) = named(call)?;
         set_one(master, &pair[0], &pair[1])?;
-        let (option, value) =
-            (String::from_utf8_lossy(&pair[0]), String::from_utf8_lossy(&pair[1]));
+        let [option, value] = [&pair[0], &pair[1]].map(|word| String::from_utf8_lossy(word));
         let own = state(call);
         own.unsaved = true;
         own.tell("+set", &Place::master(&name), &format!(" {option} {value}"));
     }
-    call.node.publish_events();
     Ok(Reply::OK)
 }
 

@@ -83,6 +83,13 @@ impl Node {
         Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 
+    /// The file of this node's Sentinel, if it is to be written anew.
+    fn take_file(&mut self) -> Option<String> {
+        let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
+        sentinel.unsaved = false;
+        Some(sentinel.write_file())
+    }
+
     /// Tells those who listen what the Sentinel of this node saw and did.
     pub fn publish_events(&mut self) {
         let Some(sentinel) = &mut self.sentinel else { return };
@@ -98,12 +105,7 @@ impl Server {
     /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
     /// be done before anybody hears of the change.
     pub async fn save_sentinel(&self) {
-        loop {
-            let mut node = self.node.borrow_mut();
-            let Some(sentinel) = node.sentinel.as_mut().filter(|s| s.unsaved) else { return };
-            sentinel.unsaved = false;
-            let text = sentinel.write_file();
-            drop(node);
+        while let Some(text) = self.node.borrow_mut().take_file() {
             self.host.disk().replace(FILE, text.as_bytes());
             self.host.disk().sync(FILE).await;
         }
@@ -132,11 +134,12 @@ impl Lines {
         }
         self.server.wake();
         self.server.save_sentinel().await;
+        self.take_actions().into_iter().for_each(|action| self.act(action));
+    }
+
+    fn take_actions(&self) -> Vec<Action> {
         let mut node = self.server.node.borrow_mut();
-        let Some(sentinel) = &mut node.sentinel else { return };
-        let actions = std::mem::take(&mut sentinel.actions);
-        drop(node);
-        actions.into_iter().for_each(|action| self.act(action));
+        node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
     }
 
     fn act(self: &Rc<Lines>, action: Action) {
