@@ -1,7 +1,7 @@
 //! Who is down: by one's own eyes (`+sdown`), and a master by enough Sentinels' (`+odown`).
 
 use crate::redis::frame::Reply;
-use crate::redis::sentinel::instance::{Expect, Ms, Place, Role, State, Who};
+use crate::redis::sentinel::instance::{Expect, Ms, Peer, Place, Role, State, Who};
 use crate::redis::sentinel::{ASK_PERIOD, INFO_PERIOD, PUBLISH_PERIOD, Sentinel};
 
 /// A connection younger than this is not given up.
@@ -82,7 +82,7 @@ impl Sentinel {
         if !master.instance.s_down {
             return;
         }
-        let due = |peer: &crate::redis::sentinel::instance::Peer| {
+        let due = |peer: &Peer| {
             !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ASK_PERIOD)
         };
         let asked = master.sentinels.iter().filter(|(_, peer)| due(peer));

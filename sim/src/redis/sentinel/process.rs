@@ -105,7 +105,9 @@ impl Server {
     /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
     /// be done before anybody hears of the change.
     pub async fn save_sentinel(&self) {
-        while let Some(text) = self.node.borrow_mut().take_file() {
+        loop {
+            let text = self.node.borrow_mut().take_file();
+            let Some(text) = text else { return };
             self.host.disk().replace(FILE, text.as_bytes());
             self.host.disk().sync(FILE).await;
         }
