@@ -13,16 +13,18 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
 use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Instant, MILLISECOND};
 use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::route::Route;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
+use crate::plan::{Persistence, Plan, RESOURCE, Sentinels, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -31,8 +33,12 @@ use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
 const NODE_PORT: u16 = 6379;
 /// The process that wants the lock after the heal.
 pub const PROBE: &str = "probe";
-/// The name that a failover moves.
+/// The name that a failover by hand moves.
 const MASTER: &str = "master";
+/// Where Sentinels listen.
+const SENTINEL_PORT: u16 = 26_379;
+/// What Sentinels call the master.
+const WATCHED: &str = "mymaster";
 
 /// What a run leaves behind.
 pub struct Run {
@@ -201,12 +207,16 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
         TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
+        TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
         _ => plan.nodes()[..1].to_vec(),
     }
 }
 
 fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
     let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
+    if let Some(sentinels) = &plan.topology.sentinels {
+        hosts.extend((1..=sentinels.count).map(|n| sentinel_host(plan, sentinels, n)));
+    }
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
     hosts.push(probe_host(plan, job));
@@ -246,14 +256,15 @@ fn node_address(n: u32) -> SocketAddrV4 {
     address(0, n, NODE_PORT)
 }
 
-/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24.
+/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
+/// Sentinels in 10.0.3.0/24.
 fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
     let n = u8::try_from(n).expect("a valid plan has under 255 hosts of a kind");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
 }
 
 fn node(plan: &Plan, n: u32) -> HostSpec {
-    let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
+    let follows = plan.topology.kind != TopologyKind::Independent && n > 1;
     let config = NodeConfig {
         append: match plan.topology.persistence {
             Persistence::None => Append::None,
@@ -267,6 +278,20 @@ fn node(plan: &Plan, n: u32) -> HostSpec {
     };
     let run = process(move |host| serve(host, config.clone()));
     host(plan, format!("n{n}"), node_address(n), Part::Node, run)
+}
+
+fn sentinel_host(plan: &Plan, sentinels: &Sentinels, n: u32) -> HostSpec {
+    let config = SentinelConfig {
+        port: SENTINEL_PORT,
+        master_name: WATCHED.to_owned(),
+        master: node_address(1),
+        quorum: sentinels.quorum,
+        down_after_ms: sentinels.down_after / MILLISECOND,
+        failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
+        parallel_syncs: sentinels.parallel_syncs,
+    };
+    let run = process(move |host| sentinel::process::serve(host, config.clone()));
+    host(plan, format!("s{n}"), address(3, n, SENTINEL_PORT), Part::Sentinel, run)
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {

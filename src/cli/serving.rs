@@ -93,7 +93,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let persistence = persistence.expect("the parser knows the words").1;
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Independent => 3,
     };
     let nodes = arguments.nodes.map_or(usual, u32::from);
@@ -102,6 +102,10 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
             let what = format!("a single topology has one node, and {nodes} are asked for");
             let help = "add --topology independent or --topology replicated";
             return Err(Refusal::of_usage(what, help));
+        }
+        (TopologyKind::Sentinel, _) => {
+            let what = "serve starts no Sentinels";
+            return Err(Refusal::of_usage(what, "--topology replicated"));
         }
         (TopologyKind::Replicated, ..=1) => {
             let what = "a replicated topology has a master and replicas";

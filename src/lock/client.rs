@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -18,12 +19,15 @@ use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
+use crate::lock::route::Route;
 use crate::lock::{Call, ScriptShape};
 
 /// A client of one node.
 pub struct Client {
     host: Host,
-    node: String,
+    route: Route,
+    /// Where the last connection went, or was to go.
+    to: Option<SocketAddrV4>,
     line: Option<Line>,
     attempts: Attempts,
     scripts: ScriptShape,
@@ -79,9 +83,8 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        let (node, line) = (node.to_owned(), None);
-        let (attempts, scripts) = (Attempts::default(), ScriptShape::Eval);
-        Client { host, node, line, attempts, scripts, loaded: BTreeMap::new() }
+        let (route, attempts, scripts) = (Route::of(node), Attempts::default(), ScriptShape::Eval);
+        Client { host, route, to: None, line: None, attempts, scripts, loaded: BTreeMap::new() }
     }
 
     /// The same, sending scripts in this way.
@@ -107,7 +110,12 @@ impl Client {
         let mut sent = false;
         let exchange = self.exchange(call.op, tag, command, args, &mut sent);
         let error = match host.timeout(timeout, exchange).await {
-            Some(Ok(reply)) => return Ok(reply),
+            Some(Ok(reply)) => {
+                if self.route.is_spent(&reply) {
+                    self.line = None;
+                }
+                return Ok(reply);
+            }
             _ if !sent => RequestError::NotSent,
             Some(Err(_)) => RequestError::Broken,
             None => RequestError::TimedOut,
@@ -121,7 +129,11 @@ impl Client {
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, op: u32) {
-        if let Some(to) = self.host.resolve(&self.node) {
+        let first = match &self.route {
+            Route::Name(name) => name,
+            Route::Sentinels { sentinels, .. } => &sentinels[0],
+        };
+        if let Some(to) = self.to.or_else(|| self.host.resolve(first)) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
@@ -180,7 +192,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let line = self.line().await?;
+        let line = self.line(tag).await?;
         let request = Request { connection: line.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
@@ -194,22 +206,24 @@ impl Client {
     }
 
     /// The open connection, or a new one.
-    async fn line(&mut self) -> io::Result<&mut Line> {
+    async fn line(&mut self, tag: u32) -> io::Result<&mut Line> {
         let open = match self.line.take() {
             Some(line) => line.if_quiet().await,
             None => None,
         };
         let line = match open {
             Some(line) => line,
-            None => Line::new(self.connect().await?),
+            None => self.connect(tag).await?,
         };
         Ok(self.line.insert(line))
     }
 
-    /// The name is looked up each time, since a failover moves it.
-    async fn connect(&self) -> io::Result<Stream> {
-        let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
-        self.host.connect(address).await
+    /// The node is looked for each time, since a failover moves it.
+    async fn connect(&mut self, tag: u32) -> io::Result<Line> {
+        let to = self.route.find(&self.host, tag).await?;
+        self.to = Some(to);
+        let (stream, requests) = self.route.open(&self.host, to, tag).await?;
+        Ok(Line { requests, ..Line::new(stream) })
     }
 }
 

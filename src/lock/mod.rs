@@ -24,6 +24,7 @@ pub mod owned_key;
 pub mod promise;
 pub mod px_constant;
 pub mod redlock;
+pub mod route;
 pub mod scripts;
 pub mod setnx;
 pub mod setnx_expire;

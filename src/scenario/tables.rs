@@ -11,15 +11,17 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Links, Persistence, Sentinels, Topology, TopologyKind, Workload,
+    WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
-pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
+pub const TOPOLOGIES: [(&str, TopologyKind); 4] = [
     ("single", TopologyKind::Single),
     ("replicated", TopologyKind::Replicated),
+    ("sentinel", TopologyKind::Sentinel),
     ("independent", TopologyKind::Independent),
 ];
 
@@ -48,14 +50,25 @@ pub const FENCES: [(&str, FenceMode); 4] = [
 
 /// `[topology]`: one node unless it says otherwise.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
-    let keys = ["kind", "nodes", "persistence", "keep_down", "compat"];
+    let keys = [
+        "kind",
+        "nodes",
+        "persistence",
+        "keep_down",
+        "compat",
+        "sentinels",
+        "quorum",
+        "down_after",
+        "failover_timeout",
+        "parallel_syncs",
+    ];
     let Some(section) = scenario.section("topology", &keys)? else {
         return Ok(Topology::plain(TopologyKind::Single, 1));
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Independent => 5,
     };
     Ok(Topology {
@@ -64,7 +77,28 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         keep_down: section.flag("keep_down")?.unwrap_or(false),
         compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
+        sentinels: sentinels(&section, kind)?,
     })
+}
+
+/// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.
+fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Wrong> {
+    if kind != TopologyKind::Sentinel {
+        let keys = ["sentinels", "quorum", "down_after", "failover_timeout", "parallel_syncs"];
+        let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
+            return Ok(None);
+        };
+        let what = format!("'{key}' speaks of Sentinels, and there are none");
+        return Err(Wrong::at(value.span(), what, "kind = \"sentinel\", or take it out"));
+    }
+    let usual = Sentinels::usual(section.number("sentinels")?.unwrap_or(3));
+    Ok(Some(Sentinels {
+        count: usual.count,
+        quorum: section.number("quorum")?.unwrap_or(usual.quorum),
+        down_after: section.length("down_after")?.unwrap_or(usual.down_after),
+        failover_timeout: section.length("failover_timeout")?.unwrap_or(usual.failover_timeout),
+        parallel_syncs: section.number("parallel_syncs")?.unwrap_or(usual.parallel_syncs),
+    }))
 }
 
 /// `[lock]`: its algorithm has to be named, and to be one of `locks`.

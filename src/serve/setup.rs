@@ -96,7 +96,7 @@ impl Setup {
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.nodes as usize / 2 + 1,
-            TopologyKind::Single | TopologyKind::Replicated => 1,
+            TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => 1,
         }
     }
 
@@ -106,7 +106,8 @@ impl Setup {
     }
 
     fn follows(&self, node: usize) -> bool {
-        self.topology.kind == TopologyKind::Replicated && node > 0
+        let kinds = [TopologyKind::Replicated, TopologyKind::Sentinel];
+        kinds.contains(&self.topology.kind) && node > 0
     }
 
     /// The world of these nodes. Faults are not in it yet.

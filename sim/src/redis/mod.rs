@@ -21,6 +21,7 @@
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
+//! - `sentinel`: a node in another mode, which watches masters
 
 pub mod clients;
 pub mod command;
@@ -38,6 +39,7 @@ pub mod persistence;
 pub mod rdb;
 pub mod replication;
 pub mod script;
+pub mod sentinel;
 pub mod server;
 pub mod session;
 pub mod settings;

@@ -9,13 +9,14 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::redis::clients::Clients;
-use crate::redis::command::table::{Command, look_up};
+use crate::redis::command::table::{Command, all, all_of_sentinel, look_up_in};
 use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
 use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
 use crate::redis::script::library::Libraries;
+use crate::redis::sentinel::Sentinel;
 use crate::redis::session::Session;
 use crate::redis::settings::Settings;
 use crate::redis::users::Users;
@@ -210,6 +211,8 @@ pub struct Node {
     pub master: Option<SocketAddrV4>,
     /// Whether the link to that master is up.
     pub master_link_up: bool,
+    /// The id of its process: 40 hexadecimal digits, new at each start.
+    pub run_id: String,
     /// The id of its data's history: 40 hexadecimal digits.
     pub replication_id: String,
     /// How many bytes of replication stream there were.
@@ -250,6 +253,8 @@ pub struct Node {
     pub dice: u64,
     /// How many units of execution there were: what one of them told is kept together.
     pub unit: u64,
+    /// What it watches, if it is a Sentinel: then it keeps no keys.
+    pub sentinel: Option<Box<Sentinel>>,
 }
 
 impl Node {
@@ -258,6 +263,8 @@ impl Node {
         let [first, second, third] = id;
         let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
         replication_id.truncate(40);
+        let mut run_id = format!("{third:016x}{first:016x}{second:016x}");
+        run_id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
         let mut settings = Settings::default();
@@ -272,6 +279,7 @@ impl Node {
             now_us: now_ms * 1_000,
             clock_us: now_ms * 1_000,
             started_ms: now_ms,
+            run_id,
             replication_id,
             script_random: FIRST_RANDOM,
             users,
@@ -280,6 +288,11 @@ impl Node {
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
         }
+    }
+
+    /// The commands that it has.
+    pub fn commands(&self) -> &'static [Command] {
+        if self.sentinel.is_some() { all_of_sentinel() } else { all() }
     }
 
     /// Sets the time of what is executed next, from the wall clock in nanoseconds.
@@ -299,9 +312,9 @@ impl Node {
         command.since.is_none_or(|difference| self.differs(difference))
     }
 
-    /// Finds the command of a request, as [`look_up`] does, if the node has it.
+    /// Finds the command of a request, as [`look_up_in`] does, if the node has it.
     pub fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
-        look_up(args).filter(|command| self.has(command))
+        look_up_in(self.commands(), args).filter(|command| self.has(command))
     }
 
     /// The time from which a command of this session counts, in Unix microseconds. In a script it

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 
-use crate::platform::{Host, HostMutex};
+use crate::platform::{Host, HostMutex, Listener};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
@@ -79,27 +79,38 @@ struct Log {
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
-    let mut listener = host.listen(config.port).expect("the node's port is free");
+    let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(Server::start(&host, config));
     cycle::start(&server);
     if server.node.borrow().master.is_some() {
         follow_anew(&server);
     }
+    accept_all(server, listener).await;
+}
+
+/// Serves everybody who connects, until the process is to end.
+pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
-            First::This(Ok(stream)) => host.spawn(converse(Rc::clone(&server), stream)),
+            First::This(Ok(stream)) => {
+                server.host.spawn(converse(Rc::clone(&server), stream));
+            }
             _ => return,
         }
     }
+}
+
+/// Draws for the ids of a process that starts now.
+pub fn ids(host: &Host) -> [u64; 3] {
+    let wall = host.now(Clock::Wall);
+    [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
 }
 
 impl Server {
     /// Loads what the disk holds and tells the trace.
     fn start(host: &Host, config: NodeConfig) -> Server {
         let wall = host.now(Clock::Wall);
-        let id =
-            [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal));
-        let mut node = Node::new(config, wall / MILLISECOND, id);
+        let mut node = Node::new(config, wall / MILLISECOND, ids(host));
         node.set_time(wall);
         if node.config.append != Append::None {
             let bytes = host.disk().read(FILE);
@@ -111,6 +122,11 @@ impl Server {
         }
         host.record(Event::Role { master: node.master });
         host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
+        Server::of(host, node)
+    }
+
+    /// A process with this state.
+    pub fn of(host: &Host, node: Node) -> Server {
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -295,8 +311,11 @@ impl Server {
     }
 
     /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out.
+    /// any reply goes out. A Sentinel writes its votes so.
     pub async fn write_log(&self) {
+        if self.node.borrow().sentinel.is_some() {
+            return self.save_sentinel().await;
+        }
         self.append_pending();
         if self.node.borrow().config.append == Append::Always {
             self.sync_log().await;

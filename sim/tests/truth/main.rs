@@ -20,6 +20,7 @@ mod hunt;
 mod item;
 mod real;
 mod rules;
+mod sentinel;
 mod shapes;
 mod shrink;
 mod wire;

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
-use crate::redis::command::table::{Command, Flags, look_up};
+use crate::redis::command::table::{Command, Flags, find_in, look_up};
 use crate::redis::command::{
-    Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
-    unknown_subcommand, wrong_arity,
+    Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
+    wrong_arity,
 };
 use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
@@ -60,7 +60,7 @@ fn is_from_a_browser(word: &[u8]) -> bool {
 }
 
 fn unknown(node: &Node, args: &[Bytes]) -> Reply {
-    match find(&args[0]).filter(|command| node.has(command)) {
+    match find_in(node.commands(), &args[0]).filter(|command| node.has(command)) {
         Some(container) => unknown_subcommand(container.name, &args[1]),
         None => unknown_command(args),
     }

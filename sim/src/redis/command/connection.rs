@@ -145,9 +145,10 @@ fn unauthenticated(node: &Node) -> Reply {
 }
 
 fn greeting(call: &Call) -> Reply {
-    let role = if call.node.master.is_some() { "replica" } else { "master" };
+    let is_sentinel = call.node.sentinel.is_some();
+    let mode = if is_sentinel { "sentinel" } else { "standalone" };
     let compat = call.node.config.compat;
-    Reply::Map(vec![
+    let mut facts = vec![
         Reply::word("server"),
         Reply::word(compat.server()),
         Reply::word("version"),
@@ -157,12 +158,14 @@ fn greeting(call: &Call) -> Reply {
         Reply::word("id"),
         Reply::Integer(i64::try_from(call.session.id).unwrap_or(i64::MAX)),
         Reply::word("mode"),
-        Reply::word("standalone"),
-        Reply::word("role"),
-        Reply::word(role),
-        Reply::word("modules"),
-        Reply::Array(modules(call.node)),
-    ])
+        Reply::word(mode),
+    ];
+    if !is_sentinel {
+        let role = if call.node.master.is_some() { "replica" } else { "master" };
+        facts.extend([Reply::word("role"), Reply::word(role)]);
+    }
+    facts.extend([Reply::word("modules"), Reply::Array(modules(call.node))]);
+    Reply::Map(facts)
 }
 
 /// Redis 8 comes with a module.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::redis::command::key::matches;
 use crate::redis::command::keys::{Specification, keys_of, numbers, specifications};
-use crate::redis::command::table::{Command, all, find, find_full};
+use crate::redis::command::table::{Command, find_full_in, find_in};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX};
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;
@@ -63,7 +63,8 @@ const NOTES: [(&str, usize, &str); 9] = [
 pub fn help(call: &mut Call) -> Outcome {
     let name = call.command.name.split('|').next().unwrap_or_default();
     let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    let container = find(name.as_bytes()).map_or(&[][..], |container| &container.subcommands);
+    let container = find_in(call.node.commands(), name.as_bytes())
+        .map_or(&[][..], |container| &container.subcommands);
     let parts = container.iter().filter(|part| call.node.has(part));
     let parts = parts.filter_map(|part| part.name.split('|').nth(1));
     let parts = parts.filter(|part| *part != "HELP").map(str::to_owned);
@@ -81,12 +82,12 @@ pub fn unknown_form(container: &str, word: &[u8]) -> Reply {
 
 /// The commands that the node has, by name.
 fn known(node: &Node) -> impl Iterator<Item = &'static Command> {
-    all().iter().filter(|command| node.has(command))
+    node.commands().iter().filter(|command| node.has(command))
 }
 
 /// The command of a full name, if the node has it.
 fn named(node: &Node, name: &[u8]) -> Option<&'static Command> {
-    find_full(name).filter(|command| node.has(command))
+    find_full_in(node.commands(), name).filter(|command| node.has(command))
 }
 
 /// The subcommands that the node has, by name.

@@ -41,7 +41,7 @@ pub mod transaction;
 
 use bytes::Bytes;
 
-use crate::redis::command::table::{Command, Flags, Run, find};
+use crate::redis::command::table::{Command, Flags, Run};
 use crate::redis::frame::{Arguments, Reply, integer};
 use crate::redis::keyspace::hash::Hash;
 use crate::redis::keyspace::{Entry, Kept, Key, Value};

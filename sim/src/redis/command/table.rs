@@ -11,12 +11,14 @@ use bytes::Bytes;
 
 use crate::redis::command::{Call, Outcome, families};
 use crate::redis::compat::Difference;
+use crate::redis::sentinel::command as sentinel;
 
 /// No command has a longer name.
 const LONGEST_NAME: usize = 16;
 
 const FACTS: &str = include_str!("commands.txt");
 const LATER: &str = include_str!("later.txt");
+const SENTINEL_FACTS: &str = include_str!("../sentinel/command/commands.txt");
 
 /// What executes a command.
 pub type Run = fn(&mut Call) -> Outcome;
@@ -115,29 +117,52 @@ impl Flags {
     }
 }
 
-static TABLE: LazyLock<Vec<Command>> = LazyLock::new(join);
+static TABLE: LazyLock<Vec<Command>> =
+    LazyLock::new(|| join(lines(FACTS).chain(lines(LATER)), &runs()));
+static SENTINEL_TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
+    let mut runs = runs();
+    runs.extend(sentinel::FAMILY.iter().copied());
+    let is_there = |line: &&str| {
+        let name = line.split([' ', '|']).next().unwrap_or_default();
+        sentinel::SHARED.contains(&name) || matches!(name, "publish" | "role")
+    };
+    join(lines(FACTS).filter(is_there).chain(lines(SENTINEL_FACTS)), &runs)
+});
 
-/// Every command, by name.
+/// Every command of a node, by name.
 pub fn all() -> &'static [Command] {
     &TABLE
 }
 
+/// Every command of a Sentinel, by name.
+pub fn all_of_sentinel() -> &'static [Command] {
+    &SENTINEL_TABLE
+}
+
+fn lines(facts: &'static str) -> impl Iterator<Item = &'static str> {
+    facts.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn runs() -> BTreeMap<&'static str, Run> {
+    families().iter().flat_map(|family| family.iter()).copied().collect()
+}
+
 /// The names of all commands that Redis has, with their categories: more than there are functions.
 pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FACTS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+    lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
         Some((words.next()?, words.nth(5)?))
     })
 }
 
 /// Joins facts and functions.
-fn join() -> Vec<Command> {
-    let runs: BTreeMap<&str, Run> =
-        families().iter().flat_map(|family| family.iter()).copied().collect();
+fn join(
+    facts: impl Iterator<Item = &'static str>,
+    runs: &BTreeMap<&'static str, Run>,
+) -> Vec<Command> {
     let mut table: Vec<Command> = Vec::new();
-    let lines = FACTS.lines().chain(LATER.lines());
-    for line in lines.filter(|line| !line.starts_with('#')) {
-        let Some(command) = read(line, &runs) else { continue };
+    for line in facts {
+        let Some(command) = read(line, runs) else { continue };
         match command.lower.split_once('|') {
             None => table.push(command),
             Some((container, _)) => {
@@ -185,10 +210,14 @@ fn since(lower: &str) -> Option<Difference> {
     }
 }
 
-/// Finds a command by its name in any case; its subcommands are not looked at.
+/// Finds a command of a node by its name in any case; its subcommands are not looked at.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
+    find_in(all(), name)
+}
+
+/// As [`find`], in another table.
+pub fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let order = order(name)?;
-    let table = all();
     table.binary_search_by_key(&order, |command| command.order).ok().map(|at| &table[at])
 }
 
@@ -204,19 +233,29 @@ fn order(name: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(upper))
 }
 
-/// Finds the command of a request: a subcommand where the name alone is a container.
+/// Finds a node's command of a request: a subcommand where the name alone is a container.
 pub fn look_up(args: &[Bytes]) -> Option<&'static Command> {
-    let command = find(args.first()?)?;
+    look_up_in(all(), args)
+}
+
+/// As [`look_up`], in another table.
+pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static Command> {
+    let command = find_in(table, args.first()?)?;
     match args.get(1) {
         Some(word) if !command.subcommands.is_empty() => command.subcommand(word),
         _ => Some(command),
     }
 }
 
-/// Finds a command by its full name: `client|id`.
+/// Finds a node's command by its full name: `client|id`.
 pub fn find_full(name: &[u8]) -> Option<&'static Command> {
+    find_full_in(all(), name)
+}
+
+/// As [`find_full`], in another table.
+pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
-    let command = find(parts.next()?)?;
+    let command = find_in(table, parts.next()?)?;
     match parts.next() {
         None => Some(command),
         Some(part) => command.subcommand(part),
@@ -255,6 +294,19 @@ mod tests {
         assert!(all().iter().all(|c| c.name.len() <= LONGEST_NAME));
         assert!(all().iter().all(|c| name(c.lower.as_bytes()) == Some(c.name)));
         assert_eq!((name(b"nosuch"), name(b""), name(b"get\0")), (None, None, None));
+    }
+
+    #[test]
+    fn a_sentinel_has_its_own_commands_and_some_of_a_nodes() {
+        let names: Vec<&str> =
+            super::all_of_sentinel().iter().map(|command| command.lower).collect();
+        let real = "acl auth client command hello info ping psubscribe publish punsubscribe role \
+                    sentinel shutdown subscribe unsubscribe";
+        assert_eq!(names.join(" "), real);
+        let own = super::find_in(super::all_of_sentinel(), b"sentinel").expect("it is there");
+        let functions = super::sentinel::FAMILY.iter().filter(|(name, _)| name.contains('|'));
+        assert_eq!(own.subcommands.len(), functions.count());
+        assert_eq!(name(b"sentinel"), None);
     }
 
     #[test]
