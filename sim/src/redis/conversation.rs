@@ -11,9 +11,9 @@ use crate::platform::Stream;
 use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::replication::feed;
+use crate::redis::replication::feed::feed;
 use crate::redis::server::Server;
-use crate::redis::session::{After, Closing, Session};
+use crate::redis::session::{After, Closing, Psync, Session};
 use crate::redis::signal::{First, Signal, first};
 use crate::trace::{Event, Leg, Request};
 
@@ -44,7 +44,7 @@ enum Next {
     /// The next one.
     Go,
     /// The connection is fed from now on.
-    Feed,
+    Feed(Psync),
 }
 
 /// Serves one connection until it ends.
@@ -72,9 +72,9 @@ impl Conversation {
         loop {
             let seen = self.wake.count();
             self.notice_answer();
-            if let Next::Feed = self.serve_all().await? {
+            if let Next::Feed(asked) = self.serve_all().await? {
                 self.flush().await?;
-                feed(&self.server, self.id, self.stream).await;
+                feed(&self.server, self.id, self.stream, &asked).await;
                 return Ok(());
             }
             self.flush().await?;
@@ -124,8 +124,8 @@ impl Conversation {
             self.reader.unauthenticated = self.is_stranger();
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
-                    if let Next::Feed = self.serve(&args).await? {
-                        return Ok(Next::Feed);
+                    if let Next::Feed(asked) = self.serve(&args).await? {
+                        return Ok(Next::Feed(asked));
                     }
                 }
                 Ok(None) => break,
@@ -158,9 +158,20 @@ impl Conversation {
                 self.flush().await?;
                 let last_write = self.session(|session| session.last_write);
                 let reply = cycle::wait(&self.server, last_write, replicas, timeout_ms).await;
+                if reply.is_error() {
+                    self.session(|session| session.closing = Some(Closing::AfterOutput));
+                }
                 self.answer(request, command, &reply);
             }
-            After::Feed => return Ok(Next::Feed),
+            After::Feed(asked) => return Ok(Next::Feed(asked)),
+            After::FailOver => {
+                self.unanswered.push((request, command));
+                self.server.fail_over();
+            }
+            After::AbortFailover => {
+                self.unanswered.push((request, command));
+                self.server.abort_failover();
+            }
             After::BeginFile => {
                 self.server.begin_log().await;
                 self.unanswered.push((request, command));

@@ -54,7 +54,7 @@ fn next_expiry_ms(server: &Server) -> Option<u64> {
     let next = node.keyspace.next_end_ms()?;
     let now = server.host.now(Clock::Wall) / MILLISECOND;
     let rests_until = if node.rests { now } else { 0 };
-    Some(next.max(rests_until).max(node.clients.pause().map_or(0, |pause| pause.until_ms)))
+    Some(next.max(rests_until).max(node.pause().map_or(0, |pause| pause.until_ms)))
 }
 
 async fn expire_now(server: &Server) {

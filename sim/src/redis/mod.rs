@@ -8,6 +8,8 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
+//! - `history`: what replication counts
+//! - `peers`: replicas, a master, a failover as a node sees them
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -28,9 +30,11 @@ pub mod digits;
 pub mod extended;
 pub mod float;
 pub mod frame;
+pub mod history;
 pub mod keyspace;
 pub mod memory;
 pub mod node;
+pub mod peers;
 pub mod persistence;
 pub mod replication;
 pub mod script;

@@ -10,8 +10,10 @@ use bytes::Bytes;
 
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
+use crate::redis::history::History;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
+use crate::redis::peers::{Failover, Link, Replica};
 use crate::redis::script::library::Libraries;
 use crate::redis::session::Session;
 use crate::redis::settings::Settings;
@@ -45,6 +47,8 @@ pub struct NodeConfig {
     pub min_replicas_to_write: u32,
     /// How old a good replica's last word may be, in whole seconds.
     pub min_replicas_max_lag: u64,
+    /// How much of the stream is kept for replicas that fell behind: `repl-backlog-size`.
+    pub backlog_bytes: usize,
     /// The default user's password; empty if it has none.
     pub password: Bytes,
     /// Which changes of keys are told: `notify-keyspace-events`.
@@ -63,6 +67,7 @@ impl Default for NodeConfig {
             replica_of: None,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
+            backlog_bytes: 1 << 20,
             password: Bytes::new(),
             notify: String::new(),
             max_memory: 0,
@@ -121,21 +126,6 @@ impl Effects {
     }
 }
 
-/// A replica as its master sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replica {
-    /// The session that feeds it.
-    pub session: u64,
-    /// Where it says that it listens.
-    pub port: u16,
-    /// Its address.
-    pub address: SocketAddrV4,
-    /// The offset that it has acknowledged.
-    pub acked: u64,
-    /// When it last said a word, in Unix seconds.
-    pub acked_at_s: u64,
-}
-
 /// A script that holds its node: it came to no end, or a fault makes it slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
@@ -171,6 +161,8 @@ pub struct Figures {
     pub evicted_keys: u64,
     /// When SAVE was last said, in Unix seconds.
     pub last_save_s: Option<u64>,
+    /// Resynchronisations that were asked for: full, partial, and partial in vain.
+    pub syncs: [u64; 3],
 }
 
 /// Where `math.random` begins in every process: the words of `rand.c`.
@@ -198,14 +190,16 @@ pub struct Node {
     pub loading: bool,
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
-    /// Whether the link to that master is up.
-    pub master_link_up: bool,
-    /// The id of its data's history: 40 hexadecimal digits.
-    pub replication_id: String,
-    /// How many bytes of replication stream there were.
-    pub offset: u64,
-    /// The replicas that are online.
+    /// The link to that master.
+    pub link: Link,
+    /// The id of this process: 40 hexadecimal digits.
+    pub run_id: String,
+    /// The history of its data, as its replicas count it.
+    pub history: History,
+    /// The replicas that it feeds, in the order in which they came.
     pub replicas: Vec<Replica>,
+    /// The FAILOVER that is under way.
+    pub failover: Option<Failover>,
     /// How many of them are good, recounted once a second.
     pub good_replicas: u32,
     /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
@@ -244,8 +238,8 @@ impl Node {
     /// A node that has just started, empty. Its history's id is made from two draws.
     pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
         let [first, second, third] = id;
-        let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
-        replication_id.truncate(40);
+        let mut id = format!("{first:016x}{second:016x}{third:016x}");
+        id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
         Node {
@@ -254,7 +248,8 @@ impl Node {
             now_ms,
             now_us: now_ms * 1_000,
             started_ms: now_ms,
-            replication_id,
+            run_id: id.clone(),
+            history: History::new(id),
             script_random: FIRST_RANDOM,
             users,
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
@@ -281,9 +276,9 @@ impl Node {
         self.keyspace.db(session.db).get(key)
     }
 
-    /// Whether CLIENT PAUSE holds something back: nothing expires then, and nothing is evicted.
+    /// Whether something is held back: nothing expires then, and nothing is evicted.
     pub fn is_paused(&self) -> bool {
-        self.clients.pause().is_some_and(|pause| pause.until_ms > self.now_ms)
+        self.pause().is_some()
     }
 
     /// A number below `bound`, from the node's own generator.
@@ -368,17 +363,5 @@ impl Node {
             nobody.db = db;
             self.expire(&mut nobody, &key);
         }
-    }
-
-    /// How many replicas have acknowledged the stream up to `offset`.
-    pub fn acknowledged(&self, offset: u64) -> usize {
-        self.replicas.iter().filter(|replica| replica.acked >= offset).count()
-    }
-
-    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
-    pub fn recount_good_replicas(&mut self) {
-        let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
-        let good = self.replicas.iter().filter(|r| now_s.saturating_sub(r.acked_at_s) <= lag);
-        self.good_replicas = u32::try_from(good.count()).unwrap_or(u32::MAX);
     }
 }

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use crate::redis::command::admission::apply;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, encode_request, in_17_digits};
-use crate::redis::keyspace::Value;
+use crate::redis::keyspace::{Keyspace, Value};
 use crate::redis::node::{Node, Told};
 use crate::redis::session::Session;
 
@@ -88,6 +88,19 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
     node.loading = false;
     node.effects = crate::redis::node::Effects::default();
     whole
+}
+
+/// All that a full resynchronisation carries.
+pub fn dump(node: &Node) -> BytesMut {
+    snapshot(node)
+}
+
+/// Puts what [`dump`] wrote in the place of all that the node holds.
+pub fn restore(node: &mut Node, bytes: &[u8]) {
+    node.keyspace = Keyspace::default();
+    node.memory = None;
+    node.libraries.clear();
+    load(node, bytes);
 }
 
 /// Commands that make an empty node hold what this one holds: libraries and keys.

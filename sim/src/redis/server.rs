@@ -17,7 +17,8 @@ use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::node::{Append, Effects, Node, NodeConfig, Told};
 use crate::redis::persistence::{FILE, Script, load, snapshot};
-use crate::redis::replication::{Feeds, follow_anew};
+use crate::redis::replication::feed::Feeds;
+use crate::redis::replication::follow::follow_anew;
 use crate::redis::script::begins;
 use crate::redis::session::{After, Session};
 use crate::redis::signal::{First, Signal, first};
@@ -152,16 +153,12 @@ impl Server {
         } else {
             true
         };
+        let executed = self.node.borrow().executed;
         if survives {
             self.request(id, request, wall, args);
         }
-        if self.publish(Origin::Request(request)) {
-            let mut node = self.node.borrow_mut();
-            let offset = node.offset;
-            if let Some(session) = node.clients.get_mut(id) {
-                session.last_write = offset;
-            }
-        }
+        self.publish(Origin::Request(request));
+        self.note_offset(id, executed);
         self.wake();
         let nap = match self.node.borrow().clients.get(id) {
             Some(Session { after: After::Sleep(nap), .. }) => *nap,
@@ -171,6 +168,15 @@ impl Server {
             self.host.sleep(nap).await;
         }
         drop(turn);
+    }
+
+    /// If the session's request was executed, what it did may lie before this offset: WAIT asks.
+    fn note_offset(&self, id: u64, executed: u64) {
+        let mut node = self.node.borrow_mut();
+        let (offset, runs) = (node.history.offset, node.executed != executed);
+        if let Some(session) = node.clients.get_mut(id).filter(|_| runs) {
+            session.last_write = offset;
+        }
     }
 
     /// While a script holds the node, requests are looked at when others are to be told BUSY.
@@ -319,17 +325,17 @@ impl Server {
 
     /// Begins a file with what the node holds: `appendonly` was turned on.
     pub async fn begin_log(self: &Rc<Server>) {
-        let bytes = snapshot(&self.node.borrow());
         cycle::sync_from_now_on(self);
-        self.rewrite_log(&bytes).await;
+        self.rewrite_log().await;
     }
 
     /// Puts this keyspace in the place of the file, after a full resynchronisation.
-    pub async fn rewrite_log(&self, bytes: &[u8]) {
+    pub async fn rewrite_log(&self) {
         if self.node.borrow().config.append == Append::None {
             return;
         }
-        self.host.disk().replace(FILE, bytes);
+        let bytes = snapshot(&self.node.borrow());
+        self.host.disk().replace(FILE, &bytes);
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
     }

@@ -9,6 +9,7 @@ use crate::redis::command::table::Command;
 use crate::redis::command::{Call, word};
 use crate::redis::frame::{Arguments, Protocol, Reply};
 use crate::redis::keyspace::Key;
+use crate::redis::peers::Announced;
 
 /// One connection of a node, or what stands for one: its master, its file, a script.
 #[derive(Clone, Debug)]
@@ -59,10 +60,10 @@ pub struct Session {
     pub closing: Option<Closing>,
     /// Whether its commands come from the node's master (or from its own file).
     pub from_master: bool,
-    /// The offset after its last write.
+    /// The offset after its last command (`woff`).
     pub last_write: u64,
-    /// Where a replica says that it listens.
-    pub listening_port: u16,
+    /// What a replica told of itself.
+    pub announced: Announced,
     /// Set while a script's commands run: what the script may and did do.
     pub script: Option<ScriptRun>,
     /// What the server must do behind the reply.
@@ -97,7 +98,7 @@ impl Default for Session {
             closing: None,
             from_master: false,
             last_write: 0,
-            listening_port: 0,
+            announced: Announced::default(),
             script: None,
             after: After::Nothing,
         }
@@ -211,6 +212,17 @@ pub struct ScriptRun {
     pub wrote: bool,
 }
 
+/// What a replica asks for with PSYNC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Psync {
+    /// The history that it has.
+    pub id: Bytes,
+    /// The first offset that it lacks.
+    pub next: i64,
+    /// Whether the node is to become a master first: its own master hands over.
+    pub promotes: bool,
+}
+
 /// What the server must do behind a reply, or in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum After {
@@ -226,8 +238,12 @@ pub enum After {
     },
     /// Follow another master, or none.
     Follow(Option<SocketAddrV4>),
-    /// Feed a replica from now on, beginning with everything.
-    Feed,
+    /// Feed a replica from now on.
+    Feed(Psync),
+    /// Turn to a replica when it has everything.
+    FailOver,
+    /// Give that up.
+    AbortFailover,
     /// Hold the node for so many nanoseconds before the reply: DEBUG SLEEP.
     Sleep(u64),
     /// Begin an append-only file with what the node holds.

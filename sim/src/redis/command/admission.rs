@@ -15,6 +15,8 @@ use crate::redis::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+const MASTERDOWN: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -98,6 +100,9 @@ fn admit(
     if flags.any(Flags::WRITE) && !node.loading {
         check_write(node, session)?;
     }
+    if !session.from_master {
+        check_readiness(node, session, command)?;
+    }
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
@@ -108,6 +113,28 @@ fn admit(
         return Err(Reply::error("ERR Replica can't interact with the keyspace"));
     }
     Ok(())
+}
+
+/// Refuses what may not be asked of a replica without its master, or while a node loads its keys.
+fn check_readiness(node: &Node, session: &Session, command: &Command) -> Result<(), Reply> {
+    let lacks_master = node.master.is_some() && !node.is_linked();
+    if lacks_master && !node.settings.is_on("replica-serve-stale-data") {
+        check_all(session, command, Flags::STALE, MASTERDOWN)?;
+    }
+    Ok(())
+}
+
+/// Refuses what lacks a flag; an EXEC also if a command of its transaction does.
+fn check_all(
+    session: &Session,
+    command: &Command,
+    flag: Flags,
+    refusal: &'static str,
+) -> Result<(), Reply> {
+    let queued = session.queued.iter().flatten().filter(|_| command.name == "EXEC");
+    let mut queued = queued.filter_map(|args| look_up(args));
+    let has = |command: &Command| command.flags.any(flag);
+    if has(command) && queued.all(has) { Ok(()) } else { Err(Reply::error(refusal)) }
 }
 
 /// What a connection that monitors may not do.
@@ -191,18 +218,20 @@ pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
     if session.from_master {
         return Ok(());
     }
-    if node.good_replicas < node.config.min_replicas_to_write && node.master.is_none() {
+    let config = &node.config;
+    let asks = node.master.is_none() && config.min_replicas_max_lag > 0;
+    if asks && node.good_replicas < config.min_replicas_to_write {
         return Err(Reply::error(NOREPLICAS));
     }
-    if node.master.is_some() {
+    if node.master.is_some() && node.settings.is_on("replica-read-only") {
         return Err(Reply::error(READONLY));
     }
     Ok(())
 }
 
 fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
-    let Some(pause) = node.clients.pause() else { return false };
-    if session.from_master || session.id == 0 || pause.until_ms <= node.now_ms {
+    let Some(pause) = node.pause() else { return false };
+    if session.from_master || session.id == 0 {
         return false;
     }
     let flags = flags_of(node, session, command, args);

@@ -104,6 +104,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
             Append::Always => "always".to_owned(),
         },
         "maxmemory" => config.max_memory.to_string(),
+        "repl-backlog-size" => config.backlog_bytes.to_string(),
         "min-replicas-max-lag" => config.min_replicas_max_lag.to_string(),
         "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
         "notify-keyspace-events" => told_classes(&config.notify),
@@ -142,8 +143,8 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             return;
         }
         "repl-backlog-size" => {
-            node.settings.set(parameter, number().max(SMALLEST_BACKLOG).to_string());
-            return;
+            let bytes = number().max(SMALLEST_BACKLOG);
+            node.config.backlog_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         "appendonly" | "appendfsync" => {
             set_append(call, parameter, value);
