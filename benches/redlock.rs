@@ -14,7 +14,7 @@ use lockstorm::check::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::lock::LockConfig;
 use lockstorm::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
+    FORMAT, FenceMode, FenceOn, Files, Links, Persistence, Plan, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 use lockstorm::run::Lab;
@@ -75,6 +75,7 @@ fn plan(seed: u64) -> Plan {
             kind: TopologyKind::Independent,
             nodes: 5,
             persistence: Persistence::None,
+            files: Files::default(),
             keep_down: false,
         },
         lock: LockConfig {

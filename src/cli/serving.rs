@@ -12,7 +12,7 @@ use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};
 use crate::custody::finding::Verdict;
 use crate::custody::text;
-use crate::plan::{Topology, TopologyKind};
+use crate::plan::{Files, Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 use crate::serve::service::Service;
@@ -108,7 +108,13 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
         }
         _ => {}
     }
-    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false }))
+    Ok(Setup::plain(Topology {
+        kind,
+        nodes,
+        persistence,
+        files: Files::default(),
+        keep_down: false,
+    }))
 }
 
 /// Binds every port before anything starts: one that is taken is refused.

@@ -8,7 +8,7 @@ use lockstorm_sim::time::{MILLISECOND, SECOND};
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
+    FORMAT, FenceMode, FenceOn, Files, Links, Persistence, Plan, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 
@@ -45,6 +45,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
             kind: topology,
             nodes,
             persistence: Persistence::None,
+            files: Files::default(),
             keep_down: false,
         },
         lock: LockConfig {

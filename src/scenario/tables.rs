@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
 use crate::plan::{
-    FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Files, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
@@ -23,11 +23,12 @@ pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
 ];
 
 /// The words for what nodes keep on disk.
-pub const PERSISTENCES: [(&str, Persistence); 4] = [
+pub const PERSISTENCES: [(&str, Persistence); 5] = [
     ("none", Persistence::None),
     ("aof-always", Persistence::AofAlways),
     ("aof-everysec", Persistence::AofEverysec),
     ("aof-no", Persistence::AofNo),
+    ("rdb", Persistence::Rdb),
 ];
 
 /// The words for workloads.
@@ -47,10 +48,25 @@ pub const FENCES: [(&str, FenceMode); 4] = [
 
 /// `[topology]`: one node unless it says otherwise.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
-    let keys = ["kind", "nodes", "persistence", "keep_down"];
+    let keys = [
+        "kind",
+        "nodes",
+        "persistence",
+        "save",
+        "save_time",
+        "load_time",
+        "aof_load_truncated",
+        "keep_down",
+    ];
     let Some(section) = scenario.section("topology", &keys)? else {
         let (kind, persistence) = (TopologyKind::Single, Persistence::None);
-        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false });
+        return Ok(Topology {
+            kind,
+            nodes: 1,
+            persistence,
+            files: Files::default(),
+            keep_down: false,
+        });
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
     let usual = match kind {
@@ -62,6 +78,12 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         kind,
         nodes: section.number("nodes")?.unwrap_or(usual),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
+        files: Files {
+            save: section.text("save")?.unwrap_or_default().to_owned(),
+            save_time: section.length("save_time")?.unwrap_or(0),
+            load_time: section.length("load_time")?.unwrap_or(0),
+            refuse_torn: section.flag("aof_load_truncated")? == Some(false),
+        },
         keep_down: section.flag("keep_down")?.unwrap_or(false),
     })
 }

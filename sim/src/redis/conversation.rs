@@ -176,12 +176,33 @@ impl Conversation {
                 self.server.begin_log().await;
                 self.unanswered.push((request, command));
             }
-            After::ShutDown => self.server.ended.raise(),
+            After::Save { in_background: false } => {
+                let reply = self.server.save().await;
+                self.answer(request, command, &reply);
+            }
+            After::Save { in_background: true } => {
+                self.unanswered.push((request, command));
+                self.server.save_in_background();
+            }
+            After::WatchSaves => {
+                self.unanswered.push((request, command));
+                cycle::save_from_now_on(&self.server);
+            }
+            After::ShutDown { saves } => self.shut_down(request, command, saves).await,
             _ if waits => self.waiting = Some((request, command)),
             _ if after_len > before => self.unanswered.push((request, command)),
             _ => {}
         }
         Ok(Next::Go)
+    }
+
+    /// The process ends without an answer, unless what is to be saved before cannot be.
+    async fn shut_down(&mut self, request: Request, command: &'static str, saves: bool) {
+        if saves && self.server.save().await.is_error() {
+            let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
+            return self.answer(request, command, &reply);
+        }
+        self.server.ended.raise();
     }
 
     fn answer(&mut self, request: Request, command: &'static str, reply: &Reply) {
@@ -198,6 +219,9 @@ impl Conversation {
             return Ok(());
         }
         self.server.write_log().await;
+        if self.server.has_broken_its_word() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         self.stream.write_all(&self.output).await?;
         self.output.clear();
         let mut answered = std::mem::take(&mut self.unanswered);

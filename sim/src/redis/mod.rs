@@ -10,14 +10,17 @@
 //! - `keyspace`: keys, values, ends
 //! - `history`: what replication counts
 //! - `peers`: replicas, a master, a failover as a node sees them
+//! - `rdb`: values to bytes and back, as Redis writes them down
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
 //! - `script`: Lua
-//! - `persistence`: the append-only file, snapshots
+//! - `saving`: when keys are saved
+//! - `persistence`: what stands in files
 //! - `signal`: how tasks of one node wait for each other
-//! - `server`: the order of execution, the trace, the file
+//! - `server`: the order of execution, the trace
+//! - `files`: the files of a running node
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
@@ -28,6 +31,7 @@ pub mod conversation;
 pub mod cycle;
 pub mod digits;
 pub mod extended;
+pub mod files;
 pub mod float;
 pub mod frame;
 pub mod history;
@@ -36,7 +40,9 @@ pub mod memory;
 pub mod node;
 pub mod peers;
 pub mod persistence;
+pub mod rdb;
 pub mod replication;
+pub mod saving;
 pub mod script;
 pub mod server;
 pub mod session;

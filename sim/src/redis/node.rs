@@ -11,13 +11,16 @@ use bytes::Bytes;
 use crate::redis::clients::Clients;
 use crate::redis::frame::Arguments;
 use crate::redis::history::History;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
 use crate::redis::peers::{Failover, Link, Replica};
+use crate::redis::saving::Saving;
 use crate::redis::script::library::Libraries;
 use crate::redis::session::Session;
-use crate::redis::settings::Settings;
+use crate::redis::settings::{self, Settings};
 use crate::redis::users::Users;
+use crate::time::Nanos;
 use crate::trace::KeyChange;
 
 /// What a node keeps on its disk.
@@ -41,6 +44,14 @@ pub struct NodeConfig {
     pub port: u16,
     /// What it keeps on disk.
     pub append: Append,
+    /// Whether the torn end of an append-only file is cut off: `aof-load-truncated`.
+    pub mends_torn_file: bool,
+    /// When all keys are saved, in pairs of seconds and changes: `save`.
+    pub save: String,
+    /// How long a save in the background takes, ns.
+    pub save_time: Nanos,
+    /// How long it takes to read a file at the start, ns.
+    pub load_time: Nanos,
     /// The master that it follows from its start.
     pub replica_of: Option<SocketAddrV4>,
     /// Writes are refused with fewer good replicas; 0 asks for none.
@@ -64,6 +75,10 @@ impl Default for NodeConfig {
         NodeConfig {
             port: 6379,
             append: Append::None,
+            mends_torn_file: true,
+            save: String::new(),
+            save_time: 0,
+            load_time: 0,
             replica_of: None,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
@@ -159,8 +174,6 @@ pub struct Figures {
     pub errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
     pub evicted_keys: u64,
-    /// When SAVE was last said, in Unix seconds.
-    pub last_save_s: Option<u64>,
     /// Resynchronisations that were asked for: full, partial, and partial in vain.
     pub syncs: [u64; 3],
 }
@@ -218,8 +231,14 @@ pub struct Node {
     pub expired_keys: u64,
     /// What CONFIG SET made of the parameters that stand nowhere else.
     pub settings: Settings,
+    /// How large small forms may be, by those settings.
+    pub limits: Limits,
     /// Who may ask.
     pub users: Users,
+    /// When all keys are saved, and how that went.
+    pub saving: Saving,
+    /// Since when it reads its files before it serves anybody, in Unix milliseconds.
+    pub starting_ms: Option<u64>,
     /// What INFO tells besides.
     pub figures: Figures,
     /// The memory that keys take; kept only with a limit.
@@ -242,12 +261,23 @@ impl Node {
         id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
+        let mut settings = Settings::default();
+        for (name, value) in [
+            ("save", config.save.clone()),
+            ("aof-load-truncated", if config.mends_torn_file { "yes" } else { "no" }.to_owned()),
+        ] {
+            if let Some(parameter) = settings::find(name.as_bytes()) {
+                settings.set(parameter, value);
+            }
+        }
         Node {
             master: config.replica_of,
             config,
             now_ms,
             now_us: now_ms * 1_000,
             started_ms: now_ms,
+            settings,
+            saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
             run_id: id.clone(),
             history: History::new(id),
             script_random: FIRST_RANDOM,
@@ -347,7 +377,12 @@ impl Node {
 
     /// Notes what happened to a key, with the end that it has now.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
-        let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
+        let entry = self.keyspace.db_mut(db).entry_mut(&key);
+        let until_ms = entry.and_then(|entry| {
+            entry.value.settle(&self.limits);
+            entry.used_ms.set(self.now_ms);
+            entry.until_ms()
+        });
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
         self.effects.changes.push(Change { key, change, until_ms, by_node: false });

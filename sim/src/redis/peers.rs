@@ -127,6 +127,19 @@ impl Node {
         self.recount_good_replicas();
     }
 
+    /// Goes on with the history that the node's own file tells: a replica asks its master for what
+    /// it lacks, a master gives that to replicas that are not ahead of the file.
+    pub fn resume(&mut self, id: String, offset: u64, db: usize) {
+        let own = self.history.id.clone();
+        self.history.take_over(id, offset);
+        if self.master.is_some() {
+            self.link.resumes_in = Some(db);
+        } else {
+            self.history.go_on_as(own);
+        }
+        self.propagates = true;
+    }
+
     /// The link to the master is down.
     pub fn lose_master(&mut self) {
         if self.is_linked() {

@@ -8,15 +8,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bytes::BytesMut;
-
 use crate::platform::{Host, HostMutex};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
+use crate::redis::files::{Log, has_file, read_files};
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Effects, Node, NodeConfig, Told};
-use crate::redis::persistence::{FILE, Script, load, snapshot};
+use crate::redis::node::{Append, Effects, Node, NodeConfig};
 use crate::redis::replication::feed::Feeds;
 use crate::redis::replication::follow::follow_anew;
 use crate::redis::script::begins;
@@ -56,18 +54,10 @@ pub struct Server {
     /// Whether the ends of waits are looked for.
     pub tended: Cell<bool>,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
-    log: RefCell<Log>,
-}
-
-/// The append-only file between execution and disk.
-#[derive(Default)]
-struct Log {
-    script: Script,
-    /// Executed and not yet written.
-    pending: BytesMut,
-    /// Bytes written since the start, and how many of them are known to be synced.
-    written: u64,
-    synced: u64,
+    /// The append-only file.
+    pub log: RefCell<Log>,
+    /// Whether the save points are looked at.
+    pub saves: Cell<bool>,
 }
 
 /// Runs a node until its process ends.
@@ -76,10 +66,12 @@ struct Log {
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
     let mut listener = host.listen(config.port).expect("the node's port is free");
-    let server = Rc::new(Server::start(&host, config));
-    cycle::start(&server);
-    if server.node.borrow().master.is_some() {
-        follow_anew(&server);
+    let server = Rc::new(Server::new(&host, config));
+    let load_time = server.node.borrow().config.load_time;
+    if load_time > 0 && has_file(&host, &server.node.borrow()) {
+        host.spawn(Rc::clone(&server).start_after(load_time));
+    } else if !server.start() {
+        return;
     }
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
@@ -90,23 +82,13 @@ pub async fn serve(host: Host, config: NodeConfig) {
 }
 
 impl Server {
-    /// Loads what the disk holds and tells the trace.
-    fn start(host: &Host, config: NodeConfig) -> Server {
+    fn new(host: &Host, config: NodeConfig) -> Server {
         let wall = host.now(Clock::Wall);
         let id =
             [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal));
         let mut node = Node::new(config, wall / MILLISECOND, id);
         node.set_time(wall);
-        if node.config.append != Append::None {
-            let bytes = host.disk().read(FILE);
-            let whole = load(&mut node, &bytes);
-            if whole < bytes.len() {
-                host.disk().replace(FILE, &bytes[..whole]);
-            }
-            node.propagates = true;
-        }
         host.record(Event::Role { master: node.master });
-        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -123,7 +105,40 @@ impl Server {
             tended: Cell::new(false),
             wakes: RefCell::default(),
             log: RefCell::default(),
+            saves: Cell::new(false),
         }
+    }
+
+    /// Loads what the disk holds, tells the trace and begins. False if the node must not start
+    /// with what it found.
+    fn start(self: &Rc<Server>) -> bool {
+        let mut node = self.node.borrow_mut();
+        node.starting_ms = None;
+        if !read_files(&self.host, &mut node) {
+            return false;
+        }
+        self.host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
+        let follows = node.master.is_some();
+        drop(node);
+        cycle::start(self);
+        if follows {
+            follow_anew(self);
+        }
+        true
+    }
+
+    /// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
+    /// has expired is decided by the time at which it began, as in Redis.
+    async fn start_after(self: Rc<Server>, load_time: Nanos) {
+        self.node.borrow_mut().starting_ms = Some(self.host.now(Clock::Wall) / MILLISECOND);
+        self.host.sleep(load_time).await;
+        let turn = self.turn.clone().lock().await;
+        let began_ms = self.node.borrow().starting_ms.unwrap_or(0);
+        self.node.borrow_mut().set_time(began_ms * MILLISECOND);
+        if !self.start() {
+            self.ended.raise();
+        }
+        drop(turn);
     }
 
     /// What is raised when a connection has something to look at that nobody asked for.
@@ -257,6 +272,7 @@ impl Server {
             return false;
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
+        node.saving.changes += changes.iter().filter(|change| !change.by_node).count() as u64;
         for change in changes.drain(..) {
             let origin = if change.by_node { Origin::Node } else { origin };
             let (key, until_ms) = (change.key.to_vec(), change.until_ms);
@@ -264,15 +280,7 @@ impl Server {
         }
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
-            let mut log = self.log.borrow_mut();
-            let Log { script, pending, .. } = &mut *log;
-            if commands.iter().any(Told::is_said_only) {
-                let kept: Vec<Told> =
-                    commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
-                script.write(&kept, pending, |_, _| {});
-            } else {
-                script.write(&commands, pending, |_, _| {});
-            }
+            self.log.borrow_mut().take(&commands);
         }
         if passed && node.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
@@ -292,51 +300,5 @@ impl Server {
         if next.is_some_and(|next| waits.is_none_or(|waits| next < waits)) {
             self.ends.raise();
         }
-    }
-
-    /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out.
-    pub async fn write_log(&self) {
-        self.append_pending();
-        if self.node.borrow().config.append == Append::Always {
-            self.sync_log().await;
-        }
-    }
-
-    fn append_pending(&self) {
-        let mut log = self.log.borrow_mut();
-        if !log.pending.is_empty() {
-            self.host.disk().append(FILE, &log.pending);
-            log.written += log.pending.len() as u64;
-            log.pending.clear();
-        }
-    }
-
-    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
-    /// another sync is under way waits for one of his own.
-    pub async fn sync_log(&self) {
-        let written = self.log.borrow().written;
-        if self.log.borrow().synced < written {
-            self.host.disk().sync(FILE).await;
-            let mut log = self.log.borrow_mut();
-            log.synced = log.synced.max(written);
-        }
-    }
-
-    /// Begins a file with what the node holds: `appendonly` was turned on.
-    pub async fn begin_log(self: &Rc<Server>) {
-        cycle::sync_from_now_on(self);
-        self.rewrite_log().await;
-    }
-
-    /// Puts this keyspace in the place of the file, after a full resynchronisation.
-    pub async fn rewrite_log(&self) {
-        if self.node.borrow().config.append == Append::None {
-            return;
-        }
-        let bytes = snapshot(&self.node.borrow());
-        self.host.disk().replace(FILE, &bytes);
-        *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
-        self.sync_log().await;
     }
 }

@@ -248,6 +248,16 @@ pub enum After {
     Sleep(u64),
     /// Begin an append-only file with what the node holds.
     BeginFile,
-    /// End the process.
-    ShutDown,
+    /// Save all keys: at once before the reply, or in the background behind it.
+    Save {
+        /// Which of the two.
+        in_background: bool,
+    },
+    /// Look at the save points from now on.
+    WatchSaves,
+    /// End the process, with or without a save before.
+    ShutDown {
+        /// Which of the two.
+        saves: bool,
+    },
 }

@@ -9,7 +9,7 @@ use crate::stage::{MS, address, check, fault, replica, run};
 
 /// The lines of a log that begin so, without what INFO tells besides these fields.
 #[track_caller]
-fn tells(log: &str, fields: &[&str]) {
+pub fn tells(log: &str, fields: &[&str]) {
     let mut rest = log;
     for field in fields {
         let at = rest.find(field).unwrap_or_else(|| panic!("{field} is not told in:\n{log}"));

@@ -14,6 +14,7 @@
 mod body;
 mod corpus;
 mod fake;
+mod files;
 mod hunt;
 mod item;
 mod real;

@@ -14,6 +14,9 @@ use crate::corpus::{Echo, Heard, Words};
 use crate::fake::PATIENCE_MS;
 use crate::item::items;
 
+/// The name that redis-server gives its RDB.
+const FILE: &str = "dump.rdb";
+
 /// See the head of this file.
 pub struct Real {
     process: Child,
@@ -47,7 +50,15 @@ pub fn encode(words: &Words) -> Vec<u8> {
 impl Real {
     /// Starts a server with these settings; `None` if none is installed.
     pub fn start(settings: &[(String, String)]) -> Option<Real> {
+        Real::start_with(settings, None)
+    }
+
+    /// The same with an RDB to load.
+    pub fn start_with(settings: &[(String, String)], file: Option<&[u8]>) -> Option<Real> {
         let folder = TempDir::new().expect("a folder for the server");
+        if let Some(file) = file {
+            std::fs::write(folder.path().join(FILE), file).expect("a file can be written");
+        }
         let mut command = Command::new("redis-server");
         command
             .args(["--save", "", "--port", "0", "--enable-debug-command", "yes"])
@@ -69,6 +80,11 @@ impl Real {
             sleep_ms(20);
         }
         panic!("redis-server does not listen in {}", real.folder.path().display());
+    }
+
+    /// The RDB that it has written, or begun with.
+    pub fn file(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(FILE)).expect("there is a file")
     }
 
     fn socket(&self) -> PathBuf {

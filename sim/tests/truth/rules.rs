@@ -17,6 +17,8 @@ pub enum What {
     SortedInside,
     /// A number that is not negative.
     AnyCount,
+    /// The bytes of a bulk string have no order, but for the checksum behind them.
+    BytesSorted,
     /// Every bulk string.
     AnyBulks,
     /// A number that is not negative and at most so far from the other side's.
@@ -132,6 +134,7 @@ fn rule(line: &str) -> Rule {
         "sorted" => What::Sorted,
         "sorted pairs" => What::SortedPairs,
         "sorted inside" => What::SortedInside,
+        "bytes sorted" => What::BytesSorted,
         "any count" => What::AnyCount,
         "any bulks" => What::AnyBulks,
         other if other.starts_with("within ") => {
@@ -188,11 +191,20 @@ impl What {
                 }
                 parts.iter_mut().for_each(|part| self.apply(part, None));
             }
+            (What::BytesSorted, Item::Bulk(_, bytes)) if has_no_order(bytes) => {
+                bytes.truncate(bytes.len() - 8);
+                bytes.sort_unstable();
+            }
             (What::AnyBulks, item @ Item::Bulk(..)) => *item = Item::Line(b"$*".to_vec()),
             (What::Fields(names), Item::Bulk(_, text)) => *text = masked(text, names),
             _ => {}
         }
     }
+}
+
+/// Whether a dump begins like that of a set or a hash in its large form.
+fn has_no_order(dump: &[u8]) -> bool {
+    dump.len() > 10 && matches!(dump[0], 2 | 4)
 }
 
 /// A number that is not negative.

@@ -17,6 +17,7 @@ const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 const MASTERDOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -100,6 +101,11 @@ fn admit(
     if flags.any(Flags::WRITE) && !node.loading {
         check_write(node, session)?;
     }
+    if command.name == "PING"
+        && let Some(error) = node.disk_error()
+    {
+        return Err(Reply::error(error));
+    }
     if !session.from_master {
         check_readiness(node, session, command)?;
     }
@@ -120,6 +126,9 @@ fn check_readiness(node: &Node, session: &Session, command: &Command) -> Result<
     let lacks_master = node.master.is_some() && !node.is_linked();
     if lacks_master && !node.settings.is_on("replica-serve-stale-data") {
         check_all(session, command, Flags::STALE, MASTERDOWN)?;
+    }
+    if node.starting_ms.is_some() {
+        check_all(session, command, Flags::LOADING, LOADING)?;
     }
     Ok(())
 }
@@ -217,6 +226,9 @@ pub fn check_script(
 pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
     if session.from_master {
         return Ok(());
+    }
+    if let Some(error) = node.disk_error() {
+        return Err(Reply::error(error));
     }
     let config = &node.config;
     let asks = node.master.is_none() && config.min_replicas_max_lag > 0;

@@ -6,6 +6,7 @@ use crate::redis::command::introspection::help;
 use crate::redis::command::key::matches;
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, container};
 use crate::redis::frame::Reply;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::node::{Append, Node};
 use crate::redis::session::After;
 use crate::redis::settings::{Kind, Parameter, all, find};
@@ -66,6 +67,7 @@ pub fn set(call: &mut Call) -> Outcome {
         take_effect(call, parameter, value);
     }
     call.node.recount_good_replicas();
+    call.node.limits = Limits::of(&call.node.settings);
     Ok(Reply::OK)
 }
 
@@ -138,6 +140,8 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             node.config.password = Bytes::from(value);
             return;
         }
+        "save" if !value.is_empty() => call.session.after = After::WatchSaves,
+        "aof-load-truncated" => node.config.mends_torn_file = value == "yes",
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
             return;

@@ -195,7 +195,7 @@ pub fn pexpiretime(call: &mut Call) -> Outcome {
 }
 
 fn remaining(call: &mut Call, of: impl FnOnce(u64) -> u64) -> Outcome {
-    let end = call.entry(&call.args[1]).map(Entry::until_ms);
+    let end = call.glance(&call.args[1]).map(Entry::until_ms);
     Ok(Reply::Integer(match end {
         None => -2,
         Some(None) => -1,

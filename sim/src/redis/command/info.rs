@@ -136,19 +136,44 @@ fn memory_section(text: &mut String, node: &mut Node) {
 }
 
 fn persistence(text: &mut String, node: &mut Node) {
-    let loading = u8::from(node.loading);
-    let enabled = u8::from(node.config.append != Append::None);
-    let saved_s = node.figures.last_save_s.unwrap_or(node.started_ms / 1_000);
+    let (saving, now_s) = (&node.saving, node.now_ms / 1_000);
+    let signed =
+        |seconds: Option<u64>| seconds.map_or(-1, |s| i64::try_from(s).unwrap_or(i64::MAX));
+    let status = |failed: bool| if failed { "err" } else { "ok" };
     let _ = write!(
         text,
-        "loading:{loading}\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\n\
-         rdb_bgsave_in_progress:0\r\nrdb_last_save_time:{saved_s}\r\n\
-         rdb_last_bgsave_status:ok\r\nrdb_last_bgsave_time_sec:-1\r\n\
-         rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\naof_enabled:{enabled}\r\n\
-         aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
+        "loading:{}\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n\
+         current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\ncurrent_save_keys_processed:0\r\n\
+         current_save_keys_total:0\r\nrdb_changes_since_last_save:{}\r\n\
+         rdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\nrdb_last_bgsave_status:{}\r\n\
+         rdb_last_bgsave_time_sec:{}\r\nrdb_current_bgsave_time_sec:{}\r\nrdb_saves:{}\r\n\
+         rdb_last_cow_size:0\r\nrdb_last_load_keys_expired:{}\r\n\
+         rdb_last_load_keys_loaded:{}\r\naof_enabled:{}\r\naof_rewrite_in_progress:0\r\n\
+         aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
          aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_rewrites:0\r\n\
-         aof_last_write_status:ok\r\nmodule_fork_in_progress:0\r\n",
+         aof_rewrites_consecutive_failures:0\r\naof_last_write_status:{}\r\n\
+         aof_last_cow_size:0\r\nmodule_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
+        u8::from(node.starting_ms.is_some()),
+        saving.changes,
+        u8::from(saving.begun.is_some()),
+        saving.saved_s,
+        status(saving.failed),
+        signed(saving.took_s),
+        signed(saving.begun.map(|(since_s, _)| now_s.saturating_sub(since_s))),
+        saving.saves,
+        saving.loaded[1],
+        saving.loaded[0],
+        u8::from(node.config.append != Append::None),
+        status(saving.append_failed),
     );
+    if let Some(since_ms) = node.starting_ms {
+        let _ = write!(
+            text,
+            "loading_start_time:{}\r\nloading_total_bytes:0\r\nloading_rdb_used_mem:0\r\n\
+             loading_loaded_bytes:0\r\nloading_loaded_perc:0.00\r\nloading_eta_seconds:1\r\n",
+            since_ms / 1_000
+        );
+    }
 }
 
 fn stats_section(text: &mut String, node: &mut Node) {

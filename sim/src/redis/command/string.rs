@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::redis::command::expiry::{Deadline, Unit};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits, word, wrong_arity};
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::keyspace::Entry;
+use crate::redis::keyspace::{Entry, Kept};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -238,9 +238,10 @@ pub fn append(call: &mut Call) -> Outcome {
     if let Some(old) = &old {
         super::substring::check_length(call, old.len(), call.args[2].len())?;
     }
+    let kept = if old.is_some() { Kept::Raw } else { Kept::Fitted };
     let value = Bytes::from([&old.unwrap_or_default()[..], &call.args[2][..]].concat());
     let length = value.len();
-    call.change(key, value);
+    call.change_kept(key, value, kept);
     call.event(b'$', "append", key);
     call.tell_verbatim();
     Ok(Reply::count(length))

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::frame::{LONGEST_BULK, Reply};
+use crate::redis::keyspace::Kept;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -54,7 +55,7 @@ pub fn setrange(call: &mut Call) -> Outcome {
     value.resize(old.len().max(offset + part.len()), 0);
     value[offset..offset + part.len()].copy_from_slice(part);
     let length = value.len();
-    call.change(key, Bytes::from(value));
+    call.change_kept(key, Bytes::from(value), Kept::Raw);
     call.event(b'$', "setrange", key);
     call.tell_verbatim();
     Ok(Reply::count(length))

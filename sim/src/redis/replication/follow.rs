@@ -203,7 +203,7 @@ impl Link<'_> {
             let mut node = server.node.borrow_mut();
             node.set_time(server.host.now(Clock::Wall));
             node.replicas.clear();
-            restore(&mut node, &bytes);
+            restore(&mut node, &bytes).map_err(|_| io::ErrorKind::InvalidData)?;
             node.history.take_over(id, offset);
             node.propagates = true;
             node.link.resumes_in = Some(0);
