@@ -229,7 +229,8 @@ fn fact_14_refusals_come_in_redis_order() {
 /// SET NX that fails nor a read says anything.
 #[test]
 fn facts_5_and_6_ends_are_told_absolute_and_expiry_as_deletion() {
-    let script = "@2000\n1 SET k v NX PX 500\n1 SET k w NX PX 500\n1 GET k\n1 WAIT 1 100\n2 PTTL k\n\
+    let script = "@2000\n1 SET k v NX PX 500\n1 SET k w NX PX 500\n1 GET k\n1 WAIT 1 100\n\
+                  2 PTTL k\n\
                   @5000\n1 ROLE\n2 DBSIZE";
     let (log, _) = run(&[NodeConfig::default(), replica()], &[script], vec![]);
     tells(&log, &["1 SET k w NX PX 500: nil", "2 PTTL k: 488", "2 DBSIZE: 0"]);
