@@ -10,7 +10,7 @@ use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;
 
 /// Every verb that a scenario may name, the field of its own that it needs, and what it does.
-pub const VERBS: [(&str, Option<&str>, &str); 21] = [
+pub const VERBS: [(&str, Option<&str>, &str); 23] = [
     ("partition", None, "no message passes the target links"),
     ("delay", Some("extra"), "messages on the target links take longer"),
     ("jitter", Some("extra"), "messages on the target links take up to so much longer"),
