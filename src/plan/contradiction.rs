@@ -10,8 +10,8 @@ use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
 use crate::lock::catalogue::{Algorithm, Locks};
-use crate::plan::{FenceMode, Plan, TopologyKind};
-use crate::plan::{Persistence, fault_contradiction::faults};
+use crate::plan::fault_contradiction::faults;
+use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
 use crate::refusal::nearest;
 
 /// Something that a plan may not say.
