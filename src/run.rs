@@ -12,7 +12,7 @@ use std::rc::Rc;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
 use lockstorm_sim::redis::server::serve;
 use lockstorm_sim::time::{Instant, MILLISECOND};
@@ -24,7 +24,7 @@ use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Persistence, Plan, RESOURCE, Sentinels, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, RESOURCE, Sentinels, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -265,17 +265,8 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 
 fn node(plan: &Plan, n: u32) -> HostSpec {
     let follows = plan.topology.kind != TopologyKind::Independent && n > 1;
-    let config = NodeConfig {
-        append: match plan.topology.persistence {
-            Persistence::None => Append::None,
-            Persistence::AofAlways => Append::Always,
-            Persistence::AofEverysec => Append::Everysec,
-            Persistence::AofNo => Append::No,
-        },
-        replica_of: follows.then(|| node_address(1)),
-        compat: plan.topology.compat,
-        ..NodeConfig::default()
-    };
+    let config =
+        NodeConfig { replica_of: follows.then(|| node_address(1)), ..plan.topology.node() };
     let run = process(move |host| serve(host, config.clone()));
     host(plan, format!("n{n}"), node_address(n), Part::Node, run)
 }

@@ -103,6 +103,10 @@ pub enum Verb {
     Flush,
     /// fsync on the target host answers at once and does nothing.
     LyingDisk,
+    /// A loss of power leaves half of what the target host wrote last and did not sync.
+    TearingDisk,
+    /// The target host's disk takes nothing more.
+    FullDisk,
 }
 
 impl Verb {
@@ -130,6 +134,8 @@ impl Verb {
             Verb::Evict { .. } => "evict",
             Verb::Flush => "flush",
             Verb::LyingDisk => "lying-disk",
+            Verb::TearingDisk => "tearing-disk",
+            Verb::FullDisk => "full-disk",
         }
     }
 
@@ -144,6 +150,11 @@ impl Verb {
                 | Verb::CutReply
                 | Verb::Reset
         )
+    }
+
+    /// Whether the verb is about what the host's disk keeps.
+    pub fn is_of_disks(&self) -> bool {
+        matches!(self, Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk)
     }
 
     /// Whether the verb acts in one instant and has nothing to end.

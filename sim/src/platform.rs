@@ -277,9 +277,15 @@ pub trait Disk {
     /// The whole file, as a process reads it now; empty if there is none.
     fn read(&self, file: &str) -> Vec<u8>;
     /// Appends to the file in the page cache.
-    fn append(&self, file: &str, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// `StorageFull` if the disk takes nothing more.
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
     /// Puts `bytes` in the place of the whole file, at once (a rename over it).
-    fn replace(&self, file: &str, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// As [`Disk::append`].
+    fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
     /// Makes all that was appended survive a loss of power.
     fn sync(&self, file: &str) -> LocalFuture<'static, ()>;
 }

@@ -35,7 +35,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
         Verb::Suspend if on_client => (Bounded::ClientPause, longest_wait(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
-        Verb::Crash | Verb::PowerLoss | Verb::Restart | Verb::LyingDisk if on_node => {
+        Verb::Crash | Verb::PowerLoss | Verb::Restart if on_node => {
             return amnesia(plan, fault);
         }
         Verb::ClockStep { by } if on_node => (Bounded::NodeClockStep, by.unsigned_abs()),
@@ -85,14 +85,13 @@ fn lets_sentinels_fail_over(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.
 fn amnesia(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let persistence = plan.topology.persistence;
-    let lies = plan
-        .faults
-        .iter()
-        .any(|other| matches!(other.verb, Verb::LyingDisk) && other.target == fault.target);
+    let of_disk = |verb: Verb| {
+        plan.faults.iter().any(|other| other.verb == verb && other.target == fault.target)
+    };
     let forgets = match fault.verb {
-        Verb::PowerLoss => persistence != Persistence::AofAlways || lies,
-        Verb::LyingDisk => return None,
-        _ => persistence == Persistence::None,
+        Verb::PowerLoss => persistence != Persistence::AofAlways || of_disk(Verb::LyingDisk),
+        // What a full disk did not take was acknowledged all the same.
+        _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
     let down = match (&fault.verb, fault.length) {
         (Verb::Restart, _) => 0,

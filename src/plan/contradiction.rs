@@ -13,7 +13,7 @@ use crate::lock::WaitShape;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::wait_replicas::NAME as WAITS;
 use crate::plan::fault_contradiction::faults;
-use crate::plan::{FenceMode, Plan, Sentinels, TopologyKind};
+use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
 use crate::refusal::nearest;
 
 /// Something that a plan may not say.
@@ -123,7 +123,30 @@ fn name(plan: &Plan) -> Checked {
     refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
 }
 
+/// What is said of files has to suit what is kept in them.
+fn files(plan: &Plan) -> Checked {
+    let (kept, files) = (plan.topology.persistence, &plan.topology.files);
+    let numbers: Option<Vec<u64>> =
+        files.save.split_whitespace().map(|word| word.parse().ok()).collect();
+    let pairs = numbers.is_some_and(|n| n.len().is_multiple_of(2) && n.iter().all(|n| *n > 0));
+    let what = format!("'{}' is no list of seconds and changes", files.save);
+    refuse_if(!pairs, "topology.save", what, "\"60 1\": after 60 seconds if 1 key changed")?;
+    let saves = !files.save.is_empty() || files.save_time > 0;
+    let what = "save points belong to nodes that save all keys";
+    refuse_if(saves && kept != Persistence::Rdb, "topology.save", what, "persistence = \"rdb\"")?;
+    let what = "the nodes have no files to read";
+    let reads = files.load_time > 0 && kept == Persistence::None;
+    refuse_if(reads, "topology.load_time", what, "set persistence in [topology]")?;
+    let appends = !matches!(kept, Persistence::None | Persistence::Rdb);
+    let what = "the nodes have no append-only file that could be torn";
+    let place = "topology.aof_load_truncated";
+    refuse_if(files.refuse_torn && !appends, place, what, "persistence = \"aof-everysec\"")?;
+    in_reach("topology.load_time", files.load_time)?;
+    in_reach("topology.save_time", files.save_time)
+}
+
 fn topology(plan: &Plan) -> Checked {
+    files(plan)?;
     let (place, nodes) = ("topology.nodes", plan.topology.nodes);
     let counted = |n: u32| format!("{n} node{}", if n == 1 { "" } else { "s" });
     match plan.topology.kind {

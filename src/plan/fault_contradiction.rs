@@ -98,19 +98,19 @@ fn talks(plan: &Plan, a: &str, b: &str) -> bool {
 /// Refuses what the host cannot suffer.
 fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let word = verb.word();
-    let of_nodes = matches!(
-        verb,
-        Verb::SlowNode { .. }
-            | Verb::SlowScript { .. }
-            | Verb::ReplicaLag { .. }
-            | Verb::Failover
-            | Verb::Evict { .. }
-            | Verb::Flush
-            | Verb::LyingDisk
-    );
+    let of_nodes = verb.is_of_disks()
+        || matches!(
+            verb,
+            Verb::SlowNode { .. }
+                | Verb::SlowScript { .. }
+                | Verb::ReplicaLag { .. }
+                | Verb::Failover
+                | Verb::Evict { .. }
+                | Verb::Flush
+        );
     let what = format!("{word} happens to Redis nodes, and '{host}' is none");
     refuse_if(of_nodes && !is_node(host), at, what, "name a node: 'n1'")?;
-    let lies = matches!(verb, Verb::LyingDisk) && plan.topology.persistence == Persistence::None;
+    let lies = verb.is_of_disks() && plan.topology.persistence == Persistence::None;
     let what = "the nodes write nothing to their disks";
     refuse_if(lies, at, what, "set persistence in [topology]")?;
     if !matches!(verb, Verb::ReplicaLag { .. } | Verb::Failover) {

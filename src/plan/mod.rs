@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::redis::compat::Compat;
+use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::rng::DrawKey;
 use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,9 @@ impl Plan {
     }
 }
 
+/// Redis's own save points.
+const USUAL_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
+
 /// The nodes of a plan: `n1`, `n2`, ...
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +102,9 @@ pub struct Topology {
     /// What each keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
+    /// What their files are like.
+    #[serde(default, skip_serializing_if = "Files::are_usual")]
+    pub files: Files,
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
@@ -112,8 +119,15 @@ pub struct Topology {
 impl Topology {
     /// So many nodes of the usual kind.
     pub fn plain(kind: TopologyKind, nodes: u32) -> Topology {
-        let (persistence, compat) = (Persistence::None, Compat::default());
-        Topology { kind, nodes, persistence, keep_down: false, compat, sentinels: None }
+        Topology {
+            kind,
+            nodes,
+            persistence: Persistence::None,
+            files: Files::default(),
+            keep_down: false,
+            compat: Compat::default(),
+            sentinels: None,
+        }
     }
 }
 
@@ -146,6 +160,56 @@ impl Sentinels {
     }
 }
 
+impl Topology {
+    /// How each of its nodes is set up, apart from its address and its master.
+    pub fn node(&self) -> NodeConfig {
+        let save = match (self.persistence, &self.files.save[..]) {
+            (Persistence::Rdb, "") => USUAL_SAVE_POINTS,
+            (_, save) => save,
+        };
+        NodeConfig {
+            append: match self.persistence {
+                Persistence::None | Persistence::Rdb => Append::None,
+                Persistence::AofAlways => Append::Always,
+                Persistence::AofEverysec => Append::Everysec,
+                Persistence::AofNo => Append::No,
+            },
+            save: save.to_owned(),
+            save_time: self.files.save_time,
+            load_time: self.files.load_time,
+            mends_torn_file: !self.files.refuse_torn,
+            compat: self.compat,
+            ..NodeConfig::default()
+        }
+    }
+}
+
+/// What a node's files are like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// When all keys are saved: pairs of seconds and changes, as in Redis. Without any, the
+    /// usual ones hold for `rdb`.
+    #[serde(default)]
+    pub save: String,
+    /// How long a save in the background takes, ns.
+    #[serde(default)]
+    pub save_time: Nanos,
+    /// How long a node reads its file at the start before it serves anybody, ns.
+    #[serde(default)]
+    pub load_time: Nanos,
+    /// Whether a node does not start with a torn append-only file (`aof-load-truncated no`).
+    #[serde(default)]
+    pub refuse_torn: bool,
+}
+
+impl Files {
+    /// Whether nothing about them is said.
+    pub fn are_usual(&self) -> bool {
+        *self == Files::default()
+    }
+}
+
 /// How nodes belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -173,6 +237,8 @@ pub enum Persistence {
     AofEverysec,
     /// Append-only file, synced when the kernel likes.
     AofNo,
+    /// All keys now and then, as the save points ask.
+    Rdb,
 }
 
 /// What the clients `c1`, `c2`, ... do under the lock.

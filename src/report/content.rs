@@ -221,6 +221,7 @@ pub fn subject(finding: &Finding) -> String {
         Persistence::None => "no persistence",
         Persistence::AofAlways => "append-only file synced always",
         Persistence::AofEverysec => "append-only file synced every second",
+        Persistence::Rdb => "all keys saved now and then",
         Persistence::AofNo => "append-only file synced by the kernel",
     };
     let (number, nodes) = nodes.split_once(' ').unwrap_or(("", &nodes));

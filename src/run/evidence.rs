@@ -51,7 +51,7 @@ struct Join<'a> {
     requests: Vec<Request>,
     /// For each connection the place of its nth request in `requests`.
     places: BTreeMap<Connection, Vec<Option<usize>>>,
-    /// Operations in a master's replication stream, by the offset after the command.
+    /// Operations in a node's replication stream, by the offset after the command.
     stream: BTreeMap<(HostId, u64), Option<OpId>>,
     /// The master that a replica follows.
     masters: BTreeMap<HostId, SocketAddrV4>,
@@ -101,6 +101,10 @@ impl<'a> Join<'a> {
             }),
             Event::Key { key, change, origin, until_ms } => {
                 let by = self.cause(host, *origin);
+                // What a replica applies it passes on under the same offset.
+                if let Origin::Replication { offset } = origin {
+                    self.stream.insert((host, *offset), by);
+                }
                 self.change(host, at, key, *change, *until_ms, by);
             }
             Event::Propagated { offset, origin } => {

@@ -10,7 +10,7 @@ use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;
 
 /// Every verb that a scenario may name, the field of its own that it needs, and what it does.
-pub const VERBS: [(&str, Option<&str>, &str); 21] = [
+pub const VERBS: [(&str, Option<&str>, &str); 23] = [
     ("partition", None, "no message passes the target links"),
     ("delay", Some("extra"), "messages on the target links take longer"),
     ("jitter", Some("extra"), "messages on the target links take up to so much longer"),
@@ -32,6 +32,8 @@ pub const VERBS: [(&str, Option<&str>, &str); 21] = [
     ("evict", Some("key"), "the node drops a key as if memory had run out"),
     ("flush", None, "FLUSHALL on the node"),
     ("lying-disk", None, "fsync answers at once and does nothing"),
+    ("tearing-disk", None, "a loss of power leaves half of the last write"),
+    ("full-disk", None, "the disk takes nothing more"),
 ];
 
 /// The words of legs, steps and faults that an anchor may wait for, beside the outcomes.
@@ -113,6 +115,8 @@ fn verb(section: &Section) -> Result<Verb, Wrong> {
         "evict" => Verb::Evict { key: section.text("key")?.unwrap_or("lock").to_owned() },
         "flush" => Verb::Flush,
         "lying-disk" => Verb::LyingDisk,
+        "tearing-disk" => Verb::TearingDisk,
+        "full-disk" => Verb::FullDisk,
         _ => unreachable!("every word of VERBS is above"),
     })
 }

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Links, Persistence, Sentinels, Topology, TopologyKind, Workload,
+    FenceMode, FenceOn, Files, Links, Persistence, Sentinels, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 use crate::refusal::Wrong;
@@ -26,11 +26,12 @@ pub const TOPOLOGIES: [(&str, TopologyKind); 4] = [
 ];
 
 /// The words for what nodes keep on disk.
-pub const PERSISTENCES: [(&str, Persistence); 4] = [
+pub const PERSISTENCES: [(&str, Persistence); 5] = [
     ("none", Persistence::None),
     ("aof-always", Persistence::AofAlways),
     ("aof-everysec", Persistence::AofEverysec),
     ("aof-no", Persistence::AofNo),
+    ("rdb", Persistence::Rdb),
 ];
 
 /// The words for workloads.
@@ -54,6 +55,10 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         "kind",
         "nodes",
         "persistence",
+        "save",
+        "save_time",
+        "load_time",
+        "aof_load_truncated",
         "keep_down",
         "compat",
         "sentinels",
@@ -75,6 +80,12 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         kind,
         nodes: section.number("nodes")?.unwrap_or(usual),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
+        files: Files {
+            save: section.text("save")?.unwrap_or_default().to_owned(),
+            save_time: section.length("save_time")?.unwrap_or(0),
+            load_time: section.length("load_time")?.unwrap_or(0),
+            refuse_torn: section.flag("aof_load_truncated")? == Some(false),
+        },
         keep_down: section.flag("keep_down")?.unwrap_or(false),
         compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
         sentinels: sentinels(&section, kind)?,

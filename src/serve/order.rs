@@ -266,6 +266,8 @@ impl<'a> Words<'a> {
             "evict" => Verb::Evict { key: self.next("the key", "like FAULT EVICT n1 KEY")?.into() },
             "flush" => Verb::Flush,
             "lying-disk" => Verb::LyingDisk,
+            "tearing-disk" => Verb::TearingDisk,
+            "full-disk" => Verb::FullDisk,
             _ => unreachable!("every word of the catalogue is above"),
         })
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
-use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::server;
 use lockstorm_sim::time::ClockSetting;
 use lockstorm_sim::world::{HostSpec, Part, WorldSpec};
@@ -140,15 +140,8 @@ impl Setup {
         let address = addresses.nodes[node];
         let config = NodeConfig {
             port: address.port(),
-            append: match self.topology.persistence {
-                Persistence::None => Append::None,
-                Persistence::AofAlways => Append::Always,
-                Persistence::AofEverysec => Append::Everysec,
-                Persistence::AofNo => Append::No,
-            },
             replica_of: self.follows(node).then(|| addresses.nodes[0]),
-            compat: self.topology.compat,
-            ..NodeConfig::default()
+            ..self.topology.node()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();
         let run = process(move |host| server::serve(host, config.clone()));
@@ -226,7 +219,7 @@ pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static 
         Verb::Failover | Verb::ReplicaLag { .. } if !replicated => {
             Some(("there is no replica", "start with --topology replicated"))
         }
-        Verb::LyingDisk if topology.persistence == Persistence::None => {
+        _ if verb.is_of_disks() && topology.persistence == Persistence::None => {
             Some(("the nodes write nothing to their disks", "start with --persistence aof-always"))
         }
         _ => None,

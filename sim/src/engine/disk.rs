@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::rc::Rc;
 
 use crate::platform::{Disk, LocalFuture};
@@ -12,6 +13,8 @@ struct File {
     bytes: Vec<u8>,
     /// What is on the medium.
     durable: Vec<u8>,
+    /// Where the last write begins.
+    last: usize,
 }
 
 /// Every file of a host.
@@ -20,14 +23,33 @@ pub struct Files {
     files: BTreeMap<String, File>,
     /// Whether fsync answers and does nothing.
     pub lies: bool,
+    /// Whether a loss of power finds the last write half done.
+    pub tears: bool,
+    /// Whether nothing more can be written.
+    pub is_full: bool,
 }
 
 impl Files {
-    /// What a loss of power leaves.
+    /// What a loss of power leaves: what was synced. From a disk that tears, the kernel had
+    /// written all but half of the last write that was not.
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
+            if self.tears && file.bytes.len() > file.durable.len() {
+                let start = file.last.max(file.durable.len());
+                let end = start + (file.bytes.len() - start) / 2;
+                file.durable = file.bytes[..end].to_vec();
+            }
             file.bytes.clone_from(&file.durable);
+            file.last = file.bytes.len();
         }
+    }
+
+    /// The file of this name, if the disk takes anything.
+    fn writable(&mut self, file: &str) -> io::Result<&mut File> {
+        if self.is_full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(self.files.entry(file.to_owned()).or_default())
     }
 }
 
@@ -39,19 +61,26 @@ impl Disk for HostDisk {
         self.0.borrow().files.get(file).map(|file| file.bytes.clone()).unwrap_or_default()
     }
 
-    fn append(&self, file: &str, bytes: &[u8]) {
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         let mut files = self.0.borrow_mut();
-        files.files.entry(file.to_owned()).or_default().bytes.extend_from_slice(bytes);
+        let file = files.writable(file)?;
+        file.last = file.bytes.len();
+        file.bytes.extend_from_slice(bytes);
+        Ok(())
     }
 
-    fn replace(&self, file: &str, bytes: &[u8]) {
-        self.0.borrow_mut().files.entry(file.to_owned()).or_default().bytes = bytes.to_vec();
+    fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.0.borrow_mut();
+        let file = files.writable(file)?;
+        file.bytes = bytes.to_vec();
+        file.last = 0;
+        Ok(())
     }
 
     fn sync(&self, file: &str) -> LocalFuture<'static, ()> {
         let mut files = self.0.borrow_mut();
         if !files.lies
-            && let Some(File { bytes, durable }) = files.files.get_mut(file)
+            && let Some(File { bytes, durable, .. }) = files.files.get_mut(file)
         {
             sync_tail(bytes, durable);
         }
@@ -80,13 +109,30 @@ mod tests {
     fn power_loss_keeps_what_was_synced_and_a_lying_disk_keeps_nothing() {
         let files = Rc::new(RefCell::new(Files::default()));
         let disk = HostDisk(Rc::clone(&files));
-        disk.append("aof", b"one");
+        disk.append("aof", b"one").unwrap();
         drop(disk.sync("aof"));
-        disk.append("aof", b"two");
+        disk.append("aof", b"two").unwrap();
         assert_eq!(disk.read("aof"), b"onetwo");
         files.borrow_mut().lies = true;
         drop(disk.sync("aof"));
         files.borrow_mut().lose_power();
         assert_eq!(disk.read("aof"), b"one");
+    }
+
+    #[test]
+    fn a_disk_that_tears_keeps_half_of_the_last_write_and_a_full_one_takes_nothing() {
+        let files = Rc::new(RefCell::new(Files::default()));
+        let disk = HostDisk(Rc::clone(&files));
+        files.borrow_mut().tears = true;
+        disk.append("aof", b"one").unwrap();
+        drop(disk.sync("aof"));
+        files.borrow_mut().lose_power();
+        assert_eq!(disk.read("aof"), b"one", "what was synced is whole");
+        disk.append("aof", b"second").unwrap();
+        disk.append("aof", b"last").unwrap();
+        files.borrow_mut().is_full = true;
+        assert!(disk.append("aof", b"more").is_err() && disk.replace("aof", b"").is_err());
+        files.borrow_mut().lose_power();
+        assert_eq!(disk.read("aof"), b"onesecondla");
     }
 }

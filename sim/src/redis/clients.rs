@@ -136,7 +136,7 @@ impl Clients {
             || session.closing.is_some()
             || session.from_master
             || session.monitors
-            || session.listening_port > 0
+            || session.announced.port > 0
             || !session.subscriptions.is_empty();
         // Redis counts whole seconds, and more of them than are allowed.
         let asked_s = session.since_ms[1] / 1000;

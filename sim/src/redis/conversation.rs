@@ -12,9 +12,9 @@ use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::keyspace::limits::Limits;
-use crate::redis::replication::feed;
+use crate::redis::replication::feed::feed;
 use crate::redis::server::Server;
-use crate::redis::session::{After, Closing, Session};
+use crate::redis::session::{After, Closing, Psync, Session};
 use crate::redis::signal::{First, Signal, first};
 use crate::time::Clock;
 use crate::trace::{Event, Leg, Request};
@@ -46,7 +46,7 @@ enum Next {
     /// The next one.
     Go,
     /// The connection is fed from now on.
-    Feed,
+    Feed(Psync),
 }
 
 /// Serves one connection until it ends.
@@ -76,9 +76,9 @@ impl Conversation {
         loop {
             let seen = self.wake.count();
             self.notice_answer();
-            if let Next::Feed = self.serve_all().await? {
+            if let Next::Feed(asked) = self.serve_all().await? {
                 self.flush().await?;
-                feed(&self.server, self.id, self.stream).await;
+                feed(&self.server, self.id, self.stream, &asked).await;
                 return Ok(());
             }
             self.flush().await?;
@@ -134,8 +134,8 @@ impl Conversation {
         while self.listens() {
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
-                    if let Next::Feed = self.serve(&args).await? {
-                        return Ok(Next::Feed);
+                    if let Next::Feed(asked) = self.serve(&args).await? {
+                        return Ok(Next::Feed(asked));
                     }
                 }
                 Ok(None) => break,
@@ -168,19 +168,51 @@ impl Conversation {
                 self.flush().await?;
                 let last_write = self.session(|session| session.last_write);
                 let reply = cycle::wait(&self.server, last_write, replicas, timeout_ms).await;
+                if reply.is_error() {
+                    self.session(|session| session.closing = Some(Closing::AfterOutput));
+                }
                 self.answer(request, command, &reply);
             }
-            After::Feed => return Ok(Next::Feed),
+            After::Feed(asked) => return Ok(Next::Feed(asked)),
+            After::FailOver => {
+                self.unanswered.push((request, command));
+                self.server.fail_over();
+            }
+            After::AbortFailover => {
+                self.unanswered.push((request, command));
+                self.server.abort_failover();
+            }
             After::BeginFile => {
                 self.server.begin_log().await;
                 self.unanswered.push((request, command));
             }
-            After::ShutDown => self.server.ended.raise(),
+            After::Save { in_background: false } => {
+                let reply = self.server.save().await;
+                self.answer(request, command, &reply);
+            }
+            After::Save { in_background: true } => {
+                self.unanswered.push((request, command));
+                self.server.save_in_background();
+            }
+            After::WatchSaves => {
+                self.unanswered.push((request, command));
+                cycle::save_from_now_on(&self.server);
+            }
+            After::ShutDown { saves } => self.shut_down(request, command, saves).await,
             _ if waits => self.waiting = Some((request, command)),
             _ if after_len > before => self.unanswered.push((request, command)),
             _ => {}
         }
         Ok(Next::Go)
+    }
+
+    /// The process ends without an answer, unless what is to be saved before cannot be.
+    async fn shut_down(&mut self, request: Request, command: &'static str, saves: bool) {
+        if saves && self.server.save().await.is_error() {
+            let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
+            return self.answer(request, command, &reply);
+        }
+        self.server.ended.raise();
     }
 
     fn answer(&mut self, request: Request, command: &'static str, reply: &Reply) {
@@ -197,6 +229,9 @@ impl Conversation {
             return Ok(());
         }
         self.server.write_log().await;
+        if self.server.has_broken_its_word() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         self.stream.write_all(&self.output).await?;
         self.output.clear();
         let mut answered = std::mem::take(&mut self.unanswered);

@@ -10,7 +10,7 @@ use crate::time::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::trace::Origin;
 
 /// Time between two runs of `serverCron` (hz 10).
-const TICK_MS: u64 = 100;
+pub const TICK_MS: u64 = 100;
 
 /// Starts the tasks that a node always has.
 pub fn start(server: &Rc<Server>) {
@@ -18,6 +18,31 @@ pub fn start(server: &Rc<Server>) {
     if server.node.borrow().config.append != Append::None {
         sync_from_now_on(server);
     }
+    if !server.node.borrow().config.save.is_empty() {
+        save_from_now_on(server);
+    }
+}
+
+/// Has the save points looked at, if they are not yet.
+pub fn save_from_now_on(server: &Rc<Server>) {
+    if !server.saves.replace(true) {
+        server.host.spawn(save_in_time(Rc::clone(server)));
+    }
+}
+
+/// Saves all keys when a save point asks for it, as long as there is one.
+async fn save_in_time(server: Rc<Server>) {
+    while !server.node.borrow().save_points().is_empty() {
+        server.host.sleep(TICK_MS * MILLISECOND).await;
+        let mut node = server.node.borrow_mut();
+        node.set_time(server.host.now(Clock::Wall));
+        let due = node.must_save();
+        drop(node);
+        if due {
+            server.save_in_background();
+        }
+    }
+    server.saves.set(false);
 }
 
 /// Has the file synced each second, if it is not yet.
@@ -54,7 +79,7 @@ fn next_expiry_ms(server: &Server) -> Option<u64> {
     let next = node.keyspace.next_end_ms()?;
     let now = server.host.now(Clock::Wall) / MILLISECOND;
     let rests_until = if node.rests { now } else { 0 };
-    Some(next.max(rests_until).max(node.clients.pause().map_or(0, |pause| pause.until_ms)))
+    Some(next.max(rests_until).max(node.pause().map_or(0, |pause| pause.until_ms)))
 }
 
 async fn expire_now(server: &Server) {

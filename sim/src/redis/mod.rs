@@ -8,6 +8,8 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
+//! - `history`: what replication counts
+//! - `peers`: replicas, a master, a failover as a node sees them
 //! - `rdb`: values to bytes and back, as Redis writes them down
 //! - `compat`: which server a node answers like, and what differs there
 //! - `node`: the state of a node, and what a command did to it
@@ -15,9 +17,11 @@
 //! - `session`, `clients`: connections, and what they are told without asking
 //! - `command`: the executor
 //! - `script`: Lua
-//! - `persistence`: the append-only file, snapshots
+//! - `saving`: when keys are saved
+//! - `persistence`: what stands in files
 //! - `signal`: how tasks of one node wait for each other
-//! - `server`: the order of execution, the trace, the file
+//! - `server`: the order of execution, the trace
+//! - `files`: the files of a running node
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
@@ -30,14 +34,18 @@ pub mod conversation;
 pub mod cycle;
 pub mod digits;
 pub mod extended;
+pub mod files;
 pub mod float;
 pub mod frame;
+pub mod history;
 pub mod keyspace;
 pub mod memory;
 pub mod node;
+pub mod peers;
 pub mod persistence;
 pub mod rdb;
 pub mod replication;
+pub mod saving;
 pub mod script;
 pub mod sentinel;
 pub mod server;

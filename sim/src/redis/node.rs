@@ -12,14 +12,18 @@ use crate::redis::clients::Clients;
 use crate::redis::command::table::{Command, all, all_of_sentinel, look_up_in};
 use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
+use crate::redis::history::History;
 use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
+use crate::redis::peers::{Failover, Link, Replica};
+use crate::redis::saving::Saving;
 use crate::redis::script::library::Libraries;
 use crate::redis::sentinel::Sentinel;
 use crate::redis::session::Session;
-use crate::redis::settings::Settings;
+use crate::redis::settings::{self, Settings};
 use crate::redis::users::Users;
+use crate::time::Nanos;
 use crate::trace::KeyChange;
 
 /// What a node keeps on its disk.
@@ -43,12 +47,22 @@ pub struct NodeConfig {
     pub port: u16,
     /// What it keeps on disk.
     pub append: Append,
+    /// Whether the torn end of an append-only file is cut off: `aof-load-truncated`.
+    pub mends_torn_file: bool,
+    /// When all keys are saved, in pairs of seconds and changes: `save`.
+    pub save: String,
+    /// How long a save in the background takes, ns.
+    pub save_time: Nanos,
+    /// How long it takes to read a file at the start, ns.
+    pub load_time: Nanos,
     /// The master that it follows from its start.
     pub replica_of: Option<SocketAddrV4>,
     /// Writes are refused with fewer good replicas; 0 asks for none.
     pub min_replicas_to_write: u32,
     /// How old a good replica's last word may be, in whole seconds.
     pub min_replicas_max_lag: u64,
+    /// How much of the stream is kept for replicas that fell behind: `repl-backlog-size`.
+    pub backlog_bytes: usize,
     /// The default user's password; empty if it has none.
     pub password: Bytes,
     /// Which changes of keys are told: `notify-keyspace-events`.
@@ -66,9 +80,14 @@ impl Default for NodeConfig {
         NodeConfig {
             port: 6379,
             append: Append::None,
+            mends_torn_file: true,
+            save: String::new(),
+            save_time: 0,
+            load_time: 0,
             replica_of: None,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
+            backlog_bytes: 1 << 20,
             password: Bytes::new(),
             notify: String::new(),
             max_memory: 0,
@@ -130,21 +149,6 @@ impl Effects {
     }
 }
 
-/// A replica as its master sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replica {
-    /// The session that feeds it.
-    pub session: u64,
-    /// Where it says that it listens.
-    pub port: u16,
-    /// Its address.
-    pub address: SocketAddrV4,
-    /// The offset that it has acknowledged.
-    pub acked: u64,
-    /// When it last said a word, in Unix seconds.
-    pub acked_at_s: u64,
-}
-
 /// A script that holds its node: it came to no end, or a fault makes it slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
@@ -178,8 +182,8 @@ pub struct Figures {
     pub errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
     pub evicted_keys: u64,
-    /// When SAVE was last said, in Unix seconds.
-    pub last_save_s: Option<u64>,
+    /// Resynchronisations that were asked for: full, partial, and partial in vain.
+    pub syncs: [u64; 3],
 }
 
 /// Where `math.random` begins in every process: the words of `rand.c`.
@@ -209,16 +213,16 @@ pub struct Node {
     pub loading: bool,
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
-    /// Whether the link to that master is up.
-    pub master_link_up: bool,
+    /// The link to that master.
+    pub link: Link,
     /// The id of its process: 40 hexadecimal digits, new at each start.
     pub run_id: String,
-    /// The id of its data's history: 40 hexadecimal digits.
-    pub replication_id: String,
-    /// How many bytes of replication stream there were.
-    pub offset: u64,
-    /// The replicas that are online.
+    /// The history of its data, as its replicas count it.
+    pub history: History,
+    /// The replicas that it feeds, in the order in which they came.
     pub replicas: Vec<Replica>,
+    /// The FAILOVER that is under way.
+    pub failover: Option<Failover>,
     /// How many of them are good, recounted once a second.
     pub good_replicas: u32,
     /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
@@ -241,6 +245,10 @@ pub struct Node {
     pub limits: Limits,
     /// Who may ask.
     pub users: Users,
+    /// When all keys are saved, and how that went.
+    pub saving: Saving,
+    /// Since when it reads its files before it serves anybody, in Unix milliseconds.
+    pub starting_ms: Option<u64>,
     /// What INFO tells besides.
     pub figures: Figures,
     /// The memory that keys take; kept only with a limit.
@@ -257,20 +265,32 @@ pub struct Node {
     pub sentinel: Option<Box<Sentinel>>,
 }
 
+/// The parameters that a configuration sets otherwise than Redis does.
+fn settings_of(config: &NodeConfig) -> Settings {
+    let mut settings = Settings::default();
+    if config.compat.has(Difference::ExpiryIsUnlink) {
+        settings.free_lazily();
+    }
+    let keeps_torn = if config.mends_torn_file { "yes" } else { "no" };
+    for (name, value) in [("save", &config.save[..]), ("aof-load-truncated", keeps_torn)] {
+        if let Some(parameter) = settings::find(name.as_bytes()) {
+            settings.set(parameter, value.to_owned());
+        }
+    }
+    settings
+}
+
 impl Node {
     /// A node that has just started, empty. Its history's id is made from two draws.
     pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
         let [first, second, third] = id;
-        let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
-        replication_id.truncate(40);
+        let mut id = format!("{first:016x}{second:016x}{third:016x}");
+        id.truncate(40);
         let mut run_id = format!("{third:016x}{first:016x}{second:016x}");
         run_id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
-        let mut settings = Settings::default();
-        if config.compat.has(Difference::ExpiryIsUnlink) {
-            settings.free_lazily();
-        }
+        let settings = settings_of(&config);
         let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
         Node {
             master: config.replica_of,
@@ -280,7 +300,8 @@ impl Node {
             clock_us: now_ms * 1_000,
             started_ms: now_ms,
             run_id,
-            replication_id,
+            saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
+            history: History::new(id),
             script_random: FIRST_RANDOM,
             users,
             settings,
@@ -337,9 +358,9 @@ impl Node {
         self.keyspace.db(session.db).get(key)
     }
 
-    /// Whether CLIENT PAUSE holds something back: nothing expires then, and nothing is evicted.
+    /// Whether something is held back: nothing expires then, and nothing is evicted.
     pub fn is_paused(&self) -> bool {
-        self.clients.pause().is_some_and(|pause| pause.until_ms > self.now_ms)
+        self.pause().is_some()
     }
 
     /// A number below `bound`, from the node's own generator.
@@ -436,17 +457,5 @@ impl Node {
             nobody.db = db;
             self.expire(&mut nobody, &key);
         }
-    }
-
-    /// How many replicas have acknowledged the stream up to `offset`.
-    pub fn acknowledged(&self, offset: u64) -> usize {
-        self.replicas.iter().filter(|replica| replica.acked >= offset).count()
-    }
-
-    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
-    pub fn recount_good_replicas(&mut self) {
-        let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
-        let good = self.replicas.iter().filter(|r| now_s.saturating_sub(r.acked_at_s) <= lag);
-        self.good_replicas = u32::try_from(good.count()).unwrap_or(u32::MAX);
     }
 }

@@ -1,8 +1,7 @@
-//! The append-only file, and the snapshot that a full resynchronisation carries.
+//! What stands in the files of a node: the append-only file as commands, all keys as an RDB.
 //!
-//! Both are commands as on the wire. (The snapshot is not yet an RDB: replicas of this crate
-//! read it, a real Redis would not.) What is here turns values into bytes and back; when to
-//! write and to sync is the server's business.
+//! What is here turns values into bytes and back; when to write and to sync is the business of
+//! `files`.
 
 use bytes::{Bytes, BytesMut};
 
@@ -11,10 +10,9 @@ use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, encode_request, in_17_digits};
 use crate::redis::keyspace::Value;
 use crate::redis::node::{Node, Told};
+use crate::redis::rdb::{self, Facts, Stream, WrongRdb, save};
+use crate::redis::script::library;
 use crate::redis::session::Session;
-
-/// The file's name on the node's disk.
-pub const FILE: &str = "appendonly.aof";
 
 /// Commands on their way into a file or a replication stream. A unit of several is wrapped into
 /// MULTI and EXEC; SELECT is put in where the database changes.
@@ -88,6 +86,56 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
     node.loading = false;
     node.effects = crate::redis::node::Effects::default();
     whole
+}
+
+/// All that a node holds as an RDB, with its place in its history if that is kept.
+pub fn dump(node: &Node) -> Bytes {
+    let history = &node.history;
+    let db = i64::try_from(node.link.resumes_in.unwrap_or(0)).unwrap_or(0);
+    let stream = Stream { db, id: &history.id, offset: history.offset };
+    let facts = Facts {
+        written_s: node.now_ms / 1_000,
+        used_memory: 1 << 20,
+        stream: history.is_kept().then_some(stream),
+        is_base: false,
+    };
+    let libraries = node.libraries.values().map(|library| &library.code);
+    save(&node.keyspace, &node.limits, libraries, &facts)
+}
+
+/// Puts what an RDB holds in the place of all that the node holds. A master leaves out keys whose
+/// time has passed, a replica leaves that to its master. A node that reads its own file goes on
+/// with the history that it tells.
+///
+/// # Errors
+/// If it is no RDB: then the node is as it was.
+pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
+    let contents = rdb::load(bytes, &node.limits)?;
+    node.keyspace = contents.keyspace;
+    node.memory = None;
+    node.libraries.clear();
+    for code in &contents.libraries {
+        // A library that Redis kept can be loaded; if one of another version cannot, the keys
+        // are worth more than it.
+        let _ = library::load(&mut node.libraries, code, true);
+    }
+    let over = if node.master.is_none() { node.keyspace.expired(node.now_ms) } else { Vec::new() };
+    for (db, key) in &over {
+        node.keyspace.db_mut(*db).remove(key);
+    }
+    node.saving.loaded = [node.keyspace.keys().len() as u64, over.len() as u64];
+    let fact = |name: &str| {
+        let found = contents.facts.iter().find(|(known, _)| known == name.as_bytes());
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let number = |name: &str| fact(name).and_then(|text| text.parse::<u64>().ok());
+    if let (Some(id), Some(offset), true) =
+        (fact("repl-id"), number("repl-offset"), over.is_empty())
+    {
+        let db = number("repl-stream-db").and_then(|db| usize::try_from(db).ok());
+        node.resume(id, offset, db.unwrap_or(0));
+    }
+    Ok(())
 }
 
 /// Commands that make an empty node hold what this one holds: libraries and keys.

@@ -8,16 +8,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bytes::BytesMut;
-
 use crate::platform::{Host, HostMutex, Listener};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
+use crate::redis::files::{Log, has_file, read_files};
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Change, Effects, Node, NodeConfig, Told};
-use crate::redis::persistence::{FILE, Script, load, snapshot};
-use crate::redis::replication::{Feeds, follow_anew};
+use crate::redis::node::{Append, Change, Effects, Node, NodeConfig};
+use crate::redis::replication::feed::Feeds;
+use crate::redis::replication::follow::follow_anew;
 use crate::redis::script::begins;
 use crate::redis::session::After;
 use crate::redis::signal::{First, Signal, first};
@@ -55,23 +54,15 @@ pub struct Server {
     /// Whether the ends of waits are looked for.
     pub tended: Cell<bool>,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
-    log: RefCell<Log>,
+    /// The append-only file.
+    pub log: RefCell<Log>,
+    /// Whether the save points are looked at.
+    pub saves: Cell<bool>,
 }
 
 /// Whether a request runs a script.
 fn runs_script(args: &Arguments) -> bool {
     find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
-}
-
-/// The append-only file between execution and disk.
-#[derive(Default)]
-struct Log {
-    script: Script,
-    /// Executed and not yet written.
-    pending: BytesMut,
-    /// Bytes written since the start, and how many of them are known to be synced.
-    written: u64,
-    synced: u64,
 }
 
 /// Runs a node until its process ends.
@@ -80,10 +71,12 @@ struct Log {
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
     let listener = host.listen(config.port).expect("the node's port is free");
-    let server = Rc::new(Server::start(&host, config));
-    cycle::start(&server);
-    if server.node.borrow().master.is_some() {
-        follow_anew(&server);
+    let server = Rc::new(Server::new(&host, config));
+    let load_time = server.node.borrow().config.load_time;
+    if load_time > 0 && has_file(&host, &server.node.borrow()) {
+        host.spawn(Rc::clone(&server).start_after(load_time));
+    } else if !server.start() {
+        return;
     }
     accept_all(server, listener).await;
 }
@@ -107,21 +100,11 @@ pub fn ids(host: &Host) -> [u64; 3] {
 }
 
 impl Server {
-    /// Loads what the disk holds and tells the trace.
-    fn start(host: &Host, config: NodeConfig) -> Server {
+    fn new(host: &Host, config: NodeConfig) -> Server {
         let wall = host.now(Clock::Wall);
         let mut node = Node::new(config, wall / MILLISECOND, ids(host));
         node.set_time(wall);
-        if node.config.append != Append::None {
-            let bytes = host.disk().read(FILE);
-            let whole = load(&mut node, &bytes);
-            if whole < bytes.len() {
-                host.disk().replace(FILE, &bytes[..whole]);
-            }
-            node.propagates = true;
-        }
         host.record(Event::Role { master: node.master });
-        host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
         Server::of(host, node)
     }
 
@@ -143,7 +126,40 @@ impl Server {
             tended: Cell::new(false),
             wakes: RefCell::default(),
             log: RefCell::default(),
+            saves: Cell::new(false),
         }
+    }
+
+    /// Loads what the disk holds, tells the trace and begins. False if the node must not start
+    /// with what it found.
+    fn start(self: &Rc<Server>) -> bool {
+        let mut node = self.node.borrow_mut();
+        node.starting_ms = None;
+        if !read_files(&self.host, &mut node) {
+            return false;
+        }
+        self.host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
+        let follows = node.master.is_some();
+        drop(node);
+        cycle::start(self);
+        if follows {
+            follow_anew(self);
+        }
+        true
+    }
+
+    /// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
+    /// has expired is decided by the time at which it began, as in Redis.
+    async fn start_after(self: Rc<Server>, load_time: Nanos) {
+        self.node.borrow_mut().starting_ms = Some(self.host.now(Clock::Wall) / MILLISECOND);
+        self.host.sleep(load_time).await;
+        let turn = self.turn.clone().lock().await;
+        let began_ms = self.node.borrow().starting_ms.unwrap_or(0);
+        self.node.borrow_mut().set_time(began_ms * MILLISECOND);
+        if !self.start() {
+            self.ended.raise();
+        }
+        drop(turn);
     }
 
     /// What is raised when a connection has something to look at that nobody asked for.
@@ -168,23 +184,25 @@ impl Server {
             self.host.sleep(slowness.command).await;
         }
         let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
+        let executed = self.node.borrow().executed;
         if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
-        let passed = self.publish(Origin::Request(request));
+        self.publish(Origin::Request(request));
         self.wake();
-        if let Some(nap) = self.settle(id, passed) {
+        if let Some(nap) = self.settle(id, executed) {
             self.host.sleep(nap).await;
         }
         drop(turn);
     }
 
-    /// Notes how far the stream has come with a session's write; how long it holds the node yet.
-    fn settle(&self, id: u64, passed: bool) -> Option<Nanos> {
+    /// Notes how far the stream had come when a session's request was executed: what it did may
+    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
+    fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
         let mut node = self.node.borrow_mut();
-        let offset = node.offset;
+        let (offset, runs) = (node.history.offset, node.executed != executed);
         let session = node.clients.get_mut(id)?;
-        if passed {
+        if runs {
             session.last_write = offset;
         }
         match session.after {
@@ -274,6 +292,7 @@ impl Server {
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
         let next = changes.iter().filter_map(|change| change.until_ms).min();
+        node.saving.changes += changes.iter().filter(|change| !change.by_node).count() as u64;
         for change in changes.drain(..) {
             let origin = if change.by_node { Origin::Node } else { origin };
             let Change { db, key, change, until_ms, .. } = change;
@@ -282,15 +301,7 @@ impl Server {
         }
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
-            let mut log = self.log.borrow_mut();
-            let Log { script, pending, .. } = &mut *log;
-            if commands.iter().any(Told::is_said_only) {
-                let kept: Vec<Told> =
-                    commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
-                script.write(&kept, pending, |_, _| {});
-            } else {
-                script.write(&commands, pending, |_, _| {});
-            }
+            self.log.borrow_mut().take(&commands);
         }
         if passed && node.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
@@ -308,54 +319,5 @@ impl Server {
         if is_early && node.master.is_none() {
             self.ends.raise();
         }
-    }
-
-    /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out. A Sentinel writes its votes so.
-    pub async fn write_log(&self) {
-        if self.node.borrow().sentinel.is_some() {
-            return self.save_sentinel().await;
-        }
-        self.append_pending();
-        if self.node.borrow().config.append == Append::Always {
-            self.sync_log().await;
-        }
-    }
-
-    fn append_pending(&self) {
-        let mut log = self.log.borrow_mut();
-        if !log.pending.is_empty() {
-            self.host.disk().append(FILE, &log.pending);
-            log.written += log.pending.len() as u64;
-            log.pending.clear();
-        }
-    }
-
-    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
-    /// another sync is under way waits for one of his own.
-    pub async fn sync_log(&self) {
-        let written = self.log.borrow().written;
-        if self.log.borrow().synced < written {
-            self.host.disk().sync(FILE).await;
-            let mut log = self.log.borrow_mut();
-            log.synced = log.synced.max(written);
-        }
-    }
-
-    /// Begins a file with what the node holds: `appendonly` was turned on.
-    pub async fn begin_log(self: &Rc<Server>) {
-        let bytes = snapshot(&self.node.borrow());
-        cycle::sync_from_now_on(self);
-        self.rewrite_log(&bytes).await;
-    }
-
-    /// Puts this keyspace in the place of the file, after a full resynchronisation.
-    pub async fn rewrite_log(&self, bytes: &[u8]) {
-        if self.node.borrow().config.append == Append::None {
-            return;
-        }
-        self.host.disk().replace(FILE, bytes);
-        *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
-        self.sync_log().await;
     }
 }

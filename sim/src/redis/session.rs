@@ -9,6 +9,7 @@ use crate::redis::command::table::Command;
 use crate::redis::command::{Call, word};
 use crate::redis::frame::{Arguments, Protocol, Reply};
 use crate::redis::keyspace::Key;
+use crate::redis::peers::Announced;
 
 /// One connection of a node, or what stands for one: its master, its file, a script.
 #[derive(Clone, Debug)]
@@ -61,10 +62,10 @@ pub struct Session {
     pub closing: Option<Closing>,
     /// Whether its commands come from the node's master (or from its own file).
     pub from_master: bool,
-    /// The offset after its last write.
+    /// The offset after its last command (`woff`).
     pub last_write: u64,
-    /// Where a replica says that it listens.
-    pub listening_port: u16,
+    /// What a replica told of itself.
+    pub announced: Announced,
     /// Set while a script's commands run: what the script may and did do.
     pub script: Option<ScriptRun>,
     /// What the server must do behind the reply.
@@ -100,7 +101,7 @@ impl Default for Session {
             closing: None,
             from_master: false,
             last_write: 0,
-            listening_port: 0,
+            announced: Announced::default(),
             script: None,
             after: After::Nothing,
         }
@@ -214,6 +215,17 @@ pub struct ScriptRun {
     pub wrote: bool,
 }
 
+/// What a replica asks for with PSYNC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Psync {
+    /// The history that it has.
+    pub id: Bytes,
+    /// The first offset that it lacks.
+    pub next: i64,
+    /// Whether the node is to become a master first: its own master hands over.
+    pub promotes: bool,
+}
+
 /// What the server must do behind a reply, or in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum After {
@@ -229,12 +241,26 @@ pub enum After {
     },
     /// Follow another master, or none.
     Follow(Option<SocketAddrV4>),
-    /// Feed a replica from now on, beginning with everything.
-    Feed,
+    /// Feed a replica from now on.
+    Feed(Psync),
+    /// Turn to a replica when it has everything.
+    FailOver,
+    /// Give that up.
+    AbortFailover,
     /// Hold the node for so many nanoseconds before the reply: DEBUG SLEEP.
     Sleep(u64),
     /// Begin an append-only file with what the node holds.
     BeginFile,
-    /// End the process.
-    ShutDown,
+    /// Save all keys: at once before the reply, or in the background behind it.
+    Save {
+        /// Which of the two.
+        in_background: bool,
+    },
+    /// Look at the save points from now on.
+    WatchSaves,
+    /// End the process, with or without a save before.
+    ShutDown {
+        /// Which of the two.
+        saves: bool,
+    },
 }

@@ -1,5 +1,9 @@
 //! What each verb does to the world when a fault strikes, and what is undone at its end.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::engine::disk::Files;
 use crate::engine::links::Disturbance;
 use crate::fault::{Fault, Target, Verb};
 use crate::time::Nanos;
@@ -64,7 +68,7 @@ impl World {
             Verb::Crash | Verb::PowerLoss => down(other),
             Verb::ClockRate { .. } => matches!(other, Verb::ClockRate { .. }),
             Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
-            Verb::LyingDisk => matches!(other, Verb::LyingDisk),
+            Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => *other == fault.verb,
             _ => false,
         };
         let open = self.struck.iter().filter(|struck| struck.open);
@@ -139,12 +143,16 @@ impl World {
                 *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::ReplicaLag { extra } => self.lag(host, *extra, begin),
-            Verb::LyingDisk => {
-                self.engine.state().machine(host).disk.borrow_mut().lies = begin;
-            }
+            Verb::LyingDisk => self.disk(host).borrow_mut().lies = begin,
+            Verb::TearingDisk => self.disk(host).borrow_mut().tears = begin,
+            Verb::FullDisk => self.disk(host).borrow_mut().is_full = begin,
             Verb::Failover | Verb::Evict { .. } | Verb::Flush => self.command(verb, host),
             other => panic!("'{}' acts on links, not on a host", other.word()),
         }
+    }
+
+    fn disk(&self, host: HostId) -> Rc<RefCell<Files>> {
+        Rc::clone(&self.engine.state().machine(host).disk)
     }
 
     fn fell(&mut self, host: HostId, power: bool) {

@@ -104,8 +104,10 @@ impl Fake {
                 self.node.master = master;
                 self.node.end_waits_by_role();
             }
-            After::ShutDown => session.closing = Some(Closing::AtOnce),
-            After::Feed | After::BeginFile | After::Nothing => {}
+            After::ShutDown { .. } => session.closing = Some(Closing::AtOnce),
+            After::Save { in_background: false } => session.push(&Reply::OK),
+            After::Save { .. } | After::WatchSaves | After::BeginFile | After::Nothing => {}
+            After::Feed(_) | After::FailOver | After::AbortFailover => {}
         }
     }
 

@@ -42,7 +42,7 @@ fn ask(fake: &mut Fake, name: &str, words: &Words) {
 }
 
 fn file_of(node: &Node, written_s: u64) -> bytes::Bytes {
-    let stream = Stream { db: 0, id: &node.replication_id, offset: 7 };
+    let stream = Stream { db: 0, id: &node.history.id, offset: 7 };
     let facts = Facts { written_s, used_memory: 1 << 20, stream: Some(stream), is_base: false };
     let libraries = node.libraries.values().map(|library| &library.code);
     save(&node.keyspace, &node.limits, libraries, &facts)

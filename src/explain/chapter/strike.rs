@@ -138,6 +138,8 @@ pub fn strikes(condition: &Condition) -> String {
         "evict" => format!("{who} evicts a key."),
         "flush" => format!("{who} is flushed."),
         "lying-disk" => format!("{who}'s disk lies about fsync{until}."),
+        "tearing-disk" => format!("A loss of power would tear what {who} wrote last{until}."),
+        "full-disk" => format!("{who}'s disk is full{until}."),
         other => format!("{other} strikes {who}{until}."),
     }
 }

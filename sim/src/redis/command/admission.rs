@@ -16,6 +16,7 @@ use crate::redis::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -106,11 +107,16 @@ fn admit(
     if flags.any(Flags::WRITE) && !node.loading {
         check_write(node, session)?;
     }
+    if command.name == "PING"
+        && let Some(error) = node.disk_error()
+    {
+        return Err(Reply::error(error));
+    }
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
-    if is_stale(node) && !session.from_master && needs_master(node, session, command, args) {
-        return Err(MASTERDOWN);
+    if !session.from_master {
+        check_readiness(node, session, command, args)?;
     }
     if session.subscriptions.is_empty() && is_for_listeners(node, command.name) {
         let text = format!("NOSUB '{}' command executed not in subscribed mode", command.lower);
@@ -142,17 +148,31 @@ fn not_queued(node: &Node, command: &Command) -> Reply {
 
 /// Whether the node is a replica that may not say what it holds until its master is back.
 pub fn is_stale(node: &Node) -> bool {
-    node.master.is_some()
-        && !node.master_link_up
-        && !node.settings.is_on("replica-serve-stale-data")
+    node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
 }
 
-/// Whether a request, or one that EXEC would run, is refused on such a replica.
-fn needs_master(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
+/// Refuses what may not be asked of a replica without its master, or while a node loads its keys.
+fn check_readiness(
+    node: &Node,
+    session: &Session,
+    command: &Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    if is_stale(node) && lacks(Flags::STALE, node, session, command, args) {
+        return Err(MASTERDOWN);
+    }
+    if node.starting_ms.is_some() && lacks(Flags::LOADING, node, session, command, args) {
+        return Err(Reply::error(LOADING));
+    }
+    Ok(())
+}
+
+/// Whether a request has not this flag, or one that EXEC would run has not.
+fn lacks(flag: Flags, node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
     let queued = queued.into_iter().flatten().filter_map(|args| Some((look_up(args)?, &args[..])));
     let mut all = queued.chain([(command, args)]);
-    all.any(|(command, args)| !own_flags(node, command, args).any(Flags::STALE))
+    all.any(|(command, args)| !own_flags(node, command, args).any(flag))
 }
 
 /// What a connection that monitors may not do.
@@ -245,18 +265,23 @@ pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
     if session.from_master {
         return Ok(());
     }
-    if node.good_replicas < node.config.min_replicas_to_write && node.master.is_none() {
+    if let Some(error) = node.disk_error() {
+        return Err(Reply::error(error));
+    }
+    let config = &node.config;
+    let asks = node.master.is_none() && config.min_replicas_max_lag > 0;
+    if asks && node.good_replicas < config.min_replicas_to_write {
         return Err(Reply::error(NOREPLICAS));
     }
-    if node.master.is_some() {
+    if node.master.is_some() && node.settings.is_on("replica-read-only") {
         return Err(Reply::error(READONLY));
     }
     Ok(())
 }
 
 fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
-    let Some(pause) = node.clients.pause() else { return false };
-    if session.from_master || session.id == 0 || pause.until_ms <= node.now_ms {
+    let Some(pause) = node.pause() else { return false };
+    if session.from_master || session.id == 0 {
         return false;
     }
     let flags = flags_of(node, session, command, args);

@@ -107,6 +107,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
             Append::Always => "always".to_owned(),
         },
         "maxmemory" => config.max_memory.to_string(),
+        "repl-backlog-size" => config.backlog_bytes.to_string(),
         "min-replicas-max-lag" => config.min_replicas_max_lag.to_string(),
         "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
         "notify-keyspace-events" => told_classes(&config.notify),
@@ -142,13 +143,15 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             return;
         }
         "timeout" => node.clients.close_idle_after(number()),
+        "save" if !value.is_empty() => call.session.after = After::WatchSaves,
+        "aof-load-truncated" => node.config.mends_torn_file = value == "yes",
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
             return;
         }
         "repl-backlog-size" => {
-            node.settings.set(parameter, number().max(SMALLEST_BACKLOG).to_string());
-            return;
+            let bytes = number().max(SMALLEST_BACKLOG);
+            node.config.backlog_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         "appendonly" | "appendfsync" => {
             set_append(call, parameter, value);

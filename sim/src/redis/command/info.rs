@@ -4,14 +4,17 @@
 //! constants.
 
 use std::fmt::Write as _;
+use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::compat::Compat;
 use crate::redis::frame::Reply;
+use crate::redis::history::NO_ID;
 use crate::redis::memory::Meter;
 use crate::redis::node::{Append, Node};
+use crate::redis::peers::{Failover, LinkState};
 use crate::redis::sentinel::command::told;
 use crate::redis::sentinel::instance::Ms;
 use crate::redis::session::{Block, Session};
@@ -163,35 +166,64 @@ fn memory_section(text: &mut String, node: &mut Node) {
 }
 
 fn persistence(text: &mut String, node: &mut Node) {
-    let loading = u8::from(node.loading);
-    let enabled = u8::from(node.config.append != Append::None);
-    let saved_s = node.figures.last_save_s.unwrap_or(node.started_ms / 1_000);
+    let (saving, now_s) = (&node.saving, node.now_ms / 1_000);
+    let signed =
+        |seconds: Option<u64>| seconds.map_or(-1, |s| i64::try_from(s).unwrap_or(i64::MAX));
+    let status = |failed: bool| if failed { "err" } else { "ok" };
     let _ = write!(
         text,
-        "loading:{loading}\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\n\
-         rdb_bgsave_in_progress:0\r\nrdb_last_save_time:{saved_s}\r\n\
-         rdb_last_bgsave_status:ok\r\nrdb_last_bgsave_time_sec:-1\r\n\
-         rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\naof_enabled:{enabled}\r\n\
-         aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
+        "loading:{}\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n\
+         current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\ncurrent_save_keys_processed:0\r\n\
+         current_save_keys_total:0\r\nrdb_changes_since_last_save:{}\r\n\
+         rdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\nrdb_last_bgsave_status:{}\r\n\
+         rdb_last_bgsave_time_sec:{}\r\nrdb_current_bgsave_time_sec:{}\r\nrdb_saves:{}\r\n\
+         rdb_last_cow_size:0\r\nrdb_last_load_keys_expired:{}\r\n\
+         rdb_last_load_keys_loaded:{}\r\naof_enabled:{}\r\naof_rewrite_in_progress:0\r\n\
+         aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
          aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_rewrites:0\r\n\
-         aof_last_write_status:ok\r\nmodule_fork_in_progress:0\r\n",
+         aof_rewrites_consecutive_failures:0\r\naof_last_write_status:{}\r\n\
+         aof_last_cow_size:0\r\nmodule_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
+        u8::from(node.starting_ms.is_some()),
+        saving.changes,
+        u8::from(saving.begun.is_some()),
+        saving.saved_s,
+        status(saving.failed),
+        signed(saving.took_s),
+        signed(saving.begun.map(|(since_s, _)| now_s.saturating_sub(since_s))),
+        saving.saves,
+        saving.loaded[1],
+        saving.loaded[0],
+        u8::from(node.config.append != Append::None),
+        status(saving.append_failed),
     );
+    if let Some(since_ms) = node.starting_ms {
+        let _ = write!(
+            text,
+            "loading_start_time:{}\r\nloading_total_bytes:0\r\nloading_rdb_used_mem:0\r\n\
+             loading_loaded_bytes:0\r\nloading_loaded_perc:0.00\r\nloading_eta_seconds:1\r\n",
+            since_ms / 1_000
+        );
+    }
 }
 
 fn stats_section(text: &mut String, node: &mut Node) {
     use crate::redis::clients::channels::Channel;
     let listened = |kind| node.clients.listened(kind).count();
     let errors: u64 = node.figures.errors.values().sum();
+    let [full, partial, in_vain] = node.figures.syncs;
     let _ = write!(
         text,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
-         instantaneous_ops_per_sec:0\r\nrejected_connections:0\r\nsync_full:0\r\n\
-         sync_partial_ok:0\r\nsync_partial_err:0\r\nexpired_keys:{}\r\nevicted_keys:{}\r\n\
+         instantaneous_ops_per_sec:0\r\nrejected_connections:0\r\nsync_full:{}\r\n\
+         sync_partial_ok:{}\r\nsync_partial_err:{}\r\nexpired_keys:{}\r\nevicted_keys:{}\r\n\
          evicted_clients:0\r\nkeyspace_hits:0\r\nkeyspace_misses:0\r\npubsub_channels:{}\r\n\
          pubsub_patterns:{}\r\npubsubshard_channels:{}\r\nlatest_fork_usec:0\r\ntotal_forks:0\r\n\
          tracking_total_keys:0\r\nunexpected_error_replies:0\r\ntotal_error_replies:{errors}\r\n",
         node.clients.received(),
         node.executed,
+        full,
+        partial,
+        in_vain,
         node.expired_keys,
         node.figures.evicted_keys,
         listened(Channel::Plain),
@@ -219,33 +251,36 @@ fn cluster_section(text: &mut String, _: &mut Node) {
 fn replication(text: &mut String, node: &mut Node) {
     match node.master {
         None => text.push_str("role:master\r\n"),
-        Some(master) => {
-            let link = if node.master_link_up { "up" } else { "down" };
-            let _ = write!(
-                text,
-                "role:slave\r\nmaster_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{link}\r\n\
-                 slave_repl_offset:{}\r\nslave_priority:100\r\nslave_read_only:1\r\n",
-                master.ip(),
-                master.port(),
-                node.offset,
-            );
-        }
+        Some(master) => replica_lines(text, node, master),
     }
     let _ = write!(text, "connected_slaves:{}\r\n", node.replicas.len());
-    if node.config.min_replicas_to_write > 0 {
+    if node.config.min_replicas_to_write > 0 && node.config.min_replicas_max_lag > 0 {
         let _ = write!(text, "min_slaves_good_slaves:{}\r\n", node.good_replicas);
     }
     for (n, replica) in node.replicas.iter().enumerate() {
         let lag = (node.now_ms / 1_000).saturating_sub(replica.acked_at_s);
-        let (ip, port, acked) = (replica.address.ip(), replica.port, replica.acked);
+        let (state, lag) = if replica.online { ("online", lag) } else { ("send_bulk", 0) };
+        let (ip, port, acked) = (replica.address.ip(), replica.address.port(), replica.acked);
         let _ =
-            write!(text, "slave{n}:ip={ip},port={port},state=online,offset={acked},lag={lag}\r\n");
+            write!(text, "slave{n}:ip={ip},port={port},state={state},offset={acked},lag={lag}\r\n");
     }
-    let (id, offset) = (&node.replication_id, node.offset);
+    let history = &node.history;
+    let (second, end) = match &history.second {
+        None => (NO_ID, -1),
+        Some((id, end)) => (&id[..], i64::try_from(*end).unwrap_or(i64::MAX)),
+    };
+    let (first, length) = history.kept().unwrap_or((0, 0));
     let _ = write!(
         text,
-        "master_failover_state:no-failover\r\nmaster_replid:{id}\r\n\
-         master_repl_offset:{offset}\r\n"
+        "master_failover_state:{}\r\nmaster_replid:{}\r\nmaster_replid2:{second}\r\n\
+         master_repl_offset:{}\r\nsecond_repl_offset:{end}\r\nrepl_backlog_active:{}\r\n\
+         repl_backlog_size:{}\r\nrepl_backlog_first_byte_offset:{first}\r\n\
+         repl_backlog_histlen:{length}\r\n",
+        Failover::state(node.failover.as_ref()),
+        history.id,
+        history.offset,
+        u8::from(history.is_kept()),
+        node.config.backlog_bytes,
     );
 }
 
@@ -254,6 +289,51 @@ fn sentinel_section(text: &mut String, node: &mut Node) {
     if let Some(own) = &node.sentinel {
         told::section(text, own, now);
     }
+}
+
+/// What only a replica tells.
+fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
+    let (link, up) = (&node.link, node.is_linked());
+    let now_s = node.now_ms / 1_000;
+    let heard = if up { told_seconds(now_s, link.heard_s) } else { -1 };
+    let syncs = link.state == LinkState::Sync;
+    let known = up || link.resumes_in.is_some();
+    let offset = if known { node.history.offset } else { 0 };
+    let _ = write!(
+        text,
+        "role:slave\r\nmaster_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{}\r\n\
+         master_last_io_seconds_ago:{heard}\r\nmaster_sync_in_progress:{}\r\n\
+         slave_read_repl_offset:{offset}\r\nslave_repl_offset:{offset}\r\n",
+        master.ip(),
+        master.port(),
+        if up { "up" } else { "down" },
+        u8::from(syncs),
+    );
+    if syncs {
+        let since = told_seconds(now_s, link.heard_s);
+        let _ = write!(
+            text,
+            "master_sync_total_bytes:0\r\nmaster_sync_read_bytes:0\r\n\
+             master_sync_left_bytes:0\r\nmaster_sync_perc:0.00\r\n\
+             master_sync_last_io_seconds_ago:{since}\r\n"
+        );
+    }
+    if !up {
+        let down = link.down_since_s.map_or(-1, |since| told_seconds(now_s, since));
+        let _ = write!(text, "master_link_down_since_seconds:{down}\r\n");
+    }
+    let flag = |name| u8::from(node.settings.is_on(name));
+    let _ = write!(
+        text,
+        "slave_priority:{}\r\nslave_read_only:{}\r\nreplica_announced:{}\r\n",
+        node.settings.text("replica-priority"),
+        flag("replica-read-only"),
+        flag("replica-announced"),
+    );
+}
+
+fn told_seconds(now_s: u64, since_s: u64) -> i64 {
+    i64::try_from(now_s.saturating_sub(since_s)).unwrap_or(i64::MAX)
 }
 
 fn keyspace_section(text: &mut String, node: &mut Node) {

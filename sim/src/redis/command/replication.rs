@@ -9,10 +9,12 @@ use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
 use crate::redis::frame::{Reply, integer};
-use crate::redis::session::After;
+use crate::redis::peers::Failover;
+use crate::redis::session::{After, Psync};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
+    ("failover", failover),
     ("psync", psync),
     ("replconf", replconf),
     ("replicaof", replicaof),
@@ -23,17 +25,21 @@ pub const FAMILY: Family = &[
 
 /// REPLICAOF host port | NO ONE
 pub fn replicaof(call: &mut Call) -> Outcome {
+    if call.node.failover.is_some() {
+        return Err(Reply::error("ERR REPLICAOF not allowed while failing over."));
+    }
     if (&call.word(1)[..], &call.word(2)[..]) == (b"NO", b"ONE") {
         if call.node.master.is_some() {
             call.session.after = After::Follow(None);
         }
         return Ok(Reply::OK);
     }
+    if call.node.replicas.iter().any(|replica| replica.session == call.session.id) {
+        return Err(Reply::error("ERR Command is not valid when client is a replica."));
+    }
     let port = integer(&call.args[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(Reply::error("ERR Invalid master port"))?;
-    let host = std::str::from_utf8(&call.args[1]).ok();
-    let ip = host.and_then(|host| host.parse::<Ipv4Addr>().ok());
-    let master = SocketAddrV4::new(ip.ok_or(Reply::error("ERR Invalid master host"))?, port);
+    let master = address(&call.args[1], port).ok_or(Reply::error("ERR Invalid master host"))?;
     if call.node.master == Some(master) {
         return Ok(Reply::simple("OK Already connected to specified master"));
     }
@@ -41,27 +47,115 @@ pub fn replicaof(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
+/// A host and a port. Names are not looked up, but for that of the machine itself.
+fn address(host: &[u8], port: u16) -> Option<SocketAddrV4> {
+    let host = std::str::from_utf8(host).ok()?;
+    let ip = if host == "localhost" { Some(Ipv4Addr::LOCALHOST) } else { host.parse().ok() };
+    Some(SocketAddrV4::new(ip?, port))
+}
+
 /// ROLE
 pub fn role(call: &mut Call) -> Outcome {
     let node = &call.node;
-    let offset = Reply::Integer(i64::try_from(node.offset).unwrap_or(i64::MAX));
+    let offset = Reply::Integer(i64::try_from(node.history.offset).unwrap_or(i64::MAX));
     let Some(master) = node.master else {
-        let replica = |r: &crate::redis::node::Replica| {
-            let words = [Bytes::from(r.address.ip().to_string()), digits(r.port), digits(r.acked)];
+        let online = node.replicas.iter().filter(|replica| replica.online);
+        let replica = |r: &crate::redis::peers::Replica| {
+            let ip = Bytes::from(r.address.ip().to_string());
+            let words = [ip, digits(r.address.port()), digits(r.acked)];
             Reply::Array(words.into_iter().map(Reply::Bulk).collect())
         };
-        let replicas = node.replicas.iter().map(replica).collect();
+        let replicas = online.map(replica).collect();
         return Ok(Reply::Array(vec![Reply::Bulk(word("master")), offset, Reply::Array(replicas)]));
     };
-    let state = if node.master_link_up { "connected" } else { "connect" };
-    let offset = if node.master_link_up { offset } else { Reply::Integer(-1) };
+    let offset = if node.is_linked() { offset } else { Reply::Integer(-1) };
     Ok(Reply::Array(vec![
         Reply::Bulk(word("slave")),
         Reply::Bulk(Bytes::from(master.ip().to_string())),
         Reply::Integer(i64::from(master.port())),
-        Reply::Bulk(word(state)),
+        Reply::Bulk(word(node.link.state.word())),
         offset,
     ]))
+}
+
+/// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms]
+pub fn failover(call: &mut Call) -> Outcome {
+    if let [word] = call.from(1)
+        && word.eq_ignore_ascii_case(b"ABORT")
+    {
+        if call.node.failover.is_none() {
+            return Err(Reply::error("ERR No failover in progress."));
+        }
+        call.session.after = After::AbortFailover;
+        return Ok(Reply::OK);
+    }
+    let (to, timeout_ms, force) = failover_words(call)?;
+    let refusal = if call.node.failover.is_some() {
+        Some("ERR FAILOVER already in progress.")
+    } else if call.node.master.is_some() {
+        Some("ERR FAILOVER is not valid when server is a replica.")
+    } else if call.node.replicas.is_empty() {
+        Some("ERR FAILOVER requires connected replicas.")
+    } else if force && (timeout_ms.is_none() || to.is_none()) {
+        Some("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+    } else {
+        None
+    };
+    if let Some(refusal) = refusal {
+        return Err(Reply::error(refusal));
+    }
+    let to = match to {
+        None => None,
+        Some((host, port)) => Some(target(call, &host, port)?),
+    };
+    let until_ms = timeout_ms.map(|timeout| call.node.now_ms.saturating_add(timeout));
+    call.node.failover = Some(Failover { to, until_ms, force, in_progress: false });
+    call.session.after = After::FailOver;
+    Ok(Reply::OK)
+}
+
+/// What FAILOVER's words ask for: to whom, how long at most, whether by force.
+type FailoverWords = (Option<(Bytes, i64)>, Option<u64>, bool);
+
+fn failover_words(call: &Call) -> Result<FailoverWords, Reply> {
+    let (mut to, mut timeout_ms, mut force) = (None, None, false);
+    let mut words = call.from(1);
+    loop {
+        words = match words {
+            [] => return Ok((to, timeout_ms, force)),
+            [word, ms, rest @ ..]
+                if word.eq_ignore_ascii_case(b"TIMEOUT") && timeout_ms.is_none() =>
+            {
+                let ms = integer(ms).ok_or(Reply::error(NOT_INTEGER))?;
+                let positive = u64::try_from(ms).ok().filter(|ms| *ms > 0);
+                let wrong = Reply::error("ERR FAILOVER timeout must be greater than 0");
+                timeout_ms = Some(positive.ok_or(wrong)?);
+                rest
+            }
+            [word, host, port, rest @ ..] if word.eq_ignore_ascii_case(b"TO") && to.is_none() => {
+                to = Some((host.clone(), integer(port).ok_or(Reply::error(NOT_INTEGER))?));
+                rest
+            }
+            [word, rest @ ..] if word.eq_ignore_ascii_case(b"FORCE") && !force => {
+                force = true;
+                rest
+            }
+            _ => return Err(Reply::error(super::SYNTAX)),
+        };
+    }
+}
+
+/// The replica that FAILOVER TO names.
+fn target(call: &Call, host: &[u8], port: i64) -> Result<SocketAddrV4, Reply> {
+    let named = u16::try_from(port).ok().and_then(|port| address(host, port));
+    let replica = call.node.replicas.iter().find(|replica| Some(replica.address) == named);
+    match replica {
+        None => Err(Reply::error("ERR FAILOVER target HOST and PORT is not a replica.")),
+        Some(replica) if !replica.online => {
+            Err(Reply::error("ERR FAILOVER target replica is not online."))
+        }
+        Some(replica) => Ok(replica.address),
+    }
 }
 
 /// WAIT numreplicas timeout: counts replicas that acknowledged this connection's last write.
@@ -87,7 +181,7 @@ pub fn wait(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX)))
 }
 
-/// REPLCONF listening-port n | capa x | ACK offset | GETACK *
+/// REPLCONF listening-port n | ip-address ip | capa x | rdb-only n | ACK offset | GETACK *
 pub fn replconf(call: &mut Call) -> Outcome {
     let pairs = call.from(1);
     if !pairs.len().is_multiple_of(2) {
@@ -97,14 +191,21 @@ pub fn replconf(call: &mut Call) -> Outcome {
         let number = integer(&pair[1]);
         match &pair[0].to_ascii_lowercase()[..] {
             b"listening-port" => {
-                let port = number.and_then(|port| u16::try_from(port).ok());
-                call.session.listening_port = port.ok_or(Reply::error(NOT_INTEGER))?;
+                let number = number.ok_or(Reply::error(NOT_INTEGER))?;
+                call.session.announced.port = u16::try_from(number).unwrap_or(0);
             }
+            b"ip-address" => {
+                let ip = std::str::from_utf8(&pair[1]).ok().and_then(|ip| ip.parse().ok());
+                call.session.announced.ip = ip;
+            }
+            b"capa" => call.session.announced.psync2 |= pair[1].eq_ignore_ascii_case(b"psync2"),
             b"ack" => {
                 acknowledge(call, number);
                 return Ok(Reply::SILENCE);
             }
-            b"capa" | b"ip-address" | b"getack" | b"rdb-only" | b"rdb-filter-only" => {}
+            // A replica answers its master's on the link; here nobody is answered.
+            b"getack" => return Ok(Reply::SILENCE),
+            b"rdb-only" | b"rdb-filter-only" => {}
             _ => {
                 let text = [b"ERR Unrecognized REPLCONF option: ", &pair[0][..]].concat();
                 return Err(Reply::Error(text.into()));
@@ -114,20 +215,38 @@ pub fn replconf(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
+/// A replica's first acknowledgement says that it has all that came before.
 fn acknowledge(call: &mut Call, offset: Option<i64>) {
     let Some(offset) = offset.and_then(|offset| u64::try_from(offset).ok()) else { return };
     let (session, now_s) = (call.session.id, call.node.now_ms / 1_000);
-    if let Some(replica) = call.node.replicas.iter_mut().find(|r| r.session == session) {
-        replica.acked = replica.acked.max(offset);
-        replica.acked_at_s = now_s;
+    let replica = call.node.replicas.iter_mut().find(|r| r.session == session);
+    let Some(replica) = replica else { return };
+    replica.acked = replica.acked.max(offset);
+    replica.acked_at_s = now_s;
+    if !std::mem::replace(&mut replica.online, true) {
+        call.node.recount_good_replicas();
     }
 }
 
-/// PSYNC id offset: always answered by a full resynchronisation.
+/// PSYNC id offset [FAILOVER]: what the replica is given, the server sees when it feeds it.
 pub fn psync(call: &mut Call) -> Outcome {
-    if call.node.master.is_some() && !call.node.master_link_up {
+    let node = &call.node;
+    let promotes = call.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"FAILOVER"));
+    let id = &call.args[1];
+    if promotes && node.master.is_none() {
+        return Err(Reply::error("ERR PSYNC FAILOVER can't be sent to a master."));
+    }
+    if promotes && !id.eq_ignore_ascii_case(node.history.id.as_bytes()) {
+        return Err(Reply::error("ERR PSYNC FAILOVER replid must match my replid."));
+    }
+    if node.failover.is_some() {
+        return Err(Reply::error("NOMASTERLINK Can't SYNC while failing over"));
+    }
+    if !promotes && node.master.is_some() && !node.is_linked() {
         return Err(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    call.session.after = After::Feed;
+    let next = call.integer(2)?;
+    let id = Bytes::copy_from_slice(id);
+    call.session.after = After::Feed(Psync { id, next, promotes });
     Ok(Reply::SILENCE)
 }

@@ -100,14 +100,13 @@ fn nanoseconds(seconds: f64) -> u64 {
 
 /// LASTSAVE
 pub fn lastsave(call: &mut Call) -> Outcome {
-    let seconds = call.node.figures.last_save_s.unwrap_or(call.node.started_ms / 1_000);
-    Ok(Reply::Integer(i64::try_from(seconds).unwrap_or(i64::MAX)))
+    Ok(Reply::Integer(i64::try_from(call.node.saving.saved_s).unwrap_or(i64::MAX)))
 }
 
-/// SAVE: an answer alone, for a node has no snapshot on its disk.
+/// SAVE: the server answers when it is done.
 pub fn save(call: &mut Call) -> Outcome {
-    call.node.figures.last_save_s = Some(call.node.now_ms / 1_000);
-    Ok(Reply::OK)
+    call.session.after = After::Save { in_background: false };
+    Ok(Reply::SILENCE)
 }
 
 /// BGSAVE [SCHEDULE]
@@ -117,7 +116,10 @@ pub fn bgsave(call: &mut Call) -> Outcome {
         [word] if word.eq_ignore_ascii_case(b"SCHEDULE") => {}
         _ => return Err(Reply::error(SYNTAX)),
     }
-    save(call)?;
+    if call.node.saving.begun.is_some() {
+        return Err(Reply::error("ERR Background save already in progress"));
+    }
+    call.session.after = After::Save { in_background: true };
     Ok(Reply::simple("Background saving started"))
 }
 
@@ -140,6 +142,7 @@ pub fn shutdown(call: &mut Call) -> Outcome {
     if says(b"ABORT") {
         return Err(Reply::error("ERR No shutdown in progress."));
     }
-    call.session.after = After::ShutDown;
+    let saves = says(b"SAVE") || !says(b"NOSAVE") && !call.node.save_points().is_empty();
+    call.session.after = After::ShutDown { saves };
     Ok(Reply::SILENCE)
 }

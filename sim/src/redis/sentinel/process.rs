@@ -60,7 +60,7 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
     let own = host.resolve(host.name()).expect("a host knows its own address");
     let address = SocketAddrV4::new(*own.ip(), config.port);
     let now = to_ms(node.now_ms);
-    let mut sentinel = Sentinel::new(node.replication_id.clone(), address, now);
+    let mut sentinel = Sentinel::new(node.history.id.clone(), address, now);
     let file = host.disk().read(FILE);
     if file.is_empty() {
         sentinel.set_up(config, now);
@@ -108,8 +108,10 @@ impl Server {
         loop {
             let text = self.node.borrow_mut().take_file();
             let Some(text) = text else { return };
-            self.host.disk().replace(FILE, text.as_bytes());
-            self.host.disk().sync(FILE).await;
+            // With a full disk it goes on without its file, as Redis does.
+            if self.host.disk().replace(FILE, text.as_bytes()).is_ok() {
+                self.host.disk().sync(FILE).await;
+            }
         }
     }
 }
