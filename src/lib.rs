@@ -26,6 +26,8 @@ pub struct Readme;
 pub mod check;
 pub mod cli;
 #[cfg(feature = "live")]
+pub mod confirm;
+#[cfg(feature = "live")]
 pub mod custody;
 pub mod explain;
 pub mod explore;

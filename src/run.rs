@@ -1,7 +1,8 @@
 //! The only place that joins world and locks: a plan goes in, a history and a trace come out.
 //!
 //! A run has two phases. In the first the clients work while faults strike; then everything is
-//! healed, the clients are told to stop, and a probe has to get the lock.
+//! healed, the clients are told to stop, and a probe has to get the lock. What it runs on is a
+//! [`Ground`]: nodes of ours in a simulated world, or real servers.
 
 pub mod evidence;
 
@@ -14,7 +15,7 @@ use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Instant, Nanos};
 use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
@@ -156,7 +157,49 @@ impl Lab {
 /// Makes a lock for one caller.
 pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
 
+/// What a plan is run on: where its machines are, what its nodes are, and how time passes.
+pub trait Ground {
+    /// Where the machine is that has this address in a simulated world.
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
+    /// What the process of the `n`th node runs, counted from 1.
+    fn node(&self, plan: &Plan, n: u32) -> Process;
+    /// The world of these machines.
+    fn world(&mut self, spec: WorldSpec) -> World;
+    /// Lets the world run until true time `limit`.
+    fn pass(&mut self, world: &mut World, limit: Nanos);
+}
+
+/// Fake nodes in a simulated world.
+struct Simulated;
+
+impl Ground for Simulated {
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
+        simulated
+    }
+
+    fn node(&self, plan: &Plan, n: u32) -> Process {
+        let config = node_config(plan, n);
+        process(move |host| serve(host, config.clone()))
+    }
+
+    fn world(&mut self, spec: WorldSpec) -> World {
+        World::new(spec)
+    }
+
+    fn pass(&mut self, world: &mut World, limit: Nanos) {
+        world.run_until(limit);
+    }
+}
+
 fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
+    run_on(&mut Simulated, lab, plan, whole_trace)
+}
+
+/// Runs a plan on a ground.
+///
+/// # Panics
+/// As [`Lab::run`].
+pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     let algorithm = lab.algorithm(plan);
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
@@ -168,12 +211,13 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
     };
-    let mut world = World::new(spec(lab, plan, &job, whole_trace));
-    world.run_until(plan.heal_at);
+    let spec = spec(ground, lab, plan, &job, whole_trace);
+    let mut world = ground.world(spec);
+    ground.pass(&mut world, plan.heal_at);
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
     world.start(PROBE);
-    world.run_until(plan.until);
+    ground.pass(&mut world, plan.until);
     let remains = world.finish();
     let evidence = evidence::gather(&remains, &plan.faults);
     let (ops, accesses) = recorder.take();
@@ -205,11 +249,18 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     }
 }
 
-fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
-    let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
+fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+    let nodes = (1..=plan.topology.nodes).map(|n| {
+        let name = format!("n{n}");
+        host(plan, name, node_address(n), Part::Node, ground.node(plan, n))
+    });
+    let mut hosts: Vec<HostSpec> = nodes.collect();
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
     hosts.push(probe_host(plan, job));
+    for host in &mut hosts {
+        host.address = ground.place(host.address);
+    }
     let links = plan.links.named.iter().filter_map(|(link, latency)| {
         let (from, to) = link.split_once("->")?;
         Some((from.trim().to_owned(), to.trim().to_owned(), *latency))
@@ -223,7 +274,7 @@ fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
         named_links: links.collect(),
         loss_per_million: plan.links.loss_per_million,
         hosts,
-        names: [(MASTER.to_owned(), node_address(1))].into(),
+        names: [(MASTER.to_owned(), ground.place(node_address(1)))].into(),
         faults: plan.faults.clone(),
         whole_trace,
     }
@@ -234,7 +285,8 @@ fn host(plan: &Plan, name: String, address: SocketAddrV4, part: Part, run: Proce
     HostSpec { name, address, clocks, part, process: run }
 }
 
-fn process<F, R>(run: F) -> Process
+/// A process from what it runs on its host.
+pub fn process<F, R>(run: F) -> Process
 where
     F: Fn(Host) -> R + 'static,
     R: Future<Output = ()> + 'static,
@@ -242,8 +294,14 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-fn node_address(n: u32) -> SocketAddrV4 {
+/// Where the `n`th node is in a simulated world, counted from 1.
+pub fn node_address(n: u32) -> SocketAddrV4 {
     address(0, n, NODE_PORT)
+}
+
+/// Where the resource is in a simulated world.
+pub fn resource_address() -> SocketAddrV4 {
+    address(2, 1, RESOURCE_PORT)
 }
 
 /// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24.
@@ -252,9 +310,9 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
 }
 
-fn node(plan: &Plan, n: u32) -> HostSpec {
+fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
-    let config = NodeConfig {
+    NodeConfig {
         append: match plan.topology.persistence {
             Persistence::None => Append::None,
             Persistence::AofAlways => Append::Always,
@@ -263,16 +321,14 @@ fn node(plan: &Plan, n: u32) -> HostSpec {
         },
         replica_of: follows.then(|| node_address(1)),
         ..NodeConfig::default()
-    };
-    let run = process(move |host| serve(host, config.clone()));
-    host(plan, format!("n{n}"), node_address(n), Part::Node, run)
+    }
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
     // What the resource keeps outlives its process, as a database's data does.
     let resource = Resource::new(&plan.workload, job.recorder.clone());
     let run = process(move |host| resource.clone().run(host));
-    host(plan, RESOURCE.to_owned(), address(2, 1, RESOURCE_PORT), Part::Other, run)
+    host(plan, RESOURCE.to_owned(), resource_address(), Part::Other, run)
 }
 
 fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {

@@ -1,0 +1,179 @@
+//! What a plan is run on: its own machines on addresses of the loopback, a redis-server behind
+//! each node, real time.
+//!
+//! Each machine has an IP address of its own, as in the simulated world, and a port that the
+//! system has chosen, so that many runs go on side by side.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_sim::engine::Process;
+use lockstorm_sim::engine::live::ports::Ports;
+use lockstorm_sim::engine::live::{LiveEngine, stop};
+use lockstorm_sim::engine::state::State;
+use lockstorm_sim::rng::Chance;
+use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
+use lockstorm_sim::trace::Trace;
+use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+
+use crate::confirm::processes::{Home, Server, Setup, free_port};
+use crate::confirm::relay::{self, Node};
+use crate::plan::{Plan, TopologyKind};
+use crate::run::{self, Ground, node_address, process, resource_address};
+
+/// How long the world runs between two looks at which nodes stand still.
+const BEAT: Nanos = 2 * MILLISECOND;
+/// The host that waits for somebody to end the whole.
+const WATCHMAN: &str = "watchman";
+/// Its address; it talks to nobody.
+const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
+
+/// Who is at the other end of a connection to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A client of the plan, or its probe.
+    Client,
+    /// Whoever types the commands of faults.
+    Operator,
+    /// Another server.
+    Server,
+}
+
+impl Peer {
+    /// Nodes are in 127.1.0.0/24, all others of the plan in other networks of 127.1.
+    pub fn of(address: SocketAddrV4) -> Peer {
+        match address.ip().octets() {
+            [127, 1, 0, _] => Peer::Server,
+            [127, 1, ..] => Peer::Client,
+            _ => Peer::Operator,
+        }
+    }
+}
+
+/// See the head of this file.
+pub struct RealGround {
+    nodes: Vec<Rc<Node>>,
+    places: BTreeMap<SocketAddrV4, SocketAddrV4>,
+    ports: Option<Ports>,
+    is_interrupted: Rc<Cell<bool>>,
+}
+
+impl RealGround {
+    /// Starts a server for each node of a plan and waits until all answer.
+    ///
+    /// # Errors
+    /// In words: what cannot be bound or started.
+    pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
+        let mut ports = Ports::default();
+        let mut places = BTreeMap::new();
+        let nodes = (1..=plan.topology.nodes).map(node_address);
+        for simulated in nodes.chain([resource_address()]) {
+            let wanted = SocketAddrV4::new(*on_loopback(simulated).ip(), 0);
+            let known = ports.bind(wanted).map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
+            places.insert(simulated, known);
+        }
+        let mut ground = RealGround {
+            nodes: Vec::new(),
+            places,
+            ports: Some(ports),
+            is_interrupted: Rc::default(),
+        };
+        let started: Result<Vec<_>, String> = (1..=plan.topology.nodes)
+            .map(|n| ground.start(plan, n).map_err(|e| format!("n{n} cannot be started: {e}")))
+            .collect();
+        for (name, setup, mut server, home) in started? {
+            server.wait(&setup).map_err(|e| format!("{name} does not answer: {e}"))?;
+            ground.nodes.push(Rc::new(Node::new(name, setup, home, server)));
+        }
+        Ok(ground)
+    }
+
+    fn start(&self, plan: &Plan, n: u32) -> io::Result<(String, Setup, Server, Home)> {
+        let known = self.place(node_address(n));
+        let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
+        let setup = Setup {
+            own: free_port(known)?,
+            known,
+            persistence: plan.topology.persistence,
+            follows: follows.then(|| self.place(node_address(1))),
+        };
+        let home = Home::new()?;
+        let server = Server::start(&setup, &home)?;
+        Ok((format!("n{n}"), setup, server, home))
+    }
+
+    /// Whether somebody has asked the process to end before the run was over.
+    pub fn is_interrupted(&self) -> bool {
+        self.is_interrupted.get()
+    }
+
+    /// Answers whose effects no server has told of: gaps in the evidence.
+    pub fn untold(&self) -> u32 {
+        self.nodes.iter().map(|node| node.asked.untold()).sum()
+    }
+}
+
+impl Ground for RealGround {
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
+        let bound = self.places.get(&simulated).copied();
+        bound.unwrap_or_else(|| SocketAddrV4::new(*on_loopback(simulated).ip(), 0))
+    }
+
+    fn node(&self, _: &Plan, n: u32) -> Process {
+        let node = Rc::clone(&self.nodes[n as usize - 1]);
+        process(move |host| relay::run(host, Rc::clone(&node)))
+    }
+
+    fn world(&mut self, mut spec: WorldSpec) -> World {
+        let is_interrupted = Rc::clone(&self.is_interrupted);
+        spec.hosts.push(HostSpec {
+            name: WATCHMAN.to_owned(),
+            address: WATCHMAN_ADDRESS,
+            clocks: ClockSetting::default(),
+            part: Part::Other,
+            process: process(move |_| {
+                let is_interrupted = Rc::clone(&is_interrupted);
+                async move {
+                    stop::asked().await;
+                    is_interrupted.set(true);
+                }
+            }),
+        });
+        let chance = Chance::new(spec.seed, spec.draws.clone());
+        let state = State::new(chance, spec.latency, Trace::unhashed(), 1);
+        let ports = self.ports.take().expect("a ground has one world");
+        World::on(Box::new(LiveEngine::closed(state, ports)), spec)
+    }
+
+    fn pass(&mut self, world: &mut World, limit: Nanos) {
+        while world.now() < limit && !self.is_interrupted() {
+            world.run_until(limit.min(world.now() + BEAT));
+            for node in &self.nodes {
+                node.follow(world.condition(&node.name).is_halted);
+            }
+        }
+    }
+}
+
+/// The address of a machine of a simulated world, 10.0.x.y, on the loopback: 127.1.x.y.
+fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
+    let [.., net, n] = simulated.ip().octets();
+    SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())
+}
+
+/// Runs a plan on real servers. The evidence and the number of gaps in it.
+///
+/// # Errors
+/// In words: what cannot be started, or that somebody has ended it.
+pub fn run(lab: &run::Lab, plan: &Plan) -> Result<(run::Run, u32), String> {
+    let mut ground = RealGround::prepare(plan)?;
+    let run = run::run_on(&mut ground, lab, plan, false);
+    if ground.is_interrupted() {
+        return Err("it was ended before it was over".to_owned());
+    }
+    let untold = ground.untold();
+    Ok((run, untold))
+}

@@ -1,0 +1,196 @@
+//! Real redis-servers: how one is set up, started, stopped in its tracks, and ended.
+//!
+//! The only place that starts processes and sends signals. A server lives as long as its
+//! [`Server`], its files as long as its [`Home`]: both go when a run ends, however it ends.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::plan::Persistence;
+
+/// What is started, looked for on the PATH.
+const PROGRAM: &str = "redis-server";
+/// Looks at a server that starts: so many, so far apart.
+const LOOKS: u32 = 2_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// How a server is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Where it listens. Nobody but the node's relay connects here.
+    pub own: SocketAddrV4,
+    /// Where others find the node: its relay.
+    pub known: SocketAddrV4,
+    /// What it writes to its disk.
+    pub persistence: Persistence,
+    /// The master that it follows.
+    pub follows: Option<SocketAddrV4>,
+}
+
+impl Setup {
+    /// What the server is started with. What it does to others it does from its node's address,
+    /// so that the links between nodes are those of the plan.
+    pub fn arguments(&self) -> Vec<String> {
+        let (own, known) = (self.own, self.known);
+        let mut lines = vec![
+            format!("port {}", own.port()),
+            format!("bind {}", own.ip()),
+            format!("bind-source-addr {}", own.ip()),
+            format!("replica-announce-ip {}", known.ip()),
+            format!("replica-announce-port {}", known.port()),
+            "protected-mode no".to_owned(),
+            "save ''".to_owned(),
+            "notify-keyspace-events EA".to_owned(),
+            "repl-diskless-sync-delay 0".to_owned(),
+            "logfile log".to_owned(),
+        ];
+        let fsync = match self.persistence {
+            Persistence::None => None,
+            Persistence::AofAlways => Some("always"),
+            Persistence::AofEverysec => Some("everysec"),
+            Persistence::AofNo => Some("no"),
+        };
+        if let Some(fsync) = fsync {
+            lines.extend(["appendonly yes".to_owned(), format!("appendfsync {fsync}")]);
+        }
+        if let Some(master) = self.follows {
+            lines.push(format!("replicaof {} {}", master.ip(), master.port()));
+        }
+        let words = |line: String| {
+            let (option, value) = line.split_once(' ').expect("every line has an option");
+            let mut words = vec![format!("--{option}")];
+            words.extend(value.split(' ').map(|word| word.trim_matches('\'').to_owned()));
+            words
+        };
+        lines.into_iter().flat_map(words).collect()
+    }
+}
+
+/// A folder for the files of one server; it goes with this value.
+pub struct Home(TempDir);
+
+impl Home {
+    /// A new and empty one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Home> {
+        tempfile::Builder::new().prefix("lockstorm-").tempdir().map(Home)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// A running server; it is killed with this value.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts a server. It may not answer yet.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` if there is no redis-server on the PATH.
+    pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
+        let mut command = Command::new(PROGRAM);
+        command.args(setup.arguments()).current_dir(home.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Server)
+    }
+
+    /// Stops scheduling it, or goes on. One that has ended meanwhile is left alone.
+    pub fn halt(&self, halted: bool) {
+        let signal = if halted { Signal::STOP } else { Signal::CONT };
+        let _ = kill_process(Pid::from_child(&self.0), signal);
+    }
+
+    /// Waits until the server answers.
+    ///
+    /// # Errors
+    /// `TimedOut` if it does not, `BrokenPipe` if it has ended.
+    #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
+    pub fn wait(&mut self, setup: &Setup) -> io::Result<()> {
+        for _ in 0..LOOKS {
+            if answers(setup.own) {
+                return Ok(());
+            }
+            if self.0.try_wait()?.is_some() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn answers(server: SocketAddrV4) -> bool {
+    let ask = || -> io::Result<bool> {
+        let mut stream = TcpStream::connect(SocketAddr::V4(server))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer)?;
+        Ok(&answer == b"+PONG")
+    };
+    ask().unwrap_or(false)
+}
+
+/// A port that nobody uses now.
+///
+/// # Errors
+/// What the system says.
+pub fn free_port(at: SocketAddrV4) -> io::Result<SocketAddrV4> {
+    let listener = TcpListener::bind(SocketAddrV4::new(*at.ip(), 0))?;
+    let port = listener.local_addr()?.port();
+    Ok(SocketAddrV4::new(*at.ip(), port))
+}
+
+/// The version that the installed redis-server tells of itself: `7.0.15`; `None` if there is none.
+pub fn version() -> Option<String> {
+    let output = Command::new(PROGRAM).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    Some(version.unwrap_or("of an unknown version").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Setup;
+    use crate::plan::Persistence;
+
+    fn check(persistence: Persistence, follows: bool, wanted: &str) {
+        let master = "127.1.0.1:7001".parse().expect("an address");
+        let setup = Setup {
+            own: "127.1.0.2:9000".parse().expect("an address"),
+            known: "127.1.0.2:7002".parse().expect("an address"),
+            persistence,
+            follows: follows.then_some(master),
+        };
+        let line = setup.arguments().join(" ");
+        let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \
+                      --replica-announce-ip 127.1.0.2 --replica-announce-port 7002 ";
+        assert!(line.starts_with(head), "{line}");
+        assert!(line.ends_with(wanted), "{line}");
+    }
+
+    #[test]
+    fn a_plan_becomes_options() {
+        check(Persistence::None, false, "--logfile log");
+        check(Persistence::AofAlways, false, "--appendonly yes --appendfsync always");
+        check(Persistence::None, true, "--logfile log --replicaof 127.1.0.1 7001");
+    }
+}
