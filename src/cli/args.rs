@@ -208,6 +208,9 @@ pub struct ConfirmArguments {
     /// How many runs at a time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
+    /// Where to write reports of the real runs; without it none are written
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
 }
 
 /// One engine.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-
-use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use std::sync::Barrier;
+use std::time::Duration;
 
 use crate::check::Verdict;
 use crate::cli::args::ConfirmArguments;
 use crate::cli::running::found;
 use crate::cli::{Ending, act, input, progress, say};
 use crate::confirm::compare::{self, Agreement, Attempt};
+use crate::confirm::ground::ENDED;
 use crate::confirm::possible::{self, Means};
 use crate::confirm::processes;
 use crate::confirm::windows::WINDOWS;
@@ -20,6 +21,11 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 use crate::scenario::Scenario;
+
+/// How many runs are made at a time once a machine was too busy.
+const FEW: usize = 6;
+/// Between the beginnings of two runs that go on side by side.
+const BETWEEN_STARTS: Duration = Duration::from_millis(80);
 
 /// A plan that is to be confirmed, with those that are said to withstand the same.
 struct Subject {
@@ -54,6 +60,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
         arguments.runs
     ));
     let outcomes = run(arguments, &plans);
+    write(arguments, &outcomes)?;
     let endings: Vec<Ending> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
     let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
     let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
@@ -73,7 +80,8 @@ fn worst(endings: impl Iterator<Item = Ending>) -> Ending {
 }
 
 fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
-    let means = Means { longest: arguments.longest, has_clocks: false };
+    let has_clocks = processes::clock_library().is_some();
+    let means = Means { longest: arguments.longest, has_clocks };
     let mut subjects = Vec::new();
     for path in &arguments.inputs {
         if path.extension().is_some_and(|ending| ending == "json") {
@@ -127,7 +135,8 @@ fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
     plans.map(|plan| (plan.digest(), plan)).collect()
 }
 
-/// Every plan once in the simulation and so often on real servers, many at a time.
+/// Every plan once in the simulation and so often on real servers, many at a time. What a busy
+/// machine has spoilt is run again, a few at a time.
 fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMap<String, Outcome> {
     let lab = Lab::default();
     let simulate = |(hash, plan): (&String, &&Plan)| {
@@ -135,26 +144,72 @@ fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMa
         (hash.clone(), Outcome { simulated, real: Vec::new() })
     };
     let mut outcomes: BTreeMap<String, Outcome> = plans.iter().map(simulate).collect();
-    let mut runs: Vec<(&String, &Plan)> = plans
-        .iter()
-        .flat_map(|(hash, plan)| (0..arguments.runs).map(move |_| (hash, *plan)))
-        .collect();
-    // The longest first: what is left at the end is short.
-    runs.sort_by_key(|(hash, plan)| (std::cmp::Reverse(plan.until), *hash));
-    let bar = progress::bar(runs.len().try_into().unwrap_or(u64::MAX), "confirming");
-    let real: Vec<_> = act::side_by_side(Some(arguments.jobs), || {
-        let attempt = |(hash, plan): &(&String, &Plan)| {
-            let attempt = compare::attempt(&lab, plan);
-            bar.inc(1);
-            ((*hash).clone(), attempt)
-        };
-        runs.par_iter().with_max_len(1).map(attempt).collect()
-    });
-    bar.finish_and_clear();
-    for (hash, attempt) in real {
-        outcomes.get_mut(&hash).expect("it was simulated").real.push(attempt);
+    let (jobs, mut is_ended) = (usize::from(arguments.jobs), false);
+    for side_by_side in [jobs, jobs.min(FEW), 1] {
+        let mut runs: Vec<&Plan> = Vec::new();
+        for (hash, plan) in plans {
+            let Outcome { simulated, real } = outcomes.get_mut(hash).expect("it was simulated");
+            let busy = |run: &Attempt| compare::was_too_busy(simulated, run);
+            real.retain(|run| !run.as_ref().is_ok_and(busy));
+            runs.extend((real.len()..arguments.runs as usize).map(|_| *plan));
+        }
+        // The longest first: those that run together end together.
+        runs.sort_by_key(|plan| std::cmp::Reverse(plan.until));
+        let bar = progress::bar(runs.len().try_into().unwrap_or(u64::MAX), "confirming");
+        for together in runs.chunks(side_by_side) {
+            for (plan, attempt) in together.iter().zip(at_once(&lab, together)) {
+                let outcome = outcomes.get_mut(&plan.digest()).expect("it was simulated");
+                is_ended |= attempt.as_ref().is_err_and(|why| why == ENDED);
+                outcome.real.push(attempt);
+                bar.inc(1);
+            }
+            if is_ended {
+                return outcomes;
+            }
+        }
+        bar.finish_and_clear();
     }
     outcomes
+}
+
+/// Runs plans side by side: time begins for each when the servers of all are there, for one after
+/// the other, since the beginning is the busiest part.
+#[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
+fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
+    let started = Barrier::new(plans.len());
+    std::thread::scope(|scope| {
+        let started = &started;
+        let plans = (0..).zip(plans.iter().copied());
+        let runs = plans.map(|(nth, plan)| {
+            scope.spawn(move || {
+                compare::attempt(lab, plan, || {
+                    started.wait();
+                    std::thread::sleep(BETWEEN_STARTS * nth);
+                })
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        let panicked = || Err("it panicked: a bug of ours".to_owned());
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| panicked())).collect()
+    })
+}
+
+/// A report of every real run: `NAME-real-1`.
+fn write(
+    arguments: &ConfirmArguments,
+    outcomes: &BTreeMap<String, Outcome>,
+) -> Result<(), Refusal> {
+    let Some(folder) = &arguments.report else { return Ok(()) };
+    for outcome in outcomes.values() {
+        for (nth, attempt) in (1..).zip(&outcome.real) {
+            let Ok(Attempt { finding, .. }) = attempt else { continue };
+            let scenario = format!("{}-real-{nth}", finding.scenario);
+            for page in act::report(&Finding { scenario, ..finding.clone() }) {
+                input::write(folder, &page.name, &page.text)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Tells what became of one plan, and of those that withstand the same.
@@ -189,7 +244,13 @@ fn tell_outcome(outcome: &Outcome) -> Ending {
     for (nth, attempt) in (1..).zip(real) {
         match attempt {
             Ok(attempt) => {
-                say(&format!("  real {nth}     {}", found(&attempt.finding)));
+                let busy = match compare::was_too_busy(simulated, attempt) {
+                    true => {
+                        format!(", but the machine was {} late", quantity::length(attempt.latest))
+                    }
+                    false => String::new(),
+                };
+                say(&format!("  real {nth}     {}{busy}", found(&attempt.finding)));
                 told.push(attempt);
             }
             Err(why) => say(&format!("  real {nth}     was not run: {why}")),

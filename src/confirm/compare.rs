@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use lockstorm_sim::engine::EngineKind;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
 
 use crate::check::judge::judge;
 use crate::check::{Kind, Verdict};
-use crate::confirm::ground;
+use crate::confirm::ground::{RealGround, RealRun};
 use crate::explain::finding::Finding;
 use crate::explore::examine;
 use crate::explore::trial::Trial;
@@ -17,24 +18,42 @@ use crate::run::Lab;
 /// said about them.
 const BY_KEYS: [Kind; 3] = [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak];
 
+/// What is told by then is told at once: real code takes time to run.
+const AT_ONCE: Nanos = 50 * MILLISECOND;
+
+/// A machine that comes later than this to what it has to do was too busy to say more than that
+/// a verdict is the same.
+const TOO_LATE: Nanos = 25 * MILLISECOND;
+
 /// One real run.
 pub struct Attempt {
     /// What was found. Its class is not known: nothing was run again.
     pub finding: Finding,
     /// Answers whose effects no server told of.
     pub untold: u32,
+    /// The most by which the machine came late, ns.
+    pub latest: Nanos,
 }
 
-/// Runs a plan once on real servers.
+/// Runs a plan once on real servers. `begin` is called when they are there, and only once it
+/// returns time begins.
 ///
 /// # Errors
 /// In words: what cannot be started, or that somebody has ended it.
-pub fn attempt(lab: &Lab, plan: &Plan) -> Result<Attempt, String> {
+pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
     let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
-    let (run, untold) = ground::run(&lab, plan)?;
-    let judgement = judge(&run.history, &lab.terms(plan));
+    let ground = RealGround::prepare(plan);
+    begin();
+    let RealRun { run, untold, latest } = ground?.run(&lab, plan)?;
+    let mut judgement = judge(&run.history, &lab.terms(plan));
+    if let Verdict::Violated(violations) = &mut judgement.verdict {
+        violations.retain(|found| found.late.is_none_or(|late| late > AT_ONCE));
+        if violations.is_empty() {
+            judgement.verdict = Verdict::Holds;
+        }
+    }
     let finding = examine::finding(&lab, plan, Trial { run, judgement }, None);
-    Ok(Attempt { finding, untold })
+    Ok(Attempt { finding, untold, latest })
 }
 
 /// What the real runs of one plan say about the simulated one.
@@ -60,6 +79,11 @@ pub fn count(simulated: &Finding, real: &[&Attempt]) -> usize {
     real.iter().filter(same).count()
 }
 
+/// Whether a run that came to another verdict was made by a machine too busy to count.
+pub fn was_too_busy(simulated: &Finding, real: &Attempt) -> bool {
+    real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != Agreement::Same
+}
+
 fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
     match (simulated, &real.finding.judgement.verdict) {
         (Verdict::Unknown(_), _) | (_, Verdict::Unknown(_)) => Agreement::Unknown,
@@ -69,7 +93,11 @@ fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
             let left_out = left_out(real.untold);
             let compared = |verdict| &kinds(verdict) - &left_out;
             let (simulated, found) = (compared(simulated), compared(found));
-            if simulated == found { Agreement::Same } else { Agreement::Differs }
+            match simulated == found {
+                true => Agreement::Same,
+                false if real.latest > TOO_LATE => Agreement::Unknown,
+                false => Agreement::Differs,
+            }
         }
     }
 }
@@ -128,6 +156,14 @@ mod tests {
         check(&[], &[(&stale, 0)], Agreement::Differs);
         check(&stale, &[(&[], 0)], Agreement::Differs);
         check(&stale, &[], Agreement::Unknown);
+    }
+
+    #[test]
+    fn a_busy_machine_cannot_contradict() {
+        let late = |latest| Attempt { finding: finding(&[]), untold: 0, latest };
+        let simulated = finding(&[Kind::Stuck]);
+        assert_eq!(agreement(&simulated, &[&late(1_000_000)]), Agreement::Differs);
+        assert_eq!(agreement(&simulated, &[&late(99_000_000)]), Agreement::Unknown);
     }
 
     #[test]

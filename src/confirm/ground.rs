@@ -14,6 +14,7 @@ use lockstorm_sim::engine::Process;
 use lockstorm_sim::engine::live::ports::Ports;
 use lockstorm_sim::engine::live::{LiveEngine, stop};
 use lockstorm_sim::engine::state::State;
+use lockstorm_sim::fault::Verb;
 use lockstorm_sim::rng::Chance;
 use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_sim::trace::Trace;
@@ -22,14 +23,17 @@ use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 use crate::confirm::processes::{Home, Server, Setup, free_port};
 use crate::confirm::relay::{self, Node};
 use crate::plan::{Plan, TopologyKind};
-use crate::run::{self, Ground, node_address, process, resource_address};
+use crate::run::{self, Ground, Lab, node_address, process, resource_address};
 
-/// How long the world runs between two looks at which nodes stand still.
-const BEAT: Nanos = 2 * MILLISECOND;
+/// How long the world runs between two looks at which nodes stand still, and what their clocks are.
+const BEAT: Nanos = 10 * MILLISECOND;
 /// The host that waits for somebody to end the whole.
 const WATCHMAN: &str = "watchman";
 /// Its address; it talks to nobody.
 const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
+
+/// Why a run that somebody has ended says nothing.
+pub const ENDED: &str = "it was ended before it was over";
 
 /// Who is at the other end of a connection to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,17 @@ pub struct RealGround {
     places: BTreeMap<SocketAddrV4, SocketAddrV4>,
     ports: Option<Ports>,
     is_interrupted: Rc<Cell<bool>>,
+    latest: Nanos,
+}
+
+/// A run on real servers, and what its evidence is worth.
+pub struct RealRun {
+    /// The run.
+    pub run: run::Run,
+    /// Answers whose effects no server has told of: gaps in the evidence.
+    pub untold: u32,
+    /// The most by which the world came late to what it had to do, ns: how busy the machine was.
+    pub latest: Nanos,
 }
 
 impl RealGround {
@@ -80,6 +95,7 @@ impl RealGround {
             places,
             ports: Some(ports),
             is_interrupted: Rc::default(),
+            latest: 0,
         };
         let started: Result<Vec<_>, String> = (1..=plan.topology.nodes)
             .map(|n| ground.start(plan, n).map_err(|e| format!("n{n} cannot be started: {e}")))
@@ -99,21 +115,46 @@ impl RealGround {
             known,
             persistence: plan.topology.persistence,
             follows: follows.then(|| self.place(node_address(1))),
+            has_clock: has_clock(plan, &format!("n{n}")),
         };
         let home = Home::new()?;
+        home.set_clock(0)?;
         let server = Server::start(&setup, &home)?;
         Ok((format!("n{n}"), setup, server, home))
     }
 
-    /// Whether somebody has asked the process to end before the run was over.
-    pub fn is_interrupted(&self) -> bool {
-        self.is_interrupted.get()
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// In words: that somebody has ended it.
+    pub fn run(mut self, lab: &Lab, plan: &Plan) -> Result<RealRun, String> {
+        let run = run::run_on(&mut self, lab, plan, false);
+        if self.is_interrupted.get() {
+            return Err(ENDED.to_owned());
+        }
+        let untold = self.nodes.iter().map(|node| node.asked.untold()).sum();
+        Ok(RealRun { run, untold, latest: self.latest })
     }
 
-    /// Answers whose effects no server has told of: gaps in the evidence.
-    pub fn untold(&self) -> u32 {
-        self.nodes.iter().map(|node| node.asked.untold()).sum()
+    /// Has the servers be as the world has their nodes be.
+    fn look_after(&self, world: &World) {
+        let real = world.condition(WATCHMAN).readings.wall;
+        for node in &self.nodes {
+            let condition = world.condition(&node.name);
+            let ahead = i128::from(condition.readings.wall) - i128::from(real);
+            node.follow(condition.is_halted);
+            node.set_clock(i64::try_from(ahead / i128::from(MILLISECOND)).unwrap_or(0));
+        }
     }
+}
+
+/// Whether a plan has a node's clock be another than the machine's.
+fn has_clock(plan: &Plan, node: &str) -> bool {
+    let own = plan.clocks.get(node).is_some_and(|clock| *clock != ClockSetting::default());
+    let changed = plan.faults.iter().any(|fault| {
+        matches!(fault.verb, Verb::ClockStep { .. }) && fault.target.hosts().contains(&node)
+    });
+    own || changed
 }
 
 impl Ground for RealGround {
@@ -149,11 +190,12 @@ impl Ground for RealGround {
     }
 
     fn pass(&mut self, world: &mut World, limit: Nanos) {
-        while world.now() < limit && !self.is_interrupted() {
-            world.run_until(limit.min(world.now() + BEAT));
-            for node in &self.nodes {
-                node.follow(world.condition(&node.name).is_halted);
-            }
+        self.look_after(world);
+        while world.now() < limit && !self.is_interrupted.get() {
+            let next = limit.min(world.now() + BEAT);
+            world.run_until(next);
+            self.latest = self.latest.max(world.now().saturating_sub(next));
+            self.look_after(world);
         }
     }
 }
@@ -162,18 +204,4 @@ impl Ground for RealGround {
 fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
     SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())
-}
-
-/// Runs a plan on real servers. The evidence and the number of gaps in it.
-///
-/// # Errors
-/// In words: what cannot be started, or that somebody has ended it.
-pub fn run(lab: &run::Lab, plan: &Plan) -> Result<(run::Run, u32), String> {
-    let mut ground = RealGround::prepare(plan)?;
-    let run = run::run_on(&mut ground, lab, plan, false);
-    if ground.is_interrupted() {
-        return Err("it was ended before it was over".to_owned());
-    }
-    let untold = ground.untold();
-    Ok((run, untold))
 }

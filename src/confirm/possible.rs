@@ -2,7 +2,7 @@
 //! rule: no scenario is named here.
 
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
 
 use crate::length;
 use crate::plan::{Persistence, Plan};
@@ -23,9 +23,12 @@ pub struct Means {
 pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     let mut reasons: Vec<String> =
         plan.faults.iter().filter_map(|fault| of_fault(fault, plan, means)).collect();
-    let mut clocks = plan.clocks.iter().filter(|(host, _)| plan.nodes().contains(host));
-    if !means.has_clocks && clocks.any(|(_, clock)| *clock != ClockSetting::default()) {
-        reasons.push(NO_CLOCKS.to_owned());
+    for (node, clock) in plan.clocks.iter().filter(|(host, _)| plan.nodes().contains(host)) {
+        if clock.rate_ppm != 0 {
+            reasons.push(format!("{node}'s clock has a rate of its own, and a real one keeps its"));
+        } else if clock.wall_offset != 0 && !means.has_clocks {
+            reasons.push(NO_CLOCKS.to_owned());
+        }
     }
     if plan.until > means.longest {
         let (takes, longest) = (length::write(plan.until), length::write(means.longest));
@@ -53,10 +56,9 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
             "{of}: on a running machine what was not synced cannot be taken from a process's file"
         )),
         Verb::LyingDisk => Some(format!("{of}: a real disk cannot be made to lie")),
-        Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze
-            if !means.has_clocks =>
-        {
-            Some(NO_CLOCKS.to_owned())
+        Verb::ClockStep { .. } if !means.has_clocks => Some(NO_CLOCKS.to_owned()),
+        Verb::ClockRate { .. } | Verb::ClockFreeze => {
+            Some(format!("{of}: a real server's clock can be stepped, and keeps its rate"))
         }
         _ => None,
     }
@@ -95,6 +97,7 @@ mod tests {
         check("aof-everysec", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &["synced"]);
         check("aof-no", "kind = 'lying-disk'\ntarget = 'n1'\nfor = '1s'", &["lie"]);
         check("none", "kind = 'clock-step'\ntarget = 'n1'\nby = '1s'", &["libfaketime"]);
+        check("none", "kind = 'clock-rate'\ntarget = 'n1'\nppm = 100", &["rate"]);
         check("none", "kind = 'clock-step'\ntarget = 'c1'\nby = '1s'", &[]);
         check("none", "kind = 'pause'\ntarget = 'c1'\nfor = '100s'", &["real time"]);
     }

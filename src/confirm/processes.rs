@@ -2,7 +2,9 @@
 //!
 //! The only place that starts processes and sends signals. A server lives as long as its
 //! [`Server`], its files as long as its [`Home`]: both go when a run ends, however it ends.
+//! Its clock is the machine's, unless libfaketime stands in between.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::Path;
@@ -19,6 +21,15 @@ const PROGRAM: &str = "redis-server";
 /// Looks at a server that starts: so many, so far apart.
 const LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Where distributions put libfaketime.
+const CLOCK_LIBRARIES: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+];
+/// The file of a home that says how far the server's clock is off.
+const CLOCK: &str = "clock";
 
 /// How a server is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +42,8 @@ pub struct Setup {
     pub persistence: Persistence,
     /// The master that it follows.
     pub follows: Option<SocketAddrV4>,
+    /// Whether its clock can be set.
+    pub has_clock: bool,
 }
 
 impl Setup {
@@ -84,9 +97,16 @@ impl Home {
         tempfile::Builder::new().prefix("lockstorm-").tempdir().map(Home)
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        self.0.path()
+    /// Sets the clock of the server that lives here, so far ahead of the machine's, ms.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_clock(&self, ahead_ms: i64) -> io::Result<()> {
+        let (sign, ms) = (if ahead_ms < 0 { '-' } else { '+' }, ahead_ms.unsigned_abs());
+        // Written beside and renamed: the server reads the file each time that it looks.
+        let (new, clock) = (self.0.path().join("clock.new"), self.0.path().join(CLOCK));
+        fs::write(&new, format!("{sign}{}.{:03}\n", ms / 1_000, ms % 1_000))?;
+        fs::rename(new, clock)
     }
 }
 
@@ -100,7 +120,12 @@ impl Server {
     /// What the system says; `NotFound` if there is no redis-server on the PATH.
     pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
         let mut command = Command::new(PROGRAM);
-        command.args(setup.arguments()).current_dir(home.path());
+        command.args(setup.arguments()).current_dir(home.0.path());
+        if let (true, Some(library)) = (setup.has_clock, clock_library()) {
+            command.env("LD_PRELOAD", library);
+            command.env("FAKETIME_TIMESTAMP_FILE", home.0.path().join(CLOCK));
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map(Server)
     }
@@ -159,6 +184,11 @@ pub fn free_port(at: SocketAddrV4) -> io::Result<SocketAddrV4> {
     Ok(SocketAddrV4::new(*at.ip(), port))
 }
 
+/// The library that gives a process a clock of its own, if it is installed.
+pub fn clock_library() -> Option<&'static Path> {
+    CLOCK_LIBRARIES.into_iter().map(Path::new).find(|path| path.exists())
+}
+
 /// The version that the installed redis-server tells of itself: `7.0.15`; `None` if there is none.
 pub fn version() -> Option<String> {
     let output = Command::new(PROGRAM).arg("--version").output().ok()?;
@@ -179,6 +209,7 @@ mod tests {
             known: "127.1.0.2:7002".parse().expect("an address"),
             persistence,
             follows: follows.then_some(master),
+            has_clock: false,
         };
         let line = setup.arguments().join(" ");
         let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \

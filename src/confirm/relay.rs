@@ -37,6 +37,7 @@ pub struct Node {
     server: RefCell<Option<Server>>,
     home: Home,
     is_halted: Cell<bool>,
+    ahead_ms: Cell<i64>,
 }
 
 impl Node {
@@ -49,6 +50,7 @@ impl Node {
             home,
             server: RefCell::new(Some(server)),
             is_halted: Cell::new(false),
+            ahead_ms: Cell::new(0),
         }
     }
 
@@ -58,6 +60,14 @@ impl Node {
             && let Some(server) = self.server.borrow().as_ref()
         {
             server.halt(is_halted);
+        }
+    }
+
+    /// Sets the server's clock so far ahead of the machine's, ms.
+    pub fn set_clock(&self, ahead_ms: i64) {
+        if self.setup.has_clock && self.ahead_ms.replace(ahead_ms) != ahead_ms {
+            let set = self.home.set_clock(ahead_ms);
+            set.expect("what could be written before the run can be written in it");
         }
     }
 }
@@ -103,11 +113,23 @@ async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()>
     let mut server = outside::connect(node.setup.own).await?;
     match Peer::of(client.connection().client) {
         Peer::Server => tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop),
-        Peer::Client | Peer::Operator => {
+        peer => {
             let by = server.connection().client;
-            let asked = Rc::clone(&node.asked);
-            let ended = Exchange::new(host, node, client, server).go_on().await;
-            asked.forget(by);
+            let exchange = Exchange {
+                host,
+                asked: Rc::clone(&node.asked),
+                waits: peer == Peer::Client,
+                client,
+                server,
+                requests: RequestReader::default(),
+                input: BytesMut::new(),
+                replies: ReplyReader::default(),
+                output: BytesMut::new(),
+                unanswered: VecDeque::new(),
+                nth: 0,
+            };
+            let ended = exchange.go_on().await;
+            node.asked.forget(by);
             ended
         }
     }
@@ -117,6 +139,8 @@ async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()>
 struct Exchange {
     host: Host,
     asked: Rc<Asked>,
+    /// Whether answers wait for their effects: what an operator types is told to nobody.
+    waits: bool,
     client: Stream,
     server: Stream,
     requests: RequestReader,
@@ -130,21 +154,6 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(host: Host, node: Rc<Node>, client: Stream, server: Stream) -> Exchange {
-        Exchange {
-            host,
-            asked: Rc::clone(&node.asked),
-            client,
-            server,
-            requests: RequestReader::default(),
-            input: BytesMut::new(),
-            replies: ReplyReader::default(),
-            output: BytesMut::new(),
-            unanswered: VecDeque::new(),
-            nth: 0,
-        }
-    }
-
     async fn go_on(mut self) -> io::Result<()> {
         loop {
             let (asked, answered) =
@@ -198,7 +207,7 @@ impl Exchange {
                 self.client.write_all(&bytes).await?;
                 continue;
             };
-            if !reply.is_error() {
+            if self.waits && !reply.is_error() {
                 let by = self.server.connection().client;
                 self.asked.until_told(&self.host, by, request).await;
             }
