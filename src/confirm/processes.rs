@@ -122,7 +122,9 @@ impl Server {
         let mut command = Command::new(PROGRAM);
         command.args(setup.arguments()).current_dir(home.0.path());
         if let (true, Some(library)) = (setup.has_clock, clock_library()) {
-            command.env("LD_PRELOAD", library);
+            // The C library's allocator goes before jemalloc's, which looks at the clock before
+            // libfaketime is ready for it.
+            command.env("LD_PRELOAD", format!("{library} libc.so.6"));
             command.env("FAKETIME_TIMESTAMP_FILE", home.0.path().join(CLOCK));
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
@@ -185,8 +187,8 @@ pub fn free_port(at: SocketAddrV4) -> io::Result<SocketAddrV4> {
 }
 
 /// The library that gives a process a clock of its own, if it is installed.
-pub fn clock_library() -> Option<&'static Path> {
-    CLOCK_LIBRARIES.into_iter().map(Path::new).find(|path| path.exists())
+pub fn clock_library() -> Option<&'static str> {
+    CLOCK_LIBRARIES.into_iter().find(|path| Path::new(path).exists())
 }
 
 /// The version that the installed redis-server tells of itself: `7.0.15`; `None` if there is none.
