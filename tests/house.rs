@@ -72,11 +72,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
         &["src/cli", "src/confirm/processes.rs"],
         "only the command line touches files, and what starts real servers in theirs",
     ),
-    (
-        "std::process",
-        &["src/cli", "src/main.rs", "src/confirm/processes.rs"],
-        "one door starts processes",
-    ),
+    ("Stdio", &["src/confirm/processes.rs"], "one door starts processes"),
     ("rustix", &["src/confirm/processes.rs"], "one door sends signals"),
     ("tempfile", &["src/confirm/processes.rs"], "one door makes folders that pass"),
     (

@@ -197,7 +197,12 @@ pub struct ConfirmArguments {
     #[arg(required = true, value_name = "SCENARIO|PLAN|DIR")]
     pub inputs: Vec<PathBuf>,
     /// How often each plan is run
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
     pub runs: u32,
     /// The seed, in the place of the first that a scenario names
     #[arg(long, value_name = "N")]
@@ -206,7 +211,12 @@ pub struct ConfirmArguments {
     #[arg(long, value_name = "LENGTH", default_value = "2m", value_parser = length)]
     pub longest: Nanos,
     /// How many runs at a time
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
     pub jobs: u16,
     /// Where to write reports of the real runs; without it none are written
     #[arg(long, value_name = "DIR")]

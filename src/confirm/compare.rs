@@ -139,8 +139,11 @@ mod tests {
     }
 
     fn check(simulated: &[Kind], real: &[(&[Kind], u32)], wanted: Agreement) {
-        let attempt =
-            |(kinds, untold): &(&[Kind], u32)| Attempt { finding: finding(kinds), untold: *untold };
+        let attempt = |(kinds, untold): &(&[Kind], u32)| Attempt {
+            finding: finding(kinds),
+            untold: *untold,
+            latest: 0,
+        };
         let real: Vec<Attempt> = real.iter().map(attempt).collect();
         let real: Vec<&Attempt> = real.iter().collect();
         assert_eq!(agreement(&finding(simulated), &real), wanted);

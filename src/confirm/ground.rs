@@ -27,6 +27,8 @@ use crate::run::{self, Ground, Lab, node_address, process, resource_address};
 
 /// How long the world runs between two looks at which nodes stand still, and what their clocks are.
 const BEAT: Nanos = 10 * MILLISECOND;
+/// How often a server is started that ends at once.
+const MOST_TRIES: u32 = 5;
 /// The host that waits for somebody to end the whole.
 const WATCHMAN: &str = "watchman";
 /// Its address; it talks to nobody.
@@ -66,6 +68,13 @@ pub struct RealGround {
     latest: Nanos,
 }
 
+/// A server that starts. It goes before its files do.
+struct Started {
+    setup: Setup,
+    server: Server,
+    home: Home,
+}
+
 /// A run on real servers, and what its evidence is worth.
 pub struct RealRun {
     /// The run.
@@ -97,17 +106,29 @@ impl RealGround {
             is_interrupted: Rc::default(),
             latest: 0,
         };
-        let started: Result<Vec<_>, String> = (1..=plan.topology.nodes)
-            .map(|n| ground.start(plan, n).map_err(|e| format!("n{n} cannot be started: {e}")))
-            .collect();
-        for (name, setup, mut server, home) in started? {
-            server.wait(&setup).map_err(|e| format!("{name} does not answer: {e}"))?;
-            ground.nodes.push(Rc::new(Node::new(name, setup, home, server)));
+        let start = |n| ground.start(plan, n).map_err(|e| format!("n{n} cannot be started: {e}"));
+        // All start before the first is waited for.
+        let started: Vec<Started> =
+            (1..=plan.topology.nodes).map(start).collect::<Result<_, _>>()?;
+        let mut nodes = Vec::new();
+        for (n, mut started) in (1..).zip(started) {
+            let mut tries = 1;
+            while let Err(error) = started.server.wait(&started.setup) {
+                // Somebody has taken the port that was free when it was looked for.
+                if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
+                    return Err(format!("n{n} does not answer: {error}"));
+                }
+                tries += 1;
+                started = start(n)?;
+            }
+            let Started { setup, server, home } = started;
+            nodes.push(Rc::new(Node::new(format!("n{n}"), setup, home, server)));
         }
+        ground.nodes = nodes;
         Ok(ground)
     }
 
-    fn start(&self, plan: &Plan, n: u32) -> io::Result<(String, Setup, Server, Home)> {
+    fn start(&self, plan: &Plan, n: u32) -> io::Result<Started> {
         let known = self.place(node_address(n));
         let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
         let setup = Setup {
@@ -120,7 +141,7 @@ impl RealGround {
         let home = Home::new()?;
         home.set_clock(0)?;
         let server = Server::start(&setup, &home)?;
-        Ok((format!("n{n}"), setup, server, home))
+        Ok(Started { setup, server, home })
     }
 
     /// Runs the plan.
