@@ -64,9 +64,12 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     let endings: Vec<Ending> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
     let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
     let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
-    let (yes, no, unknown) =
-        (count(Ending::Held), count(Ending::Violated), count(Ending::Unknown) - left_out);
-    say(&format!("{yes} confirmed, {no} not, {unknown} unknown, {left_out} cannot be confirmed"));
+    let (yes, no, failed) = (count(Ending::Held), count(Ending::Violated), count(Ending::Refused));
+    let unknown = count(Ending::Unknown) - left_out;
+    say(&format!(
+        "\n{yes} confirmed, {no} not, {unknown} unknown, {failed} could not be run, \
+         {left_out} cannot be confirmed"
+    ));
     let told = subjects.iter().zip(&endings);
     let counted = told.filter(|(subject, _)| subject.reasons.is_empty() || subject.is_named);
     Ok(worst(counted.map(|(_, ending)| *ending)))
