@@ -14,8 +14,7 @@ use lockstorm::check::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::lock::LockConfig;
 use lockstorm::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
-    WorkloadKind,
+    FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use lockstorm::run::Lab;
 use lockstorm_sim::network::Latency;
@@ -71,12 +70,7 @@ fn plan(seed: u64) -> Plan {
         format: FORMAT,
         name: "redlock-30s".to_owned(),
         seed,
-        topology: Topology {
-            kind: TopologyKind::Independent,
-            nodes: 5,
-            persistence: Persistence::None,
-            keep_down: false,
-        },
+        topology: Topology::plain(TopologyKind::Independent, 5),
         lock: LockConfig {
             algorithm: "redlock".to_owned(),
             key: "lock".to_owned(),

@@ -14,14 +14,16 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
 use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::{Instant, Nanos};
+use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::route::Route;
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
@@ -32,8 +34,12 @@ use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
 const NODE_PORT: u16 = 6379;
 /// The process that wants the lock after the heal.
 pub const PROBE: &str = "probe";
-/// The name that a failover moves.
+/// The name that a failover by hand moves.
 const MASTER: &str = "master";
+/// Where Sentinels listen.
+const SENTINEL_PORT: u16 = 26_379;
+/// What Sentinels call the master.
+pub const WATCHED: &str = "mymaster";
 
 /// What a run leaves behind.
 pub struct Run {
@@ -163,6 +169,8 @@ pub trait Ground {
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
     /// What the process of the `n`th node runs, counted from 1.
     fn node(&self, plan: &Plan, n: u32) -> Process;
+    /// What the process of the `n`th Sentinel runs, counted from 1.
+    fn sentinel(&self, plan: &Plan, n: u32) -> Process;
     /// The world of these machines.
     fn world(&mut self, spec: WorldSpec) -> World;
     /// Lets the world run until true time `limit`.
@@ -180,6 +188,11 @@ impl Ground for Simulated {
     fn node(&self, plan: &Plan, n: u32) -> Process {
         let config = node_config(plan, n);
         process(move |host| serve(host, config.clone()))
+    }
+
+    fn sentinel(&self, plan: &Plan, _: u32) -> Process {
+        let config = sentinel_config(plan);
+        process(move |host| sentinel::process::serve(host, config.clone()))
     }
 
     fn world(&mut self, spec: WorldSpec) -> World {
@@ -245,6 +258,7 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
         TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
+        TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
         _ => plan.nodes()[..1].to_vec(),
     }
 }
@@ -255,6 +269,11 @@ fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: boo
         host(plan, name, node_address(n), Part::Node, ground.node(plan, n))
     });
     let mut hosts: Vec<HostSpec> = nodes.collect();
+    let sentinels = (1..=plan.topology.sentinels.map_or(0, |sentinels| sentinels.count)).map(|n| {
+        let name = format!("s{n}");
+        host(plan, name, sentinel_address(n), Part::Sentinel, ground.sentinel(plan, n))
+    });
+    hosts.extend(sentinels);
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
     hosts.push(probe_host(plan, job));
@@ -299,19 +318,24 @@ pub fn node_address(n: u32) -> SocketAddrV4 {
     address(0, n, NODE_PORT)
 }
 
+/// Where the `n`th Sentinel is in a simulated world, counted from 1.
+pub fn sentinel_address(n: u32) -> SocketAddrV4 {
+    address(3, n, SENTINEL_PORT)
+}
+
 /// Where the resource is in a simulated world.
 pub fn resource_address() -> SocketAddrV4 {
     address(2, 1, RESOURCE_PORT)
 }
 
-/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24.
+/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
+/// Sentinels in 10.0.3.0/24.
 fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
     let n = u8::try_from(n).expect("a valid plan has under 255 hosts of a kind");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
 }
 
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
-    let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
     NodeConfig {
         append: match plan.topology.persistence {
             Persistence::None => Append::None,
@@ -319,8 +343,27 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
             Persistence::AofEverysec => Append::Everysec,
             Persistence::AofNo => Append::No,
         },
-        replica_of: follows.then(|| node_address(1)),
+        replica_of: follows(plan, n).then(|| node_address(1)),
+        compat: plan.topology.compat,
         ..NodeConfig::default()
+    }
+}
+
+/// Whether a node begins as a replica of the first.
+pub fn follows(plan: &Plan, n: u32) -> bool {
+    plan.topology.kind != TopologyKind::Independent && n > 1
+}
+
+fn sentinel_config(plan: &Plan) -> SentinelConfig {
+    let sentinels = plan.topology.sentinels.expect("who has Sentinels says how they are");
+    SentinelConfig {
+        port: SENTINEL_PORT,
+        master_name: WATCHED.to_owned(),
+        master: node_address(1),
+        quorum: sentinels.quorum,
+        down_after_ms: sentinels.down_after / MILLISECOND,
+        failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
+        parallel_syncs: sentinels.parallel_syncs,
     }
 }
 

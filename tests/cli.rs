@@ -149,6 +149,7 @@ fn lists_name_every_word() {
     check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);
     check(&folder, &["list", "models"], 0, &["mutex", "lease"]);
     check(&folder, &["list", "verdicts"], 0, &["stale-holder", "not-linearizable"]);
+    check(&folder, &["list", "compat"], 0, &["DELIFEQ", "valkey-server 9.0.0 was run"]);
     check(&folder, &["list", "scenarios"], 0, &["whole", "Is every word of a scenario read?"]);
 }
 

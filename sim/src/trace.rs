@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::SocketAddrV4;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
@@ -33,6 +34,36 @@ pub struct Request {
     pub connection: Connection,
     /// Its number on the connection.
     pub nth: u32,
+}
+
+/// A key of a node. Shared, since every change of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyName {
+    /// The number of its database.
+    pub db: u16,
+    /// Its name there.
+    pub name: Rc<[u8]>,
+}
+
+impl KeyName {
+    /// A key of a node's database.
+    ///
+    /// # Panics
+    /// If a node has so many databases.
+    pub fn new(db: usize, name: Rc<[u8]>) -> KeyName {
+        KeyName { db: u16::try_from(db).expect("a node has 16 databases"), name }
+    }
+}
+
+/// Databases but the first are named.
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name))?;
+        match self.db {
+            0 => Ok(()),
+            db => write!(f, " (db {db})"),
+        }
+    }
 }
 
 /// How far a request and its reply have come.
@@ -141,7 +172,7 @@ pub enum Event {
     /// A key changed on this node.
     Key {
         /// The key.
-        key: Vec<u8>,
+        key: KeyName,
         /// What happened to it.
         change: KeyChange,
         /// Who caused it.
@@ -159,7 +190,7 @@ pub enum Event {
     /// A node has started and holds these keys, or was emptied and filled by a resynchronisation.
     Loaded {
         /// The keys that it holds now.
-        keys: Vec<Vec<u8>>,
+        keys: Vec<KeyName>,
         /// The connection over which a resynchronisation filled it; `None`: it started.
         resync: Option<Connection>,
     },
@@ -190,6 +221,8 @@ pub enum Event {
     Words {
         /// Which request.
         request: Request,
+        /// The database that was selected before it.
+        db: u16,
         /// Its command and arguments; those of a transaction one after the other.
         words: Vec<Bytes>,
         /// The value of each key that it has changed, in the order of the changes.
@@ -385,7 +418,8 @@ impl Trace {
                 self.write_address(*to);
             }
             Event::Key { key, change, origin, until_ms } => {
-                self.write(at, 19, host, *change as u32, key);
+                let what = *change as u32 | u32::from(key.db) << 8;
+                self.write(at, 19, host, what, &key.name);
                 self.buffer.extend_from_slice(&until_ms.unwrap_or(u64::MAX).to_le_bytes());
                 self.write_origin(*origin);
             }
@@ -400,7 +434,7 @@ impl Trace {
                     self.write_connection(*connection);
                 }
                 for key in keys {
-                    self.write(at, 21, host, 2, key);
+                    self.write(at, 21, host, 2 | u32::from(key.db) << 8, &key.name);
                 }
             }
             Event::Snapshot { connection } => {
@@ -415,8 +449,8 @@ impl Trace {
             }
             Event::Fault { id, edge } => self.write(at, 23, host, *id, &[*edge as u8]),
             Event::Note { text } => self.write(at, 24, host, 0, text.as_bytes()),
-            Event::Words { request, words, .. } => {
-                self.write(at, 27, host, 0, &words.concat());
+            Event::Words { request, db, words, .. } => {
+                self.write(at, 27, host, u32::from(*db), &words.concat());
                 self.write_request(*request);
             }
             Event::Ended { connection } => {
@@ -450,7 +484,7 @@ impl Trace {
     }
 }
 
-/// The hash of some bytes, for names of plans.
+/// The hash of some bytes, for names of plans and digests of strings: XXH3.
 pub fn hash_of(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }

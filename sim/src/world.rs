@@ -71,6 +71,8 @@ pub struct HostSpec {
 pub enum Part {
     /// A Redis node: it is started again by the heal.
     Node,
+    /// A Sentinel: so is it, but it has nothing to do with replication.
+    Sentinel,
     /// Anything else: what is dead stays dead.
     Other,
     /// As `Other`, and not started before [`World::start`].
@@ -279,7 +281,8 @@ impl World {
             }
         }
         for index in 0..self.parts.len() {
-            if self.parts[index] == Part::Node && !self.alive[index] && !keep_down {
+            let returns = matches!(self.parts[index], Part::Node | Part::Sentinel);
+            if returns && !self.alive[index] && !keep_down {
                 self.boot(HostId(u16::try_from(index).expect("under 65,536 hosts")));
             }
         }

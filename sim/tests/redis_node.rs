@@ -10,6 +10,7 @@ use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::frame::{Reply, encode_request};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
@@ -225,7 +226,7 @@ fn what_a_replica_applies_has_the_origin_that_its_master_told() {
         match &entry.event {
             Event::Propagated { offset, origin } => drop(told.insert(*offset, *origin)),
             Event::Key { key, change, origin: Origin::Replication { offset }, .. } => {
-                applied.push((String::from_utf8_lossy(key).into_owned(), *change, *offset));
+                applied.push((key.to_string(), *change, *offset));
             }
             _ => {}
         }
@@ -290,6 +291,23 @@ fn a_slow_script_lets_everybody_wait() {
 }
 
 #[test]
+fn time_moves_in_a_slow_script_until_redis_7_2() {
+    let cases = [(Compat::Redis70, [698, 998]), (Compat::Redis82, [998, 698])];
+    for (compat, [in_script, behind]) in cases {
+        let script = "@100\n1 SET k v PX 1000\n1 EVAL return{redis.call('pttl','k')} 0\n\
+                      1 EVAL redis.call('pexpire','k',1000) 0\n1 PTTL k";
+        let told = format!(
+            "104 1 SET k v PX 1000: OK\n\
+             406 1 EVAL return{{redis.call('pttl','k')}} 0: [{in_script}]\n\
+             708 1 EVAL redis.call('pexpire','k',1000) 0: nil\n710 1 PTTL k: {behind}"
+        );
+        let slow = fault(Verb::SlowScript { extra: 300 * MS }, "n1", 0, Some(SECOND));
+        let node = NodeConfig { compat, ..NodeConfig::default() };
+        check(&[node], &[script], vec![slow], &told);
+    }
+}
+
+#[test]
 fn a_script_that_holds_the_node_too_long_is_told_of_and_can_be_killed() {
     let slow = fault(Verb::SlowScript { extra: 20 * SECOND }, "n1", 0, Some(SECOND));
     let busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
@@ -326,7 +344,7 @@ fn the_operators_eviction_and_flush_are_told_as_such() {
     let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };
     let (_, remains) = run(&[NodeConfig::default()], &["1 SET a 1\n1 SET b 1"], vec![evict, flush]);
     let changes = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Key { key, change, .. } => Some((&key[..], *change)),
+        Event::Key { key, change, .. } => Some((&key.name[..], *change)),
         _ => None,
     });
     assert_eq!(
@@ -362,5 +380,21 @@ fn a_clock_step_on_the_node_ends_a_lease_early() {
         &[script],
         vec![step],
         "4 1 SET k v NX PX 10000: OK\n2002 1 SET k w NX PX 10000: OK\n3002 1 GET k: w",
+    );
+}
+
+#[test]
+fn connections_beyond_the_limits_are_refused_or_closed() {
+    let first = "1 CONFIG SET maxclients 1\n1 CONFIG SET timeout 2\n@2500\n1 PING\n@9000\n\
+                 1 PING\n1 CONFIG SET maxclients 9";
+    let second = "@1000\n1 PING\n1 PING\n@9500\n1 PING\n1 SUBSCRIBE x\n@20000\n1 PING";
+    check(
+        &[NodeConfig::default()],
+        &[first, second],
+        vec![],
+        "4 1 CONFIG SET maxclients 1: OK\n6 1 CONFIG SET timeout 2: OK\n\
+         1002 1 PING: ERR max number of clients reached\n1002 1 PING: (end)\n\
+         2502 1 PING: PONG\n9000 1 PING: (end)\n9004 1 CONFIG SET maxclients 9: OK\n\
+         9504 1 PING: PONG\n9506 1 SUBSCRIBE x: [subscribe x 1]\n20002 1 PING: [pong ]",
     );
 }

@@ -9,6 +9,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::{REPORTS, SCENARIOS};
+#[cfg(feature = "live")]
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::Nanos;
 
 use crate::explore::strategy::VERBS;
@@ -157,7 +159,10 @@ pub struct HuntArguments {
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// A scenario whose nodes are served, with the faults that strike at a time
-    #[arg(value_name = "SCENARIO", conflicts_with_all = ["topology", "nodes", "persistence"])]
+    #[arg(
+        value_name = "SCENARIO",
+        conflicts_with_all = ["topology", "nodes", "persistence", "compat"]
+    )]
     pub scenario: Option<PathBuf>,
     /// How the nodes belong together
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
@@ -181,6 +186,14 @@ pub struct ServeArguments {
         value_parser = words(&PERSISTENCES.map(|(word, _)| word))
     )]
     pub persistence: Option<String>,
+    /// Which server the nodes answer like
+    #[arg(
+        long,
+        value_name = "SERVER",
+        default_value = Compat::WORDS[0].0,
+        value_parser = words(&Compat::WORDS.map(|(word, _)| word))
+    )]
+    pub compat: String,
     /// A file for what the nodes saw happen to locks: a line of JSON each
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
@@ -289,6 +302,8 @@ pub enum Listed {
     Models,
     /// The questions in scenarios/
     Scenarios,
+    /// In what servers differ from Redis 7.0
+    Compat,
 }
 
 fn length(text: &str) -> Result<Nanos, String> {

@@ -279,7 +279,9 @@ fn tell_outcome(outcome: &Outcome) -> Ending {
     if !left_out.is_empty() {
         let words: Vec<&str> = left_out.iter().map(|kind| kind.word()).collect();
         let words = words.join(", ");
-        say(&format!("  not compared: {words}: a server did not tell of {untold} requests"));
+        say(&format!(
+            "  not compared: {words}: servers did not tell of everything, {untold} times at most"
+        ));
     }
     conclude(simulated, real)
 }

@@ -1,6 +1,7 @@
 //! `list`: the words that scenarios may use, each with what it stands for.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use lockstorm_sim::redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
 use crate::cli::args::Listed;
@@ -17,9 +18,10 @@ const WORKLOADS: [(&str, &str); 3] = [
 ];
 
 /// What the topologies are.
-const TOPOLOGIES: [(&str, &str); 3] = [
+const TOPOLOGIES: [(&str, &str); 4] = [
     ("single", "one node"),
     ("replicated", "n1 is the master, the others its replicas; failover by command"),
+    ("sentinel", "n1 is the first master; Sentinels s1, s2, ... fail over, and clients ask them"),
     ("independent", "masters that know nothing of each other"),
 ];
 
@@ -44,6 +46,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
             .into_iter()
             .map(|scenario| [scenario.name, scenario.ask])
             .collect(),
+        Listed::Compat => DIVERGENCES.iter().map(divergence).collect(),
     };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -52,6 +55,20 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
     }
     say(&table.trim_fmt());
     Ok(Ending::Held)
+}
+
+/// Which servers do so with how that is known, a line each; and what they do.
+fn divergence(divergence: &Divergence) -> [String; 2] {
+    let line = |(compat, evidence): &(Compat, Evidence)| {
+        let word = compat.word();
+        match evidence {
+            Evidence::Ran(server) => format!("{word}: {server} was run"),
+            Evidence::Document(document) => format!("{word}: {document}; no server was run"),
+            Evidence::Before(server) => format!("{word}: as {server}; not looked at again"),
+        }
+    };
+    let lines: Vec<String> = divergence.holds.iter().map(line).collect();
+    [lines.join("\n"), divergence.what.to_owned()]
 }
 
 fn fault(word: &str, field: Option<&str>, about: &str) -> [String; 2] {

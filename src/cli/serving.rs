@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use lockstorm_sim::engine::live::ports::Ports;
+use lockstorm_sim::redis::compat::Compat;
 
 use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};
@@ -92,7 +93,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let persistence = persistence.expect("the parser knows the words").1;
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Independent => 3,
     };
     let nodes = arguments.nodes.map_or(usual, u32::from);
@@ -102,13 +103,19 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
             let help = "add --topology independent or --topology replicated";
             return Err(Refusal::of_usage(what, help));
         }
+        (TopologyKind::Sentinel, _) => {
+            let what = "serve starts no Sentinels";
+            return Err(Refusal::of_usage(what, "--topology replicated"));
+        }
         (TopologyKind::Replicated, ..=1) => {
             let what = "a replicated topology has a master and replicas";
             return Err(Refusal::of_usage(what, "--nodes 2 or more"));
         }
         _ => {}
     }
-    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false }))
+    let compat = Compat::WORDS.iter().find(|(known, _)| *known == arguments.compat);
+    let compat = compat.expect("the parser knows the words").1;
+    Ok(Setup::plain(Topology { persistence, compat, ..Topology::plain(kind, nodes) }))
 }
 
 /// Binds every port before anything starts: one that is taken is refused.

@@ -18,7 +18,7 @@ const PATIENCE: Nanos = 50 * MILLISECOND;
 pub struct Asked {
     lines: RefCell<BTreeMap<SocketAddrV4, Line>>,
     told: Signal,
-    /// Answers before which the server has not told of their requests.
+    /// How often something happened of which the server has not told.
     untold: Cell<u32>,
 }
 
@@ -62,8 +62,13 @@ impl Asked {
             }
         };
         if host.timeout(PATIENCE, wait).await.is_none() {
-            self.untold.set(self.untold.get() + 1);
+            self.miss();
         }
+    }
+
+    /// Something may have happened of which nobody was told.
+    pub fn miss(&self) {
+        self.untold.set(self.untold.get() + 1);
     }
 
     /// The connection has ended.
@@ -75,7 +80,7 @@ impl Asked {
         }
     }
 
-    /// Answers before which the server has not told of their requests: gaps in the evidence.
+    /// How often something may have happened untold: gaps in the evidence.
     pub fn untold(&self) -> u32 {
         self.untold.get()
     }

@@ -20,10 +20,10 @@ use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_sim::trace::Trace;
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
-use crate::confirm::processes::{Home, Server, Setup, free_port};
+use crate::confirm::processes::{Home, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};
 use crate::plan::{Plan, TopologyKind};
-use crate::run::{self, Ground, Lab, node_address, process, resource_address};
+use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
 
 /// How long the world runs between two looks at which nodes stand still, and what their clocks are.
 const BEAT: Nanos = 10 * MILLISECOND;
@@ -49,10 +49,10 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Nodes are in 127.1.0.0/24, all others of the plan in other networks of 127.1.
+    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other networks of 127.1.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
-            [127, 1, 0, _] => Peer::Server,
+            [127, 1, 0 | 3, _] => Peer::Server,
             [127, 1, ..] => Peer::Client,
             _ => Peer::Operator,
         }
@@ -71,15 +71,22 @@ pub struct RealGround {
 /// A server that starts. It goes before its files do.
 struct Started {
     setup: Setup,
-    server: Server,
+    /// `None`: it is started by its node's process.
+    server: Option<Server>,
     home: Home,
+}
+
+impl Started {
+    fn wait(&mut self) -> io::Result<()> {
+        self.server.as_mut().map_or(Ok(()), |server| server.wait(&self.setup))
+    }
 }
 
 /// A run on real servers, and what its evidence is worth.
 pub struct RealRun {
     /// The run.
     pub run: run::Run,
-    /// Answers whose effects no server has told of: gaps in the evidence.
+    /// How often a server may not have told of something: gaps in the evidence.
     pub untold: u32,
     /// The most by which the world came late to what it had to do, ns: how busy the machine was.
     pub latest: Nanos,
@@ -93,8 +100,8 @@ impl RealGround {
     pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
         let mut ports = Ports::default();
         let mut places = BTreeMap::new();
-        let nodes = (1..=plan.topology.nodes).map(node_address);
-        for simulated in nodes.chain([resource_address()]) {
+        let servers = servers(plan);
+        for simulated in servers.iter().map(|(_, at)| *at).chain([resource_address()]) {
             let wanted = SocketAddrV4::new(*on_loopback(simulated).ip(), 0);
             let known = ports.bind(wanted).map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
             places.insert(simulated, known);
@@ -106,41 +113,51 @@ impl RealGround {
             is_interrupted: Rc::default(),
             latest: 0,
         };
-        let start = |n| ground.start(plan, n).map_err(|e| format!("n{n} cannot be started: {e}"));
+        let start = |name: &str, at| {
+            ground.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
+        };
         // All start before the first is waited for.
-        let started: Vec<Started> =
-            (1..=plan.topology.nodes).map(start).collect::<Result<_, _>>()?;
+        let started = servers.iter().map(|(name, at)| start(name, *at));
+        let started: Vec<Started> = started.collect::<Result<_, _>>()?;
         let mut nodes = Vec::new();
-        for (n, mut started) in (1..).zip(started) {
+        for ((name, at), mut started) in servers.iter().zip(started) {
             let mut tries = 1;
-            while let Err(error) = started.server.wait(&started.setup) {
+            while let Err(error) = started.wait() {
                 // Somebody has taken the port that was free when it was looked for.
                 if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
-                    return Err(format!("n{n} does not answer: {error}"));
+                    return Err(format!("{name} does not answer: {error}"));
                 }
                 tries += 1;
-                started = start(n)?;
+                started = start(name, *at)?;
             }
             let Started { setup, server, home } = started;
-            nodes.push(Rc::new(Node::new(format!("n{n}"), setup, home, server)));
+            nodes.push(Rc::new(Node::new(name.clone(), setup, home, server)));
         }
         ground.nodes = nodes;
         Ok(ground)
     }
 
-    fn start(&self, plan: &Plan, n: u32) -> io::Result<Started> {
-        let known = self.place(node_address(n));
-        let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
+    fn start(&self, plan: &Plan, name: &str, at: SocketAddrV4) -> io::Result<Started> {
+        let (known, first) = (self.place(at), node_address(1));
+        let master = self.place(first);
+        let is_node = plan.nodes().iter().any(|node| node == name);
+        let follows = is_node && at != first && plan.topology.kind != TopologyKind::Independent;
+        let watch = |terms| Watch { master, terms };
         let setup = Setup {
             own: free_port(known)?,
             known,
             persistence: plan.topology.persistence,
-            follows: follows.then(|| self.place(node_address(1))),
-            has_clock: has_clock(plan, &format!("n{n}")),
+            follows: follows.then_some(master),
+            has_clock: has_clock(plan, name),
+            watch: plan.topology.sentinels.filter(|_| !is_node).map(watch),
         };
         let home = Home::new()?;
         home.set_clock(0)?;
-        let server = Server::start(&setup, &home)?;
+        // Sentinels come to nodes that are there: they ask for replicas every ten seconds only.
+        let server = match setup.watch {
+            None => Some(Server::start(&setup, &home)?),
+            Some(_) => None,
+        };
         Ok(Started { setup, server, home })
     }
 
@@ -169,6 +186,12 @@ impl RealGround {
     }
 }
 
+/// The names of a plan's servers, and where they are in a simulated world: nodes, then Sentinels.
+fn servers(plan: &Plan) -> Vec<(String, SocketAddrV4)> {
+    let nodes = plan.nodes().into_iter().zip((1..).map(node_address));
+    nodes.chain(plan.sentinels().into_iter().zip((1..).map(sentinel_address))).collect()
+}
+
 /// Whether a plan has a node's clock be another than the machine's.
 fn has_clock(plan: &Plan, node: &str) -> bool {
     let own = plan.clocks.get(node).is_some_and(|clock| *clock != ClockSetting::default());
@@ -187,6 +210,10 @@ impl Ground for RealGround {
     fn node(&self, _: &Plan, n: u32) -> Process {
         let node = Rc::clone(&self.nodes[n as usize - 1]);
         process(move |host| relay::run(host, Rc::clone(&node)))
+    }
+
+    fn sentinel(&self, plan: &Plan, n: u32) -> Process {
+        self.node(plan, plan.topology.nodes + n)
     }
 
     fn world(&mut self, mut spec: WorldSpec) -> World {

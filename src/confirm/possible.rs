@@ -2,6 +2,7 @@
 //! rule: no scenario is named here.
 
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
 use crate::length;
@@ -29,6 +30,10 @@ pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
         } else if clock.wall_offset != 0 && !means.has_clocks {
             reasons.push(NO_CLOCKS.to_owned());
         }
+    }
+    if plan.topology.compat != Compat::default() {
+        reasons
+            .push("its nodes are to answer like another server than redis-server 7.0".to_owned());
     }
     if plan.until > means.longest {
         let (takes, longest) = (length::write(plan.until), length::write(means.longest));

@@ -11,13 +11,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lockstorm_sim::time::MILLISECOND;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::plan::Persistence;
+use crate::plan::{Persistence, Sentinels};
+use crate::run::WATCHED;
 
 /// What is started, looked for on the PATH.
 const PROGRAM: &str = "redis-server";
+/// The file of a home that a Sentinel keeps what it knows in.
+const SENTINEL_FILE: &str = "sentinel.conf";
 /// Looks at a server that starts: so many, so far apart.
 const LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -44,12 +48,26 @@ pub struct Setup {
     pub follows: Option<SocketAddrV4>,
     /// Whether its clock can be set.
     pub has_clock: bool,
+    /// What it watches: it is a Sentinel.
+    pub watch: Option<Watch>,
+}
+
+/// What a Sentinel watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Where the master is at the start.
+    pub master: SocketAddrV4,
+    /// When a majority takes it for down, and what is done then.
+    pub terms: Sentinels,
 }
 
 impl Setup {
     /// What the server is started with. What it does to others it does from its node's address,
     /// so that the links between nodes are those of the plan.
     pub fn arguments(&self) -> Vec<String> {
+        if self.watch.is_some() {
+            return [SENTINEL_FILE, "--sentinel"].map(str::to_owned).to_vec();
+        }
         let (own, known) = (self.own, self.known);
         let mut lines = vec![
             format!("port {}", own.port()),
@@ -82,6 +100,33 @@ impl Setup {
             words
         };
         lines.into_iter().flat_map(words).collect()
+    }
+
+    /// The file of a Sentinel, before it has written anything into it itself.
+    fn sentinel_file(&self, watch: &Watch) -> String {
+        let (own, known, master, terms) = (self.own, self.known, watch.master, watch.terms);
+        let lines = [
+            format!("port {}", own.port()),
+            format!("bind {}", own.ip()),
+            format!("bind-source-addr {}", own.ip()),
+            "protected-mode no".to_owned(),
+            "logfile log".to_owned(),
+            format!("sentinel announce-ip {}", known.ip()),
+            format!("sentinel announce-port {}", known.port()),
+            format!(
+                "sentinel monitor {WATCHED} {} {} {}",
+                master.ip(),
+                master.port(),
+                terms.quorum
+            ),
+            format!(
+                "sentinel down-after-milliseconds {WATCHED} {}",
+                terms.down_after / MILLISECOND
+            ),
+            format!("sentinel failover-timeout {WATCHED} {}", terms.failover_timeout / MILLISECOND),
+            format!("sentinel parallel-syncs {WATCHED} {}", terms.parallel_syncs),
+        ];
+        lines.join("\n") + "\n"
     }
 }
 
@@ -119,6 +164,10 @@ impl Server {
     /// # Errors
     /// What the system says; `NotFound` if there is no redis-server on the PATH.
     pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
+        let file = home.0.path().join(SENTINEL_FILE);
+        if let (Some(watch), false) = (&setup.watch, file.exists()) {
+            fs::write(&file, setup.sentinel_file(watch))?;
+        }
         let mut command = Command::new(PROGRAM);
         command.args(setup.arguments()).current_dir(home.0.path());
         if let (true, Some(library)) = (setup.has_clock, clock_library()) {
@@ -212,6 +261,7 @@ mod tests {
             persistence,
             follows: follows.then_some(master),
             has_clock: false,
+            watch: None,
         };
         let line = setup.arguments().join(" ");
         let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \

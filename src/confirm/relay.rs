@@ -17,6 +17,7 @@ use lockstorm_sim::redis::frame::decode::ReplyReader;
 use lockstorm_sim::redis::frame::request::RequestReader;
 use lockstorm_sim::redis::frame::{self, Arguments};
 use lockstorm_sim::redis::signal::{First, first};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -24,6 +25,11 @@ use crate::confirm::asked::Asked;
 use crate::confirm::ground::Peer;
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
+
+/// Between two looks at a server that starts.
+const AGAIN: Nanos = 2 * MILLISECOND;
+/// How long a Sentinel is started after the nodes: the replicas have found their master by then.
+const SETTLING: Nanos = 500 * MILLISECOND;
 
 /// A node as the world and whoever runs it share it.
 pub struct Node {
@@ -41,14 +47,14 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node whose first server is there already.
-    pub fn new(name: String, setup: Setup, home: Home, server: Server) -> Node {
+    /// A node; its first server may be there already.
+    pub fn new(name: String, setup: Setup, home: Home, server: Option<Server>) -> Node {
         Node {
             name,
             setup,
             asked: Rc::default(),
             home,
-            server: RefCell::new(Some(server)),
+            server: RefCell::new(server),
             is_halted: Cell::new(false),
             ahead_ms: Cell::new(0),
         }
@@ -85,6 +91,9 @@ impl Drop for Running {
 /// Runs a node.
 pub async fn run(host: Host, node: Rc<Node>) {
     let running = Running(Rc::clone(&node));
+    if node.setup.watch.is_some() {
+        host.sleep(SETTLING).await;
+    }
     if node.server.borrow().is_none() {
         match Server::start(&node.setup, &node.home) {
             Ok(server) => *node.server.borrow_mut() = Some(server),
@@ -95,17 +104,30 @@ pub async fn run(host: Host, node: Rc<Node>) {
             }
         }
     }
-    let witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
-    if let Some(master) = node.setup.follows {
-        host.record(Event::Role { master: Some(master) });
+    while outside::connect(node.setup.own).await.is_err() {
+        host.sleep(AGAIN).await;
     }
-    host.spawn(witness.listen());
+    // A Sentinel keeps no keys.
+    if node.setup.watch.is_none() {
+        let witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+        host.spawn(listen(host.clone(), Rc::clone(&node), witness));
+    }
     let Ok(mut listener) = host.listen(node.setup.known.port()) else { return };
     while let Ok(stream) = listener.accept().await {
         let (host_there, node) = (host.clone(), Rc::clone(&node));
         host.spawn(async move { carry(host_there, node, stream).await.unwrap_or(()) });
     }
     drop(running);
+}
+
+/// Listens to the server as long as the process lives: who changes a server's role has it close its
+/// connections.
+async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
+    loop {
+        witness.listen().await;
+        node.asked.miss();
+        witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+    }
 }
 
 /// Carries one connection until an end of it closes.
@@ -118,7 +140,7 @@ async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()>
             let exchange = Exchange {
                 host,
                 asked: Rc::clone(&node.asked),
-                waits: peer == Peer::Client,
+                waits: peer == Peer::Client && node.setup.watch.is_none(),
                 client,
                 server,
                 requests: RequestReader::default(),

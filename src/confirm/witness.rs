@@ -15,7 +15,7 @@ use lockstorm_sim::platform::{Host, Stream};
 use lockstorm_sim::redis::frame::decode::ReplyReader;
 use lockstorm_sim::redis::frame::{self, Reply};
 use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Event, KeyChange, Origin, Request, hash_of};
+use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
@@ -70,6 +70,7 @@ impl Witness {
         let Reply::Array(keys) = questions.ask(&[b"KEYS", b"*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
+        let role = role(&questions.ask(&[b"ROLE"]).await?);
         let mut tales = outside::connect(setup.own).await?;
         tales.write_all(ASK).await?;
         let mut buffer = BytesMut::new();
@@ -87,7 +88,7 @@ impl Witness {
             questions,
             tales,
             buffer: buffer.split_off(begun),
-            is_replica: setup.follows.is_some(),
+            is_replica: role.is_some(),
             living: BTreeMap::new(),
             effects: Vec::new(),
             speaker: Speaker::Other,
@@ -96,13 +97,17 @@ impl Witness {
             let (_, value) = witness.look(&key).await?;
             witness.living.insert(key, value);
         }
-        let keys = witness.living.keys().map(|key| key.to_vec()).collect();
+        let keys = witness.living.keys().map(name).collect();
         host.record(Event::Loaded { keys, resync: None });
+        if setup.follows.is_some() || role.is_some() {
+            host.record(Event::Role { master: role });
+        }
         Ok(witness)
     }
 
     /// Listens until the server is gone.
     pub async fn listen(mut self) {
+        // What breaks the connection is the server's end, or its change of roles.
         let _ = self.hear_all().await;
     }
 
@@ -185,7 +190,7 @@ impl Witness {
                 other
             }
         };
-        let key = key.to_vec();
+        let key = name(&key);
         self.host.record(Event::Key { key, change, origin, until_ms });
         Ok(())
     }
@@ -199,6 +204,21 @@ impl Witness {
         let value = self.questions.ask(&[b"GET", key]).await?;
         Ok((until, text(&value).unwrap_or_default()))
     }
+}
+
+/// The master that a server follows, as ROLE tells.
+fn role(reply: &Reply) -> Option<SocketAddrV4> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Bulk(_), Reply::Bulk(ip), Reply::Integer(port), ..] = &items[..] else {
+        return None;
+    };
+    let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
+    Some(SocketAddrV4::new(ip, u16::try_from(*port).ok()?))
+}
+
+/// A key as the trace names it. Only database 0 is listened to.
+fn name(key: &Bytes) -> KeyName {
+    KeyName::new(0, Rc::from(&key[..]))
 }
 
 /// A copy of a text, if it is one.

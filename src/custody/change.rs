@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{HostId, KeyChange, Origin, Request};
+use lockstorm_sim::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
 use crate::custody::asker::{Asker, carries, flushes, takes_lock};
 use crate::custody::finding::{Certainty, Finding, Kind};
@@ -17,7 +17,7 @@ pub struct Change {
     /// When, by true time.
     pub at: Nanos,
     /// Which key.
-    pub key: Vec<u8>,
+    pub key: KeyName,
     /// What happened to it.
     pub change: KeyChange,
     /// Who caused it.
@@ -143,7 +143,7 @@ impl Ledger {
     fn foreign(
         &mut self,
         host: HostId,
-        key: &[u8],
+        key: &KeyName,
         by: Option<&Asker>,
         words: &[Bytes],
         puts_token: bool,
@@ -174,7 +174,7 @@ impl Ledger {
     fn accuse(
         &mut self,
         host: HostId,
-        key: &[u8],
+        key: &KeyName,
         kind: Kind,
         certainty: Certainty,
         at: Nanos,
@@ -190,7 +190,7 @@ impl Ledger {
     }
 
     /// A life is over.
-    pub(super) fn end_life(&mut self, host: HostId, key: &[u8], at: Nanos, end: End) {
+    pub(super) fn end_life(&mut self, host: HostId, key: &KeyName, at: Nanos, end: End) {
         let book = self.nodes.get_mut(&host).expect("it is a node");
         let Some(mut life) = book.living.remove(key) else { return };
         life.is_released |= end == End::Released;
@@ -212,7 +212,7 @@ impl Ledger {
     }
 
     /// What its owner has given up on one node, it has given up where it was copied to.
-    fn release_copies(&mut self, key: &[u8], birth: Request) {
+    fn release_copies(&mut self, key: &KeyName, birth: Request) {
         let copies = self.nodes.values_mut().filter_map(|book| book.living.get_mut(key));
         for life in copies.filter(|life| life.birth() == Some(birth)) {
             life.is_released = true;

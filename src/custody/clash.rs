@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{HostId, Request};
+use lockstorm_sim::trace::{HostId, KeyName, Request};
 
 use crate::custody::finding::{Certainty, Finding, Kind};
 use crate::custody::incarnation::{End, Incarnation, Told};
@@ -16,7 +16,13 @@ use crate::length;
 
 impl Ledger {
     /// The creator of a life has just been answered: does anybody else's lease run?
-    pub(super) fn look_for_clash(&mut self, host: HostId, key: &[u8], birth: Request, at: Nanos) {
+    pub(super) fn look_for_clash(
+        &mut self,
+        host: HostId,
+        key: &KeyName,
+        birth: Request,
+        at: Nanos,
+    ) {
         let life = self.nodes.get(&host).and_then(|book| book.living.get(key));
         let Some(life) = life.filter(|life| life.birth() == Some(birth)).cloned() else { return };
         if self.terms.quorum > 1 {
@@ -33,7 +39,7 @@ impl Ledger {
     }
 
     /// Lives of the same key that ended too early, or go on on another node.
-    fn others(&self, key: &[u8], life: &Incarnation) -> Vec<Incarnation> {
+    fn others(&self, key: &KeyName, life: &Incarnation) -> Vec<Incarnation> {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let mut others = past;
@@ -45,7 +51,7 @@ impl Ledger {
     }
 
     /// Whether the token of `life` has just got a majority while another has one.
-    fn look_for_majorities(&mut self, key: &[u8], life: &Incarnation, at: Nanos) {
+    fn look_for_majorities(&mut self, key: &KeyName, life: &Incarnation, at: Nanos) {
         let quorum = self.terms.quorum;
         let Some(token) = life.token.clone() else { return };
         let mut by_token: BTreeMap<Vec<u8>, Vec<Incarnation>> = BTreeMap::new();

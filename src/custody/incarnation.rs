@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Connection, Request};
+use lockstorm_sim::trace::{Connection, KeyName, Request};
 use serde::Serialize;
 
 use crate::custody::asker::Asker;
@@ -19,7 +19,7 @@ pub struct Incarnation {
     /// The node.
     pub node: String,
     /// The key.
-    pub key: Vec<u8>,
+    pub key: KeyName,
     /// The value that says whose it is, where it is known.
     pub token: Option<Vec<u8>>,
     /// Who created it; `None`: it was there when the node started.

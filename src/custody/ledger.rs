@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{
-    Connection, Edge, Entry, Event, HostId, KeyChange, Leg, Origin, Request,
+    Connection, Edge, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
 };
 
 use crate::custody::asker::tries;
@@ -34,13 +34,13 @@ pub struct Terms {
 pub struct Ledger {
     pub(super) terms: Terms,
     pub(super) nodes: BTreeMap<HostId, Book>,
-    pub(super) pasts: BTreeMap<Vec<u8>, Past>,
-    order: VecDeque<Vec<u8>>,
+    pub(super) pasts: BTreeMap<KeyName, Past>,
+    order: VecDeque<KeyName>,
     /// Lives whose creators are not answered yet, by connection.
-    pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, Vec<u8>)>>,
+    pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
     /// Who is behind a place in a master's stream.
     pub(super) streamed: BTreeMap<(HostId, u64), Request>,
-    snapshots: BTreeMap<Connection, BTreeMap<Vec<u8>, Incarnation>>,
+    snapshots: BTreeMap<Connection, BTreeMap<KeyName, Incarnation>>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
     pub(super) is_pooled: bool,
@@ -52,7 +52,7 @@ pub struct Ledger {
 #[derive(Default)]
 pub(super) struct Book {
     pub name: String,
-    pub living: BTreeMap<Vec<u8>, Incarnation>,
+    pub living: BTreeMap<KeyName, Incarnation>,
     pub master: Option<SocketAddrV4>,
     pub present: Option<Present>,
 }
@@ -60,6 +60,7 @@ pub(super) struct Book {
 /// The request that the node executes.
 pub(super) struct Present {
     pub request: Request,
+    pub db: u16,
     pub words: Vec<Bytes>,
     pub values: VecDeque<Option<Bytes>>,
     pub has_changed: bool,
@@ -99,10 +100,10 @@ impl Ledger {
         match event {
             Event::Message { request, leg: Leg::Applied, .. } => self.applied(host, request),
             Event::Message { request, leg: Leg::Replied, .. } => self.replied(request, stamp.at),
-            Event::Words { request, words, values } => {
+            Event::Words { request, db, words, values } => {
                 let values = values.into();
                 if let Some(book) = self.nodes.get_mut(&host) {
-                    book.present = Some(Present { request, words, values, has_changed: false });
+                    book.present = Some(Present { request, db, words, values, has_changed: false });
                 }
             }
             Event::Key { key, change, origin, until_ms } if self.nodes.contains_key(&host) => {
@@ -168,16 +169,16 @@ impl Ledger {
     }
 
     /// What is known of a key beyond its present life; of the keys that were touched last.
-    pub(super) fn past(&mut self, key: &[u8]) -> &mut Past {
+    pub(super) fn past(&mut self, key: &KeyName) -> &mut Past {
         if !self.pasts.contains_key(key) {
-            self.order.push_back(key.to_vec());
+            self.order.push_back(key.clone());
             if self.order.len() > MOST_PASTS
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.pasts.remove(&oldest);
             }
         }
-        self.pasts.entry(key.to_vec()).or_default()
+        self.pasts.entry(key.clone()).or_default()
     }
 }
 
@@ -217,12 +218,13 @@ impl Ledger {
             return;
         }
         let Some((key, token)) = tries(&present.words) else { return };
-        let Some(life) = book.living.get_mut(&key[..]) else { return };
+        let key = KeyName { db: present.db, name: key[..].into() };
+        let Some(life) = book.living.get_mut(&key) else { return };
         if life.connection() != Some(request.connection) {
             life.refused += 1;
             self.counts.refused += 1;
         }
-        let (key, token) = (key.clone(), token.clone());
+        let token = token.clone();
         self.past(&key).tokens.note(&token);
     }
 
@@ -239,7 +241,7 @@ impl Ledger {
         }
     }
 
-    fn tell(&mut self, host: HostId, key: &[u8], birth: Request, told: Told) {
+    fn tell(&mut self, host: HostId, key: &KeyName, birth: Request, told: Told) {
         let living = self.nodes.get_mut(&host).and_then(|book| book.living.get_mut(key));
         let past = self.pasts.get_mut(key).map(|past| &mut past.running[..]).unwrap_or_default();
         let lives = living.into_iter().chain(past);
@@ -285,7 +287,7 @@ impl Ledger {
     }
 
     /// A node holds `keys` after its start, or after it was filled by a master.
-    fn load(&mut self, host: HostId, at: Nanos, keys: &[Vec<u8>], resync: Option<Connection>) {
+    fn load(&mut self, host: HostId, at: Nanos, keys: &[KeyName], resync: Option<Connection>) {
         let sent = resync.and_then(|connection| self.snapshots.remove(&connection));
         let Some(book) = self.nodes.get_mut(&host) else { return };
         book.present = None;
@@ -294,7 +296,7 @@ impl Ledger {
             let source = sent.as_ref().map(|sent| sent.get(*key).and_then(Incarnation::birth));
             !keys.contains(*key) || source.is_some_and(|source| source != life.birth())
         });
-        let gone: Vec<Vec<u8>> = gone.map(|(key, _)| key.clone()).collect();
+        let gone: Vec<KeyName> = gone.map(|(key, _)| key.clone()).collect();
         for key in gone {
             self.end_life(host, &key, at, lost);
         }

@@ -48,7 +48,7 @@ impl<'a> Owned<'a> {
         });
         Owned {
             node: &life.node,
-            key: String::from_utf8_lossy(&life.key).into_owned(),
+            key: life.key.to_string(),
             token: life.token.as_deref().map(|t| String::from_utf8_lossy(t).into_owned()),
             by,
             from: life.from,

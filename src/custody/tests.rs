@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, Readings, Stamp};
-use lockstorm_sim::trace::{Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Request};
+use lockstorm_sim::trace::{
+    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
+};
 
 use crate::custody::finding::{Certainty, Judgement, Kind, Verdict};
 use crate::custody::ledger::{Ledger, Terms};
@@ -18,6 +20,7 @@ fn address(port: u16) -> SocketAddrV4 {
 struct Sketch {
     ledger: Ledger,
     at: Nanos,
+    db: u16,
     asked: std::collections::BTreeMap<(u16, u16), u32>,
 }
 
@@ -26,13 +29,21 @@ impl Sketch {
         let node = |n: u16| (HostId(n), format!("n{}", n + 1), address(7001 + n));
         let nodes = (0..nodes).map(node).collect();
         let ledger = Ledger::new(Terms { nodes, quorum });
-        Sketch { ledger, at: 0, asked: std::collections::BTreeMap::new() }
+        Sketch { ledger, at: 0, db: 0, asked: std::collections::BTreeMap::new() }
     }
 
     fn event(&mut self, node: u16, event: Event) {
         let readings = Readings { wall: self.at, mono: self.at, boot: self.at };
         let stamp = Stamp::new(Instant { seq: 0, at: self.at }, readings);
         self.ledger.take(Entry { stamp, host: HostId(node), event });
+    }
+
+    fn lock(&self) -> KeyName {
+        KeyName { db: self.db, name: b"lock"[..].into() }
+    }
+
+    fn select(self, db: u16) -> Sketch {
+        Sketch { db, ..self }
     }
 
     fn wait(mut self, ms: u64) -> Sketch {
@@ -55,11 +66,11 @@ impl Sketch {
         let sets = matches!(change, Some((KeyChange::Set, _)));
         let value = if words[0].starts_with(b"EVAL") { words.last() } else { words.get(2) };
         let values = vec![value.filter(|_| sets).cloned()];
-        self.event(node, Event::Words { request, words, values });
+        self.event(node, Event::Words { request, db: self.db, words, values });
         if let Some((change, ttl)) = change {
             let until_ms = ttl.map(|ttl| self.at / MILLISECOND + ttl);
             let origin = Origin::Request(request);
-            let key = b"lock".to_vec();
+            let key = self.lock();
             self.event(node, Event::Key { key, change, origin, until_ms });
         }
         self.event(node, Event::Message { request, leg: Leg::Applied, command: "", op: None });
@@ -103,7 +114,7 @@ impl Sketch {
     }
 
     fn by_itself(mut self, node: u16, change: KeyChange) -> Sketch {
-        let (key, origin) = (b"lock".to_vec(), Origin::Node);
+        let (key, origin) = (self.lock(), Origin::Node);
         self.event(node, Event::Key { key, change, origin, until_ms: None });
         self
     }
@@ -112,7 +123,7 @@ impl Sketch {
     fn sets_plainly(mut self, client: u16) -> Sketch {
         let connection = Connection { client: address(client), server: address(7001) };
         let origin = Origin::Request(Request { connection, nth: 0 });
-        let (key, change) = (b"lock".to_vec(), KeyChange::Set);
+        let (key, change) = (self.lock(), KeyChange::Set);
         self.event(0, Event::Key { key, change, origin, until_ms: None });
         self.deletes(client)
     }
@@ -124,7 +135,7 @@ impl Sketch {
     }
 
     fn restarts(mut self, node: u16, keys: &[&str]) -> Sketch {
-        let keys = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        let keys = keys.iter().map(|key| KeyName::new(0, key.as_bytes().into())).collect();
         self.event(node, Event::Loaded { keys, resync: None });
         self
     }
@@ -173,6 +184,15 @@ fn taking_turns_is_well() {
         .by_itself(0, KeyChange::Expired)
         .takes(1, "c", 9)
         .holds();
+}
+
+#[test]
+fn a_lock_of_another_database_is_another_lock() {
+    let both = || one().takes(1, "a", 1_000).select(1).takes(2, "b", 1_000);
+    both().releases(2, "b").select(0).releases(1, "a").holds();
+    both().select(2).takes(3, "c", 1_000).holds();
+    let again = both().select(0).wait(1).by_itself(0, KeyChange::Evicted);
+    again.takes(4, "d", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
 }
 
 #[test]

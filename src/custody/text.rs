@@ -69,7 +69,7 @@ fn owner(life: &Incarnation) -> String {
         ),
         None => String::new(),
     };
-    format!("{} '{}'{token}{by}", life.node, String::from_utf8_lossy(&life.key))
+    format!("{} '{}'{token}{by}", life.node, life.key)
 }
 
 /// A life of a key in a line.

@@ -8,7 +8,7 @@ use lockstorm_sim::time::{MILLISECOND, SECOND};
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Persistence, Plan, Topology, TopologyKind, Workload,
+    FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 
@@ -19,6 +19,15 @@ const TTL: u64 = 3 * SECOND;
 const HEAL_AT: u64 = 15 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
 pub const PROBE_TIME: u64 = 10 * SECOND;
+
+/// Sentinels that are quick, since a run of a hunt is short.
+const SENTINELS: Sentinels = Sentinels {
+    count: 3,
+    quorum: 2,
+    down_after: SECOND,
+    failover_timeout: 10 * SECOND,
+    parallel_syncs: 1,
+};
 
 /// A plan without faults: three clients who want one lock of the catalogue often, for a counter.
 pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
@@ -34,7 +43,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
     let ttl = needs_ttl.then_some(TTL);
     let nodes = match topology {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated => 3,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 3,
         TopologyKind::Independent => 5,
     };
     Plan {
@@ -42,10 +51,8 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
         name: format!("hunt-{lock}"),
         seed: 1,
         topology: Topology {
-            kind: topology,
-            nodes,
-            persistence: Persistence::None,
-            keep_down: false,
+            sentinels: (topology == TopologyKind::Sentinel).then_some(SENTINELS),
+            ..Topology::plain(topology, nodes)
         },
         lock: LockConfig {
             algorithm: lock.to_owned(),

@@ -26,6 +26,10 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let length = fault.length.unwrap_or(plan.heal_at);
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
+    let on_resource = matches!(&fault.target, Target::Host(host) if host == RESOURCE);
+    if lets_sentinels_fail_over(plan, fault, length) {
+        return Some(Strain { what: Bounded::Failover, size: 1 });
+    }
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
         // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
@@ -47,13 +51,35 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         }
         Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, LONGEST_LOSS),
         Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss | Verb::Restart
-            if !on_node && !on_client =>
+            if on_resource =>
         {
             (Bounded::AccessDelay, longest_wait(length))
         }
         _ => return None,
     };
     Some(Strain { what, size })
+}
+
+/// Whether a fault keeps a node from so many Sentinels for so long that they may replace it.
+fn lets_sentinels_fail_over(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
+    let Some(sentinels) = &plan.topology.sentinels else { return false };
+    if length <= sentinels.down_after {
+        return false;
+    }
+    let nodes = plan.nodes();
+    match (&fault.verb, &fault.target) {
+        (Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss, Target::Host(host)) => {
+            nodes.contains(host)
+        }
+        (Verb::Partition, Target::Links { from, to, .. }) => {
+            let has_node = |side: &[String]| side.iter().any(|host| nodes.contains(host));
+            let watching = plan.sentinels();
+            let cut = |side: &[String]| side.iter().filter(|h| watching.contains(h)).count();
+            let quorum = usize::try_from(sentinels.quorum).unwrap_or(usize::MAX);
+            (has_node(from) && cut(to) >= quorum) || (has_node(to) && cut(from) >= quorum)
+        }
+        _ => false,
+    }
 }
 
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.

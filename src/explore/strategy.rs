@@ -148,6 +148,7 @@ pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
     let topology = &plan.topology;
     let replicated = topology.kind == TopologyKind::Replicated && topology.nodes > 1;
     match verb {
+        "replica-lag" if topology.kind == TopologyKind::Sentinel => None,
         "failover" | "replica-lag" if !replicated => Some(Lack::Replica),
         "lying-disk" if topology.persistence == Persistence::None => Some(Lack::Persistence),
         _ => None,
@@ -233,7 +234,9 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let nodes = match plan.topology.kind {
         TopologyKind::Independent => plan.nodes(),
         // Clients ask the master alone.
-        TopologyKind::Single | TopologyKind::Replicated => plan.nodes()[..1].to_vec(),
+        TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => {
+            plan.nodes()[..1].to_vec()
+        }
     };
     let last_ms = plan.heal_at / MILLISECOND;
     let outcomes = vec!["acquire", "acquired", "release", "released", "read"];

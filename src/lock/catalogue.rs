@@ -14,6 +14,7 @@ use crate::lock::setnx_expire::{self, SetnxExpire};
 use crate::lock::token_get_del::{self, TokenGetDel};
 use crate::lock::token_lua::{self, TokenLua};
 use crate::lock::token_lua_renewed::{self, TokenLuaRenewed};
+use crate::lock::wait_replicas::{self, WaitReplicas};
 use crate::lock::{Lock, LockConfig, Promise, Setting};
 
 /// A lock that scenarios can name: one of the catalogue, or a caller's own.
@@ -47,7 +48,7 @@ pub struct Algorithm {
 }
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 11] = [
+pub const ALGORITHMS: [Algorithm; 12] = [
     Algorithm {
         name: "none",
         about: "no lock: everybody is let in",
@@ -178,6 +179,18 @@ pub const ALGORITHMS: [Algorithm; 11] = [
         runs_tokio: false,
         build: |setting| Box::new(Fenced::new(setting)),
         promise: fenced::promise,
+        defaults: LEASE,
+    },
+    Algorithm {
+        name: wait_replicas::NAME,
+        about: "token-lua on a replicated master, granted when WAIT counts enough replicas",
+        needs_ttl: true,
+        asks_all: false,
+        renews: false,
+        fences: false,
+        runs_tokio: false,
+        build: |setting| Box::new(WaitReplicas::new(setting)),
+        promise: wait_replicas::promise,
         defaults: LEASE,
     },
 ];

@@ -4,8 +4,10 @@
 //! replies would then be out of step with the requests. It tries nothing twice: whether to ask
 //! again is the lock's decision.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -17,14 +19,20 @@ use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
-use crate::lock::Call;
+use crate::lock::route::Route;
+use crate::lock::{Call, ScriptShape};
 
 /// A client of one node.
 pub struct Client {
     host: Host,
-    node: String,
+    route: Route,
+    /// Where the last connection went, or was to go.
+    to: Option<SocketAddrV4>,
     line: Option<Line>,
     attempts: Attempts,
+    scripts: ScriptShape,
+    /// Scripts that were loaded by this process, with their SHA1.
+    loaded: BTreeMap<&'static str, String>,
 }
 
 /// Numbers the requests of each operation of a caller to one node.
@@ -75,7 +83,14 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        Client { host, node: node.to_owned(), line: None, attempts: Attempts::default() }
+        let (route, attempts, scripts) = (Route::of(node), Attempts::default(), ScriptShape::Eval);
+        Client { host, route, to: None, line: None, attempts, scripts, loaded: BTreeMap::new() }
+    }
+
+    /// The same, sending scripts in this way.
+    #[must_use]
+    pub fn sending(self, scripts: ScriptShape) -> Client {
+        Client { scripts, ..self }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -95,7 +110,12 @@ impl Client {
         let mut sent = false;
         let exchange = self.exchange(call.op, tag, command, args, &mut sent);
         let error = match host.timeout(timeout, exchange).await {
-            Some(Ok(reply)) => return Ok(reply),
+            Some(Ok(reply)) => {
+                if self.route.is_spent(&reply) {
+                    self.line = None;
+                }
+                return Ok(reply);
+            }
             _ if !sent => RequestError::NotSent,
             Some(Err(_)) => RequestError::Broken,
             None => RequestError::TimedOut,
@@ -109,13 +129,18 @@ impl Client {
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, op: u32) {
-        if let Some(to) = self.host.resolve(&self.node) {
+        let first = match &self.route {
+            Route::Name(name) => name,
+            Route::Sentinels { sentinels, .. } => &sentinels[0],
+        };
+        if let Some(to) = self.to.or_else(|| self.host.resolve(first)) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
 
-    /// Runs a Lua script with EVAL. Not EVALSHA: the script cache saves bytes only, and its
-    /// NOSCRIPT fallback would shift the count of messages that anchors refer to.
+    /// Runs a Lua script: with EVAL unless [`Client::sending`] says otherwise. Not EVALSHA by
+    /// itself: the script cache saves bytes only, and loading the script and falling back would
+    /// shift the count of messages that anchors refer to.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -123,14 +148,39 @@ impl Client {
         &mut self,
         call: Call,
         timeout: Nanos,
-        script: &str,
+        script: &'static str,
         keys: &[&[u8]],
         args: &[&[u8]],
     ) -> Result<Reply, RequestError> {
         let count = keys.len().to_string();
-        let head = [script.as_bytes(), count.as_bytes()];
-        let words: Vec<&[u8]> = head.iter().chain(keys).chain(args).copied().collect();
+        if self.scripts != ScriptShape::Eval {
+            let sha = self.load(call, timeout, script).await?;
+            let words = script_words(&sha, &count, keys, args);
+            let reply = self.request(call, timeout, "EVALSHA", &words).await?;
+            if self.scripts == ScriptShape::Evalsha || !is_noscript(&reply) {
+                return Ok(reply);
+            }
+        }
+        let words = script_words(script, &count, keys, args);
         self.request(call, timeout, "EVAL", &words).await
+    }
+
+    /// The SHA1 of a script, which the node is given when the process first needs it.
+    async fn load(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        script: &'static str,
+    ) -> Result<String, RequestError> {
+        if let Some(sha) = self.loaded.get(script) {
+            return Ok(sha.clone());
+        }
+        let words: [&[u8]; 2] = [b"LOAD", script.as_bytes()];
+        let reply = self.request(call, timeout, "SCRIPT", &words).await?;
+        let Reply::Bulk(sha) = reply else { return Err(RequestError::Broken) };
+        let sha = String::from_utf8_lossy(&sha).into_owned();
+        self.loaded.insert(script, sha.clone());
+        Ok(sha)
     }
 
     async fn exchange(
@@ -142,7 +192,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let line = self.line().await?;
+        let line = self.line(tag).await?;
         let request = Request { connection: line.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
@@ -156,23 +206,40 @@ impl Client {
     }
 
     /// The open connection, or a new one.
-    async fn line(&mut self) -> io::Result<&mut Line> {
+    async fn line(&mut self, tag: u32) -> io::Result<&mut Line> {
         let open = match self.line.take() {
             Some(line) => line.if_quiet().await,
             None => None,
         };
         let line = match open {
             Some(line) => line,
-            None => Line::new(self.connect().await?),
+            None => self.connect(tag).await?,
         };
         Ok(self.line.insert(line))
     }
 
-    /// The name is looked up each time, since a failover moves it.
-    async fn connect(&self) -> io::Result<Stream> {
-        let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
-        self.host.connect(address).await
+    /// The node is looked for each time, since a failover moves it.
+    async fn connect(&mut self, tag: u32) -> io::Result<Line> {
+        let to = self.route.find(&self.host, tag).await?;
+        self.to = Some(to);
+        let (stream, requests) = self.route.open(&self.host, to, tag).await?;
+        Ok(Line { requests, ..Line::new(stream) })
     }
+}
+
+/// The words behind EVAL or EVALSHA.
+fn script_words<'a>(
+    script: &'a str,
+    count: &'a str,
+    keys: &[&'a [u8]],
+    args: &[&'a [u8]],
+) -> Vec<&'a [u8]> {
+    [script.as_bytes(), count.as_bytes()].iter().chain(keys).chain(args).copied().collect()
+}
+
+/// Whether a node does not know the script: after a restart, or a failover.
+pub fn is_noscript(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
 impl Line {

@@ -24,6 +24,7 @@ pub mod owned_key;
 pub mod promise;
 pub mod px_constant;
 pub mod redlock;
+pub mod route;
 pub mod scripts;
 pub mod setnx;
 pub mod setnx_expire;
@@ -31,6 +32,7 @@ pub mod token;
 pub mod token_get_del;
 pub mod token_lua;
 pub mod token_lua_renewed;
+pub mod wait_replicas;
 pub mod wire;
 
 /// A distributed lock as its caller sees it. One value serves one caller.
@@ -130,6 +132,50 @@ pub struct LockConfig {
     pub extend: ExtendShape,
     /// Which clock of its host the client reads.
     pub clock: Option<Clock>,
+    /// How many replicas have to acknowledge a grant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acks: Option<u32>,
+    /// How long WAIT waits for them at the most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_timeout: Option<Nanos>,
+    /// When, and on which connection, WAIT is sent.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub wait: WaitShape,
+    /// How scripts are sent.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub scripts: ScriptShape,
+}
+
+/// What a plan need not say, so that plans of before stay the same bytes.
+fn is_usual<T: Default + PartialEq>(choice: &T) -> bool {
+    *choice == T::default()
+}
+
+/// When, and on which connection, a lock that waits for replicas sends WAIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitShape {
+    /// After each acquire and extend, on the connection that wrote.
+    #[default]
+    Own,
+    /// Not after an extend (a planted bug): a failover brings the old end back.
+    NotOnExtend,
+    /// On another connection (a planted bug): it has written nothing, so every replica counts.
+    OtherConnection,
+}
+
+/// How a lock sends its scripts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScriptShape {
+    /// EVAL, each time the whole text.
+    #[default]
+    Eval,
+    /// SCRIPT LOAD once a process, EVALSHA from then on. An answer of NOSCRIPT ends the task that
+    /// asked, as an exception that nobody catches does.
+    Evalsha,
+    /// As `Evalsha`, and EVAL after NOSCRIPT, as client libraries do.
+    EvalshaOrEval,
 }
 
 /// From when a deadline is counted.

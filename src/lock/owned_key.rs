@@ -7,7 +7,7 @@ use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
 use crate::lock::answer::{self, Answer};
-use crate::lock::client::{Client, RequestError};
+use crate::lock::client::{Client, RequestError, is_noscript};
 use crate::lock::lease::Lease;
 use crate::lock::scripts;
 use crate::lock::{Call, ExtendShape, Extended, LockConfig, ReleaseShape, Released, Setting};
@@ -17,13 +17,15 @@ pub struct OwnedKey {
     client: Client,
     setting: Setting,
     timeout: Nanos,
+    lacks_script: bool,
 }
 
 impl OwnedKey {
     /// The key on the first node of `setting`, with this time-out of a request.
     pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
         let client = Client::new(setting.host.clone(), &setting.nodes[0]);
-        OwnedKey { client, setting, timeout }
+        let client = client.sending(setting.config.scripts);
+        OwnedKey { client, setting, timeout, lacks_script: false }
     }
 
     /// SET key token NX PX ttl.
@@ -43,10 +45,26 @@ impl OwnedKey {
         self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await
     }
 
+    /// Sends a command on the connection that the key is reached through.
+    pub async fn request(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> Answer {
+        self.client.request(call, timeout, command, args).await
+    }
+
     /// Deletes the key if it holds the token.
     pub async fn release(&mut self, call: Call, token: &str) -> Released {
         let config = &self.setting.config;
         answer::released(&delete(&mut self.client, call, self.timeout, config, token).await)
+    }
+
+    /// Whether the node has forgotten the script that the last [`OwnedKey::extend`] asked for.
+    pub fn lacks_script(&self) -> bool {
+        self.lacks_script
     }
 
     /// Gives the key `lease.ttl` from now if it holds the token, waiting at most `within` ns.
@@ -62,6 +80,7 @@ impl OwnedKey {
         let timeout = self.timeout.min(within);
         let config = &self.setting.config;
         let answer = prolong(&mut self.client, call, timeout, config, token, lease.ttl).await;
+        self.lacks_script = answer.as_ref().is_ok_and(is_noscript);
         answer::extended(&answer, lease.deadline(host, sent))
     }
 }

@@ -39,7 +39,8 @@ impl Redlock {
     pub fn new(setting: Setting) -> Redlock {
         let choices = DEFAULTS.settle(&setting.config);
         let drift = drift_allowance(choices.ttl);
-        let client = |node: &String| Client::new(setting.host.clone(), node);
+        let scripts = setting.config.scripts;
+        let client = |node: &String| Client::new(setting.host.clone(), node).sending(scripts);
         Redlock {
             choices,
             lease: Lease { drift, ..choices.lease(&setting.config) },

@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::Nanos;
 
 use crate::lock::answer::{self, Answer};
 use crate::lock::defaults::{Choices, LEASE};
@@ -14,7 +15,8 @@ use crate::lock::lease;
 use crate::lock::owned_key::OwnedKey;
 use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::token;
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Call, Extended, Grant, Lock};
+use crate::lock::{LockConfig, Model, Promise, Released, Setting};
 
 /// The words of a refusal to a caller whose grant came too late to be of use.
 pub const TOO_LATE: &str = "the lease was over before the caller had it";
@@ -50,6 +52,17 @@ impl TokenLua {
             Acquired::Granted(grant) => self.unless_over(grant).await,
             other => other,
         }
+    }
+
+    /// Sends a command on the connection that holds the key.
+    pub async fn request(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> Answer {
+        self.key.request(call, timeout, command, args).await
     }
 
     /// Gives a grant back that is over before its caller has it. No await lies between this

@@ -105,6 +105,8 @@ impl Renewal {
                 }
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.tell_lost(),
+                // Nobody has caught the error: the task is gone, and the caller is not told.
+                Extended::Unknown if self.key.lacks_script() => return,
                 Extended::Unknown => wait = self.choices.retry,
             }
         }

@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;
 use crate::lock::client::Attempts;
+use crate::lock::route::Route;
 
 /// Bytes that may lie between the library and the wire in each direction.
 const ROOM: usize = 64 * 1024;
@@ -36,7 +37,7 @@ const GREETINGS: [&str; 5] = ["AUTH", "CLIENT", "HELLO", "PING", "SELECT"];
 /// The way from one caller's lock to one node, for a client library.
 pub struct Wire {
     setting: Setting,
-    node: String,
+    route: Route,
     attempts: Rc<Cell<Attempts>>,
 }
 
@@ -44,7 +45,7 @@ impl Wire {
     /// The way to the node with this name. It is looked up at each connect, since a failover
     /// moves it.
     pub fn new(setting: &Setting, node: &str) -> Wire {
-        Wire { setting: setting.clone(), node: node.to_owned(), attempts: Rc::default() }
+        Wire { setting: setting.clone(), route: Route::of(node), attempts: Rc::default() }
     }
 
     /// Opens a connection, waiting at most `within` ns, and gives the library its end of it.
@@ -54,7 +55,7 @@ impl Wire {
     /// `ConnectionRefused` where no process listens, `TimedOut`, and what the network reports.
     pub async fn open(&self, within: Nanos) -> io::Result<DuplexStream> {
         let host = &self.setting.host;
-        let to = host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
+        let to = self.route.find(host, 0).await?;
         let connected = host.timeout(within, host.connect(to)).await;
         let opened_by = self.setting.call.get().op;
         match connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())) {

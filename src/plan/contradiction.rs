@@ -9,9 +9,11 @@ use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
+use crate::lock::WaitShape;
 use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::wait_replicas::NAME as WAITS;
 use crate::plan::fault_contradiction::faults;
-use crate::plan::{FenceMode, Plan, TopologyKind};
+use crate::plan::{FenceMode, Plan, Sentinels, TopologyKind};
 use crate::refusal::nearest;
 
 /// Something that a plan may not say.
@@ -106,7 +108,11 @@ fn who_is_there(plan: &Plan) -> String {
         _ => format!("{letter}1 to {letter}{count}"),
     };
     let (nodes, clients) = (plan.topology.nodes, plan.workload.clients);
-    format!("there are {}, {} and resource", range('n', nodes), range('c', clients))
+    let sentinels = match plan.sentinels().len() {
+        0 => String::new(),
+        count => format!("{}, ", range('s', u32::try_from(count).unwrap_or(u32::MAX))),
+    };
+    format!("there are {}, {sentinels}{} and resource", range('n', nodes), range('c', clients))
 }
 
 fn name(plan: &Plan) -> Checked {
@@ -125,7 +131,7 @@ fn topology(plan: &Plan) -> Checked {
             let what = format!("a single topology cannot have {}", counted(nodes));
             refuse_if(nodes != 1, place, what, "1, or kind = \"replicated\" or \"independent\"")?;
         }
-        TopologyKind::Replicated => {
+        TopologyKind::Replicated | TopologyKind::Sentinel => {
             let what = format!("{} cannot be a master with replicas", counted(nodes));
             refuse_if(nodes < 2, place, what, "at least 2")?;
         }
@@ -134,7 +140,40 @@ fn topology(plan: &Plan) -> Checked {
         }
     }
     let mend = format!("at most {MOST_NODES}");
-    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)
+    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let place = "topology.sentinels";
+    match (plan.topology.kind, &plan.topology.sentinels) {
+        (TopologyKind::Sentinel, Some(sentinels)) => watch(sentinels),
+        (TopologyKind::Sentinel, None) => refuse_if(true, place, "nobody watches", "add them"),
+        (_, sentinels) => {
+            let what = "there is nothing for Sentinels to do";
+            refuse_if(sentinels.is_some(), place, what, "kind = \"sentinel\"")
+        }
+    }
+}
+
+/// Refuses Sentinels that could never agree, and times that they cannot be told.
+fn watch(sentinels: &Sentinels) -> Checked {
+    let (count, quorum) = (sentinels.count, sentinels.quorum);
+    let mend = format!("from 1 to {MOST_NODES}");
+    let wrong = count == 0 || count > MOST_NODES;
+    refuse_if(wrong, "topology.sentinels", format!("{count} Sentinels cannot watch"), &mend)?;
+    let what = format!("a quorum of {quorum} of {count} Sentinels");
+    let mend = format!("from 1 to {count}");
+    refuse_if(quorum == 0 || quorum > count, "topology.quorum", what, &mend)?;
+    let none = sentinels.parallel_syncs == 0;
+    let what = "no replica would ever follow the new master";
+    refuse_if(none, "topology.parallel_syncs", what, "at least 1")?;
+    for (place, length) in [
+        ("topology.down_after", sentinels.down_after),
+        ("topology.failover_timeout", sentinels.failover_timeout),
+    ] {
+        in_reach(place, length)?;
+        let whole = length > 0 && length.is_multiple_of(MILLISECOND);
+        let what = "Sentinels count in whole milliseconds";
+        refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")?;
+    }
+    Ok(())
 }
 
 fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
@@ -157,6 +196,7 @@ fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     ttl(plan, algorithm)?;
     quorum(plan, algorithm)?;
     renewal(plan, algorithm)?;
+    acknowledgement(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
     for (place, length) in [
         ("lock.timeout", config.timeout),
@@ -235,6 +275,36 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let too_late = config.renew_every.is_some_and(|every| config.ttl.is_some_and(|t| every >= t));
     let what = "the lease would end before it is renewed";
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
+}
+
+/// What only a lock that waits for replicas has, and only where there are so many.
+fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (config, name) = (&plan.lock, algorithm.name);
+    let waits = name == WAITS;
+    let what = format!("{name} does not wait for replicas");
+    let mend = format!("take it out, or take {WAITS}");
+    for (place, is_set) in [
+        ("lock.acks", config.acks.is_some()),
+        ("lock.ack_timeout", config.ack_timeout.is_some()),
+        ("lock.wait", config.wait != WaitShape::Own),
+    ] {
+        refuse_if(is_set && !waits, place, &what, &mend)?;
+    }
+    in_reach("lock.ack_timeout", config.ack_timeout.unwrap_or(0))?;
+    if !waits {
+        return Ok(());
+    }
+    let mend = "at least 1ms";
+    let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
+    refuse_if(never, "lock.ack_timeout", "WAIT takes whole milliseconds, and 0 is for ever", mend)?;
+    let replicas = plan.topology.nodes.saturating_sub(1);
+    let what = format!("{name} needs replicas");
+    let has_replicas = plan.topology.kind != TopologyKind::Single && replicas > 0;
+    refuse_if(!has_replicas, "topology.kind", what, "kind = \"replicated\"")?;
+    let acks = config.acks.unwrap_or(1);
+    let what = format!("{acks} of {replicas} replicas would have to acknowledge");
+    let mend = format!("from 1 to {replicas}");
+    refuse_if(acks == 0 || acks > replicas, "lock.acks", what, &mend)
 }
 
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {

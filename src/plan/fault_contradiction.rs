@@ -89,8 +89,10 @@ fn is_node(host: &str) -> bool {
 /// Whether bytes can ever travel between two hosts.
 fn talks(plan: &Plan, a: &str, b: &str) -> bool {
     let client = |host: &str| host.starts_with('c');
-    let replicated = plan.topology.kind == TopologyKind::Replicated;
-    (client(a) != client(b)) || (replicated && is_node(a) && is_node(b))
+    let sentinel = |host: &str| host.starts_with('s');
+    let watched = sentinel(a) || sentinel(b);
+    let replicated = plan.topology.kind != TopologyKind::Independent && is_node(a) && is_node(b);
+    (client(a) != client(b)) || replicated || (watched && a != RESOURCE && b != RESOURCE)
 }
 
 /// Refuses what the host cannot suffer.
@@ -115,8 +117,15 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
         return Ok(());
     }
     let what = format!("{word} needs a replica, and there is none");
-    let replicated = plan.topology.kind == TopologyKind::Replicated;
-    refuse_if(!replicated, at, what, "kind = \"replicated\" in [topology]")?;
+    let has = [TopologyKind::Replicated, TopologyKind::Sentinel].contains(&plan.topology.kind);
+    refuse_if(!has, at, what, "kind = \"replicated\" in [topology]")?;
+    let watched = plan.topology.kind == TopologyKind::Sentinel;
+    let by_hand = watched && matches!(verb, Verb::Failover);
+    let what = "the Sentinels fail over by themselves";
+    refuse_if(by_hand, at, what, "pause or crash n1, or kind = \"replicated\"")?;
+    if watched {
+        return Ok(());
+    }
     let moved = plan.faults.iter().any(|fault| {
         matches!(fault.verb, Verb::Failover) && fault.target != Target::Host("n1".to_owned())
     });

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::rng::DrawKey;
-use lockstorm_sim::time::{ClockSetting, Nanos};
+use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::LockConfig;
@@ -59,6 +60,12 @@ impl Plan {
         (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
     }
 
+    /// The names of the Sentinels: `s1`, `s2`, ...
+    pub fn sentinels(&self) -> Vec<String> {
+        let count = self.topology.sentinels.as_ref().map_or(0, |sentinels| sentinels.count);
+        (1..=count).map(|n| format!("s{n}")).collect()
+    }
+
     /// The names of the clients: `c1`, `c2`, ...
     pub fn clients(&self) -> Vec<String> {
         (1..=self.workload.clients).map(|n| format!("c{n}")).collect()
@@ -67,6 +74,7 @@ impl Plan {
     /// The names of every host that a fault or a clock setting may name.
     pub fn hosts(&self) -> Vec<String> {
         let mut hosts = self.nodes();
+        hosts.extend(self.sentinels());
         hosts.extend(self.clients());
         hosts.push(RESOURCE.to_owned());
         hosts
@@ -84,7 +92,8 @@ impl Plan {
 pub struct Topology {
     /// How they belong together.
     pub kind: TopologyKind,
-    /// How many there are. `replicated`: `n1` is the master, the others its replicas.
+    /// How many there are. `replicated`, `sentinel`: `n1` is the (first) master, the others are its
+    /// replicas.
     pub nodes: u32,
     /// What each keeps on disk.
     #[serde(default)]
@@ -92,6 +101,49 @@ pub struct Topology {
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
+    /// Which server each answers like. The usual one is not written: plans of before have none.
+    #[serde(default, skip_serializing_if = "Compat::is_default")]
+    pub compat: Compat,
+    /// Who watches the master: in a `sentinel` topology, and there alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentinels: Option<Sentinels>,
+}
+
+impl Topology {
+    /// So many nodes of the usual kind.
+    pub fn plain(kind: TopologyKind, nodes: u32) -> Topology {
+        let (persistence, compat) = (Persistence::None, Compat::default());
+        Topology { kind, nodes, persistence, keep_down: false, compat, sentinels: None }
+    }
+}
+
+/// The Sentinels of a plan: `s1`, `s2`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sentinels {
+    /// How many there are.
+    pub count: u32,
+    /// How many of them have to take the master for down.
+    pub quorum: u32,
+    /// After how long without a valid answer it is down, ns.
+    pub down_after: Nanos,
+    /// After how long a failover is given up, ns.
+    pub failover_timeout: Nanos,
+    /// How many replicas are told at a time to follow the new master.
+    pub parallel_syncs: u32,
+}
+
+impl Sentinels {
+    /// So many, a majority of which has to agree, with the times of Redis.
+    pub fn usual(count: u32) -> Sentinels {
+        Sentinels {
+            count,
+            quorum: count / 2 + 1,
+            down_after: 30 * SECOND,
+            failover_timeout: 180 * SECOND,
+            parallel_syncs: 1,
+        }
+    }
 }
 
 /// How nodes belong together.
@@ -102,6 +154,8 @@ pub enum TopologyKind {
     Single,
     /// A master and its replicas; `master` names the master, failover is by command.
     Replicated,
+    /// A master, its replicas, and Sentinels that fail over by themselves; clients ask these.
+    Sentinel,
     /// Masters that know nothing of each other.
     Independent,
 }

@@ -210,7 +210,12 @@ pub fn subject(finding: &Finding) -> String {
     let kind = match plan.topology.kind {
         TopologyKind::Single => "",
         TopologyKind::Replicated => "replicated ",
+        TopologyKind::Sentinel => "watched ",
         TopologyKind::Independent => "independent ",
+    };
+    let sentinels = match plan.sentinels().len() {
+        0 => String::new(),
+        many => format!(", {}", count(many as u64, "Sentinel")),
     };
     let disk = match plan.topology.persistence {
         Persistence::None => "no persistence",
@@ -221,7 +226,7 @@ pub fn subject(finding: &Finding) -> String {
     let (number, nodes) = nodes.split_once(' ').unwrap_or(("", &nodes));
     let ttl = plan.lock.ttl.map_or_else(String::new, |ttl| format!(" of {}", length(ttl)));
     format!(
-        "{}{ttl}, {}, {number} {kind}{nodes}, {disk}",
+        "{}{ttl}, {}, {number} {kind}{nodes}{sentinels}, {disk}",
         plan.lock.algorithm,
         count(plan.workload.clients.into(), "client"),
     )

@@ -9,7 +9,7 @@ use std::net::SocketAddrV4;
 use lockstorm_sim::fault::{Fault, HostNames, Verb};
 use lockstorm_sim::time::{Instant, MILLISECOND, Stamp};
 use lockstorm_sim::trace::{
-    Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Request as RequestId,
+    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request as RequestId,
 };
 use lockstorm_sim::world::Remains;
 
@@ -56,9 +56,9 @@ struct Join<'a> {
     /// The master that a replica follows.
     masters: BTreeMap<HostId, SocketAddrV4>,
     /// Keys that live on a node.
-    living: BTreeMap<HostId, BTreeMap<Vec<u8>, Living>>,
+    living: BTreeMap<HostId, BTreeMap<KeyName, Living>>,
     /// What masters have sent to replicas for a resynchronisation, by the replica's connection.
-    snapshots: BTreeMap<Connection, BTreeMap<Vec<u8>, Living>>,
+    snapshots: BTreeMap<Connection, BTreeMap<KeyName, Living>>,
     keys: Vec<Key>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Join<'a> {
         &mut self,
         host: HostId,
         at: Instant,
-        key: &[u8],
+        key: &KeyName,
         change: KeyChange,
         until_ms: Option<u64>,
         by: Option<OpId>,
@@ -173,24 +173,24 @@ impl<'a> Join<'a> {
         let living = self.living.entry(host).or_default();
         match change {
             KeyChange::Set => {
-                living.insert(key.to_vec(), Living { creator: by, until_ms });
+                living.insert(key.clone(), Living { creator: by, until_ms });
             }
             KeyChange::Changed | KeyChange::Extended => {
                 let creator = living.get(key).map_or(by, |key| key.creator);
-                living.insert(key.to_vec(), Living { creator, until_ms });
+                living.insert(key.clone(), Living { creator, until_ms });
             }
             _ => {
                 living.remove(key);
             }
         }
         let node = self.names.name(host).to_owned();
-        let key = String::from_utf8_lossy(key).into_owned();
+        let key = key.to_string();
         self.keys.push(Key { node, key, at, change, until_ms, by });
     }
 
     /// A node holds `keys` after a start or a resynchronisation: what it held before and holds
     /// no longer, or holds from another creator, is lost, unless its time had passed anyway.
-    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[Vec<u8>], resync: Option<Connection>) {
+    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[KeyName], resync: Option<Connection>) {
         let before = self.living.get(&host).cloned().unwrap_or_default();
         let (lost, source) = match resync {
             Some(connection) => {

@@ -4,21 +4,24 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Target;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
 use crate::lock::catalogue::Locks;
-use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape};
+use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Links, Persistence, Sentinels, Topology, TopologyKind, Workload,
+    WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
-pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
+pub const TOPOLOGIES: [(&str, TopologyKind); 4] = [
     ("single", TopologyKind::Single),
     ("replicated", TopologyKind::Replicated),
+    ("sentinel", TopologyKind::Sentinel),
     ("independent", TopologyKind::Independent),
 ];
 
@@ -47,15 +50,25 @@ pub const FENCES: [(&str, FenceMode); 4] = [
 
 /// `[topology]`: one node unless it says otherwise.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
-    let keys = ["kind", "nodes", "persistence", "keep_down"];
+    let keys = [
+        "kind",
+        "nodes",
+        "persistence",
+        "keep_down",
+        "compat",
+        "sentinels",
+        "quorum",
+        "down_after",
+        "failover_timeout",
+        "parallel_syncs",
+    ];
     let Some(section) = scenario.section("topology", &keys)? else {
-        let (kind, persistence) = (TopologyKind::Single, Persistence::None);
-        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false });
+        return Ok(Topology::plain(TopologyKind::Single, 1));
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Independent => 5,
     };
     Ok(Topology {
@@ -63,7 +76,29 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         nodes: section.number("nodes")?.unwrap_or(usual),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         keep_down: section.flag("keep_down")?.unwrap_or(false),
+        compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
+        sentinels: sentinels(&section, kind)?,
     })
+}
+
+/// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.
+fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Wrong> {
+    if kind != TopologyKind::Sentinel {
+        let keys = ["sentinels", "quorum", "down_after", "failover_timeout", "parallel_syncs"];
+        let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
+            return Ok(None);
+        };
+        let what = format!("'{key}' speaks of Sentinels, and there are none");
+        return Err(Wrong::at(value.span(), what, "kind = \"sentinel\", or take it out"));
+    }
+    let usual = Sentinels::usual(section.number("sentinels")?.unwrap_or(3));
+    Ok(Some(Sentinels {
+        count: usual.count,
+        quorum: section.number("quorum")?.unwrap_or(usual.quorum),
+        down_after: section.length("down_after")?.unwrap_or(usual.down_after),
+        failover_timeout: section.length("failover_timeout")?.unwrap_or(usual.failover_timeout),
+        parallel_syncs: section.number("parallel_syncs")?.unwrap_or(usual.parallel_syncs),
+    }))
 }
 
 /// `[lock]`: its algorithm has to be named, and to be one of `locks`.
@@ -83,6 +118,10 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         "release",
         "extend",
         "clock",
+        "acks",
+        "ack_timeout",
+        "wait",
+        "scripts",
     ];
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
@@ -92,6 +131,16 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
     let froms = [("send", DeadlineFrom::Send), ("reply", DeadlineFrom::Reply)];
     let extends =
         [("own", ExtendShape::Own), ("blind", ExtendShape::Blind), ("revive", ExtendShape::Revive)];
+    let waits = [
+        ("own", WaitShape::Own),
+        ("not-on-extend", WaitShape::NotOnExtend),
+        ("other-connection", WaitShape::OtherConnection),
+    ];
+    let scripts = [
+        ("eval", ScriptShape::Eval),
+        ("evalsha", ScriptShape::Evalsha),
+        ("evalsha-or-eval", ScriptShape::EvalshaOrEval),
+    ];
     let clocks = [("wall", Clock::Wall), ("monotonic", Clock::Monotonic), ("boot", Clock::Boot)];
     Ok(LockConfig {
         algorithm: algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?.to_owned(),
@@ -108,6 +157,10 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         release: section.word("release", &shapes)?.unwrap_or_default(),
         extend: section.word("extend", &extends)?.unwrap_or_default(),
         clock: section.word("clock", &clocks)?,
+        acks: section.number("acks")?,
+        ack_timeout: section.length("ack_timeout")?,
+        wait: section.word("wait", &waits)?.unwrap_or_default(),
+        scripts: section.word("scripts", &scripts)?.unwrap_or_default(),
     })
 }
 

@@ -77,6 +77,13 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
+        if !plan.links.named.is_empty() || plan.links.loss_per_million > 0 {
+            setup.left_out.push(
+                "the links of the scenario are left out: here they are those of this machine; \
+                 LINK DELAY and LINK LOSS add to them"
+                    .to_owned(),
+            );
+        }
         setup
     }
 
@@ -89,7 +96,7 @@ impl Setup {
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.nodes as usize / 2 + 1,
-            TopologyKind::Single | TopologyKind::Replicated => 1,
+            TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => 1,
         }
     }
 
@@ -99,7 +106,8 @@ impl Setup {
     }
 
     fn follows(&self, node: usize) -> bool {
-        self.topology.kind == TopologyKind::Replicated && node > 0
+        let kinds = [TopologyKind::Replicated, TopologyKind::Sentinel];
+        kinds.contains(&self.topology.kind) && node > 0
     }
 
     /// The world of these nodes. Faults are not in it yet.
@@ -139,6 +147,7 @@ impl Setup {
                 Persistence::AofNo => Append::No,
             },
             replica_of: self.follows(node).then(|| addresses.nodes[0]),
+            compat: self.topology.compat,
             ..NodeConfig::default()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();

@@ -48,6 +48,8 @@ pub struct Clients {
     said: Vec<Reply>,
     /// What a running session sees of commands: it stands behind the reply.
     seen: Vec<Reply>,
+    /// Whether what it hears stands there too, and not before the reply.
+    hears_behind: bool,
     /// CLIENT PAUSE.
     pause: Option<Pause>,
     /// Whose requests it holds back, in the order in which they came.
@@ -56,6 +58,8 @@ pub struct Clients {
     woken: BTreeSet<u64>,
     /// Whether somebody has begun to wait since then.
     new_wait: bool,
+    /// After how many seconds without a request a connection is closed; 0 is never.
+    idle_s: u64,
 }
 
 /// What CLIENT PAUSE holds back, and until when in Unix milliseconds.
@@ -68,6 +72,12 @@ pub struct Pause {
 }
 
 impl Clients {
+    /// Nobody yet; `hears_behind` is whether what a session hears while its command runs stands
+    /// behind the reply.
+    pub fn new(hears_behind: bool) -> Clients {
+        Clients { hears_behind, ..Clients::default() }
+    }
+
     /// Sessions in the order of their numbers; one whose request runs is not among them.
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values().flatten().map(Box::as_ref)
@@ -113,6 +123,27 @@ impl Clients {
         !self.woken.is_empty()
     }
 
+    /// Closes connections that say nothing for more seconds than these; 0 closes none: `timeout`.
+    pub fn close_idle_after(&mut self, idle_s: u64) {
+        self.idle_s = idle_s;
+        self.new_wait = true;
+    }
+
+    /// When a session has been idle for too long, in Unix milliseconds: never one that waits or
+    /// listens or is closed already, and never the master or a replica.
+    pub fn idle_until_ms(&self, session: &Session) -> Option<u64> {
+        let is_spared = session.blocked.is_some()
+            || session.closing.is_some()
+            || session.from_master
+            || session.monitors
+            || session.listening_port > 0
+            || !session.subscriptions.is_empty();
+        // Redis counts whole seconds, and more of them than are allowed.
+        let asked_s = session.since_ms[1] / 1000;
+        let until_s = asked_s.saturating_add(self.idle_s).saturating_add(1);
+        (self.idle_s > 0 && !is_spared).then(|| until_s.saturating_mul(1000))
+    }
+
     /// Holds requests back from now on, or no longer.
     pub fn set_pause(&mut self, pause: Option<Pause>) {
         self.pause = pause;
@@ -139,7 +170,9 @@ impl Clients {
 
     /// Tells a session something without being asked.
     fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
-        if running.id == id && running.script.is_some() {
+        if running.id == id && self.hears_behind {
+            self.seen.push(reply.clone());
+        } else if running.id == id && running.script.is_some() {
             self.said.push(reply.clone());
         } else if running.id == id {
             running.push(reply);
@@ -184,6 +217,14 @@ impl Clients {
                 self.present.remove(&place);
             }
             _ => {}
+        }
+    }
+
+    /// Notes that a key is about to be created anew, whatever was in its place: whoever waits for
+    /// it looks again.
+    pub fn renew(&mut self, db: usize, key: &Key) {
+        if !self.present.is_empty() {
+            self.present.remove(&(db, Key::clone(key)));
         }
     }
 
@@ -286,7 +327,8 @@ impl Clients {
             _ => None,
         };
         let pause = self.pause.map(|pause| pause.until_ms);
-        self.iter().filter_map(until).chain(pause).min()
+        let idle = self.iter().filter_map(|session| self.idle_until_ms(session));
+        self.iter().filter_map(until).chain(pause).chain(idle).min()
     }
 }
 
@@ -297,7 +339,12 @@ impl Node {
         let id = self.clients.last;
         let user = (!self.users.ask_for_password()).then(|| word("default"));
         let since_ms = [self.now_ms; 2];
-        let session = Session { id, addresses, since_ms, user, ..Session::default() };
+        let mut session = Session { id, addresses, since_ms, user, ..Session::default() };
+        if self.clients.sessions.len() >= self.limits.clients {
+            session.push(&Reply::error("ERR max number of clients reached"));
+            session.closing = Some(Closing::AfterOutput);
+        }
+        self.clients.new_wait |= self.clients.idle_s > 0;
         self.clients.sessions.insert(id, Some(Box::new(session)));
         id
     }

@@ -11,10 +11,12 @@ use crate::platform::Stream;
 use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply};
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::replication::feed;
 use crate::redis::server::Server;
 use crate::redis::session::{After, Closing, Session};
 use crate::redis::signal::{First, Signal, first};
+use crate::time::Clock;
 use crate::trace::{Event, Leg, Request};
 
 /// With less room for bytes to come, so much is made: pipelines come in large pieces.
@@ -50,6 +52,7 @@ enum Next {
 /// Serves one connection until it ends.
 pub async fn converse(server: Rc<Server>, stream: Stream) {
     let connection = stream.connection();
+    server.node.borrow_mut().set_time(server.host.now(Clock::Wall));
     let id = server.node.borrow_mut().connect([connection.client, connection.server]);
     let talk = Conversation {
         id,
@@ -63,6 +66,7 @@ pub async fn converse(server: Rc<Server>, stream: Stream) {
         wake: server.wake_of(id),
         server: Rc::clone(&server),
     };
+    server.wake();
     let _ = talk.go_on().await;
     server.disconnect(id);
 }
@@ -92,7 +96,7 @@ impl Conversation {
             }
             let read = self.stream.read_buf(&mut self.input);
             if let First::This(read) = first(read, self.wake.past(seen)).await
-                && read? == 0
+                && (read? == 0 || self.input.len() > self.limits().requests)
             {
                 return Ok(());
             }
@@ -104,11 +108,18 @@ impl Conversation {
         look(node.clients.get_mut(self.id).expect("it is connected as long as it is served"))
     }
 
-    /// Whether the client must say AUTH before anything else.
-    fn is_stranger(&self) -> bool {
+    fn limits(&self) -> Limits {
+        self.server.node.borrow().limits
+    }
+
+    /// Whether requests are read; the reader is told how long they may be, and whether AUTH must
+    /// come first.
+    fn listens(&mut self) -> bool {
         let node = self.server.node.borrow();
-        let named = node.clients.get(self.id).is_none_or(|session| session.user.is_some());
-        !named && node.users.ask_for_password()
+        let session = node.clients.get(self.id).expect("it is connected as long as it is served");
+        self.reader.unauthenticated = session.user.is_none() && node.users.ask_for_password();
+        self.reader.longest_word = Some(node.limits.word);
+        self.waiting.is_none() && session.closing.is_none()
     }
 
     /// The request that waited may have been answered meanwhile.
@@ -120,8 +131,7 @@ impl Conversation {
 
     /// Serves every whole request that has come, as long as none of them waits.
     async fn serve_all(&mut self) -> io::Result<Next> {
-        while self.waiting.is_none() && self.session(|session| session.closing.is_none()) {
-            self.reader.unauthenticated = self.is_stranger();
+        while self.listens() {
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
                     if let Next::Feed = self.serve(&args).await? {

@@ -4,10 +4,12 @@
 //! hidden or deleted is decided above. Orders are fixed, so that nothing depends on a hash.
 
 pub mod hash;
+pub mod limits;
 pub mod list;
 pub mod set;
 pub mod sorted_set;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
@@ -15,9 +17,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use crate::redis::keyspace::hash::Hash;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::list::List;
 use crate::redis::keyspace::set::Set;
 use crate::redis::keyspace::sorted_set::SortedSet;
+use crate::trace::KeyName;
 
 /// A key. Shared between the entries and the order of their ends.
 pub type Key = Rc<[u8]>;
@@ -63,21 +67,60 @@ impl Value {
         }
     }
 
+    /// Takes the form that its size asks for.
+    pub fn settle(&mut self, limits: &Limits) {
+        match self {
+            Value::Hash(hash) => hash.settle(limits.hash),
+            Value::Set(set) => set.settle(limits.integers),
+            Value::SortedSet(set) => set.settle(limits.sorted_set),
+            Value::String(_) | Value::List(_) => {}
+        }
+    }
+
     /// Whether it has no part left, so that its key must go.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
+/// How a string is kept, by the command that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// As a number, or beside its head, where it may.
+    #[default]
+    Fitted,
+    /// As text, even if that is a number: INCRBYFLOAT.
+    Text,
+    /// Apart from its head, however short: it was changed in place.
+    Raw,
+}
+
 /// What is stored under a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The value.
     pub value: Value,
+    /// How it is kept, if it is a string.
+    pub kept: Kept,
+    /// When it was last used, in Unix milliseconds.
+    pub used_ms: Cell<u64>,
     until_ms: Option<u64>,
 }
 
+/// Equal by what a client reads.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        (&self.value, self.until_ms) == (&other.value, other.until_ms)
+    }
+}
+
+impl Eq for Entry {}
+
 impl Entry {
+    fn new(value: Value, until_ms: Option<u64>) -> Entry {
+        Entry { value, kept: Kept::Fitted, used_ms: Cell::new(0), until_ms }
+    }
+
     /// When it ends, in Unix milliseconds of the node's wall clock.
     pub fn until_ms(&self) -> Option<u64> {
         self.until_ms
@@ -104,7 +147,12 @@ impl Database {
 
     /// The value under a key, to change it in place.
     pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
-        self.entries.get_mut(key).map(|entry| &mut entry.value)
+        self.entry_mut(key).map(|entry| &mut entry.value)
+    }
+
+    /// What is under a key, to change all of it but its end.
+    pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.entries.get_mut(key)
     }
 
     /// Puts a value under a key, with the end that is given.
@@ -121,7 +169,7 @@ impl Database {
                 shared
             }
         };
-        self.entries.insert(Key::clone(&shared), Entry { value, until_ms });
+        self.entries.insert(Key::clone(&shared), Entry::new(value, until_ms));
         shared
     }
 
@@ -214,9 +262,9 @@ impl Keyspace {
     }
 
     /// The names of all keys, database by database.
-    pub fn keys(&self) -> Vec<Vec<u8>> {
-        let keys = self.databases.iter().flat_map(Database::iter);
-        keys.map(|(key, _)| key.to_vec()).collect()
+    pub fn keys(&self) -> Vec<KeyName> {
+        let name = |db, key: &Key| KeyName::new(db, Key::clone(key));
+        self.iter().flat_map(|(db, keys)| keys.iter().map(move |(key, _)| name(db, key))).collect()
     }
 
     /// The earliest end of any key, in Unix milliseconds.

@@ -8,6 +8,8 @@
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
 //! - `keyspace`: keys, values, ends
+//! - `rdb`: values to bytes and back, as Redis writes them down
+//! - `compat`: which server a node answers like, and what differs there
 //! - `node`: the state of a node, and what a command did to it
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
 //! - `session`, `clients`: connections, and what they are told without asking
@@ -19,9 +21,11 @@
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
+//! - `sentinel`: a node in another mode, which watches masters
 
 pub mod clients;
 pub mod command;
+pub mod compat;
 pub mod conversation;
 pub mod cycle;
 pub mod digits;
@@ -32,8 +36,10 @@ pub mod keyspace;
 pub mod memory;
 pub mod node;
 pub mod persistence;
+pub mod rdb;
 pub mod replication;
 pub mod script;
+pub mod sentinel;
 pub mod server;
 pub mod session;
 pub mod settings;

@@ -9,10 +9,14 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::redis::clients::Clients;
+use crate::redis::command::table::{Command, all, all_of_sentinel, look_up_in};
+use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::keyspace::{Entry, Key, Keyspace};
 use crate::redis::memory::Meter;
 use crate::redis::script::library::Libraries;
+use crate::redis::sentinel::Sentinel;
 use crate::redis::session::Session;
 use crate::redis::settings::Settings;
 use crate::redis::users::Users;
@@ -53,6 +57,8 @@ pub struct NodeConfig {
     pub max_memory: u64,
     /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
     pub busy_after_ms: u64,
+    /// Which server it answers like.
+    pub compat: Compat,
 }
 
 impl Default for NodeConfig {
@@ -67,6 +73,7 @@ impl Default for NodeConfig {
             notify: String::new(),
             max_memory: 0,
             busy_after_ms: 5_000,
+            compat: Compat::default(),
         }
     }
 }
@@ -74,6 +81,8 @@ impl Default for NodeConfig {
 /// One change of a key, for the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
+    /// Its database.
+    pub db: usize,
     /// Which key.
     pub key: Key,
     /// What happened to it.
@@ -188,6 +197,8 @@ pub struct Node {
     pub now_ms: u64,
     /// What that clock reads in microseconds.
     pub now_us: u64,
+    /// What it reads by now: later than `now_us` where a fault has made a script slow.
+    pub clock_us: u64,
     /// Its wall clock when it started, in Unix milliseconds.
     pub started_ms: u64,
     /// What was done since the server last looked.
@@ -200,6 +211,8 @@ pub struct Node {
     pub master: Option<SocketAddrV4>,
     /// Whether the link to that master is up.
     pub master_link_up: bool,
+    /// The id of its process: 40 hexadecimal digits, new at each start.
+    pub run_id: String,
     /// The id of its data's history: 40 hexadecimal digits.
     pub replication_id: String,
     /// How many bytes of replication stream there were.
@@ -224,6 +237,8 @@ pub struct Node {
     pub expired_keys: u64,
     /// What CONFIG SET made of the parameters that stand nowhere else.
     pub settings: Settings,
+    /// How large small forms may be, by those settings.
+    pub limits: Limits,
     /// Who may ask.
     pub users: Users,
     /// What INFO tells besides.
@@ -238,6 +253,8 @@ pub struct Node {
     pub dice: u64,
     /// How many units of execution there were: what one of them told is kept together.
     pub unit: u64,
+    /// What it watches, if it is a Sentinel: then it keeps no keys.
+    pub sentinel: Option<Box<Sentinel>>,
 }
 
 impl Node {
@@ -246,26 +263,65 @@ impl Node {
         let [first, second, third] = id;
         let mut replication_id = format!("{first:016x}{second:016x}{third:016x}");
         replication_id.truncate(40);
+        let mut run_id = format!("{third:016x}{first:016x}{second:016x}");
+        run_id.truncate(40);
         let mut users = Users::default();
         users.require(&config.password);
+        let mut settings = Settings::default();
+        if config.compat.has(Difference::ExpiryIsUnlink) {
+            settings.free_lazily();
+        }
+        let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
         Node {
             master: config.replica_of,
             config,
             now_ms,
             now_us: now_ms * 1_000,
+            clock_us: now_ms * 1_000,
             started_ms: now_ms,
+            run_id,
             replication_id,
             script_random: FIRST_RANDOM,
             users,
+            settings,
+            clients,
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
         }
     }
 
+    /// The commands that it has.
+    pub fn commands(&self) -> &'static [Command] {
+        if self.sentinel.is_some() { all_of_sentinel() } else { all() }
+    }
+
     /// Sets the time of what is executed next, from the wall clock in nanoseconds.
     pub fn set_time(&mut self, wall_ns: u64) {
         self.now_us = wall_ns / 1_000;
+        self.clock_us = self.now_us;
         self.now_ms = wall_ns / 1_000_000;
+    }
+
+    /// Whether the server that it answers like differs so from Redis 7.0.15.
+    pub fn differs(&self, difference: Difference) -> bool {
+        self.config.compat.has(difference)
+    }
+
+    /// Whether the server that it answers like has a command.
+    pub fn has(&self, command: &Command) -> bool {
+        command.since.is_none_or(|difference| self.differs(difference))
+    }
+
+    /// Finds the command of a request, as [`look_up_in`] does, if the node has it.
+    pub fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
+        look_up_in(self.commands(), args).filter(|command| self.has(command))
+    }
+
+    /// The time from which a command of this session counts, in Unix microseconds. In a script it
+    /// moves before Redis 7.2; whether a key has expired never depends on that.
+    pub fn time_us(&self, session: &Session) -> u64 {
+        let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
+        if moves { self.clock_us } else { self.now_us }
     }
 
     /// The live entry of a key. A master deletes one whose time has passed and tells its
@@ -331,14 +387,21 @@ impl Node {
         self.notify(session, b'x', "expired", key);
     }
 
-    /// Removes a key for the reason `change` and tells the replicas by DEL.
+    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
+    /// by UNLINK where it is freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
-        let command = || vec![Bytes::from_static(b"DEL"), Bytes::copy_from_slice(&key)];
-        self.tell(db, by_node, command);
+        if self.propagates {
+            let lazy = match change {
+                KeyChange::Evicted => "lazyfree-lazy-eviction",
+                _ => "lazyfree-lazy-expire",
+            };
+            let name = self.settings.deletion(lazy);
+            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
+        }
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
-        self.effects.changes.push(Change { key, change, until_ms: None, by_node });
+        self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });
         true
     }
 
@@ -352,10 +415,15 @@ impl Node {
 
     /// Notes what happened to a key, with the end that it has now.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
-        let until_ms = self.keyspace.db(db).get(&key).and_then(Entry::until_ms);
+        let entry = self.keyspace.db_mut(db).entry_mut(&key);
+        let until_ms = entry.and_then(|entry| {
+            entry.value.settle(&self.limits);
+            entry.used_ms.set(self.now_ms);
+            entry.until_ms()
+        });
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
-        self.effects.changes.push(Change { key, change, until_ms, by_node: false });
+        self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
     }
 
     /// Deletes all keys whose time has passed: the active cycle of a master.

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use mlua::Function;
 
 use crate::redis::command::Call;
-use crate::redis::command::admission::{OOM, check_write};
+use crate::redis::command::admission::{MASTERDOWN, OOM, check_write, is_stale};
 use crate::redis::command::scripting::sha1_hex;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Busy, FunctionCall, Node};
@@ -109,10 +109,13 @@ fn execute(
     read_only: bool,
 ) -> Result<Reply, Reply> {
     let Call { node, session, .. } = call;
-    if let Some(flags) = program.flags {
+    let flags = program.flags.unwrap_or_default();
+    if is_stale(node) && !session.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
+        return Err(MASTERDOWN);
+    }
+    if program.flags.is_some() {
         admit(node, session, flags, read_only)?;
     }
-    let flags = program.flags.unwrap_or_default();
     let script = ScriptRun {
         read_only: read_only || flags.has(ScriptFlags::NO_WRITES),
         allow_oom: flags.has(ScriptFlags::ALLOW_OOM),

@@ -10,21 +10,21 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 
-use crate::platform::{Host, HostMutex};
+use crate::platform::{Host, HostMutex, Listener};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::node::{Append, Effects, Node, NodeConfig, Told};
+use crate::redis::node::{Append, Change, Effects, Node, NodeConfig, Told};
 use crate::redis::persistence::{FILE, Script, load, snapshot};
 use crate::redis::replication::{Feeds, follow_anew};
 use crate::redis::script::begins;
-use crate::redis::session::{After, Session};
+use crate::redis::session::After;
 use crate::redis::signal::{First, Signal, first};
 use crate::redis::witness;
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
-use crate::trace::{Event, Origin, Request};
+use crate::trace::{Event, KeyName, Origin, Request};
 
 /// A running node. Its tasks share it.
 pub struct Server {
@@ -58,6 +58,11 @@ pub struct Server {
     log: RefCell<Log>,
 }
 
+/// Whether a request runs a script.
+fn runs_script(args: &Arguments) -> bool {
+    find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
+}
+
 /// The append-only file between execution and disk.
 #[derive(Default)]
 struct Log {
@@ -74,27 +79,38 @@ struct Log {
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
-    let mut listener = host.listen(config.port).expect("the node's port is free");
+    let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(Server::start(&host, config));
     cycle::start(&server);
     if server.node.borrow().master.is_some() {
         follow_anew(&server);
     }
+    accept_all(server, listener).await;
+}
+
+/// Serves everybody who connects, until the process is to end.
+pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
-            First::This(Ok(stream)) => host.spawn(converse(Rc::clone(&server), stream)),
+            First::This(Ok(stream)) => {
+                server.host.spawn(converse(Rc::clone(&server), stream));
+            }
             _ => return,
         }
     }
+}
+
+/// Draws for the ids of a process that starts now.
+pub fn ids(host: &Host) -> [u64; 3] {
+    let wall = host.now(Clock::Wall);
+    [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
 }
 
 impl Server {
     /// Loads what the disk holds and tells the trace.
     fn start(host: &Host, config: NodeConfig) -> Server {
         let wall = host.now(Clock::Wall);
-        let id =
-            [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal));
-        let mut node = Node::new(config, wall / MILLISECOND, id);
+        let mut node = Node::new(config, wall / MILLISECOND, ids(host));
         node.set_time(wall);
         if node.config.append != Append::None {
             let bytes = host.disk().read(FILE);
@@ -106,6 +122,11 @@ impl Server {
         }
         host.record(Event::Role { master: node.master });
         host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
+        Server::of(host, node)
+    }
+
+    /// A process with this state.
+    pub fn of(host: &Host, node: Node) -> Server {
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -146,31 +167,30 @@ impl Server {
         if slowness.command > 0 {
             self.host.sleep(slowness.command).await;
         }
-        let runs_script = find(&args[0]).is_some_and(|c| c.flags.any(Flags::SKIP_MONITOR));
-        let survives = if runs_script && slowness.script > 0 && !is_busy {
-            self.run_slowly(id, args, slowness.script).await
-        } else {
-            true
-        };
-        if survives {
+        let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
+        if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
-        if self.publish(Origin::Request(request)) {
-            let mut node = self.node.borrow_mut();
-            let offset = node.offset;
-            if let Some(session) = node.clients.get_mut(id) {
-                session.last_write = offset;
-            }
-        }
+        let passed = self.publish(Origin::Request(request));
         self.wake();
-        let nap = match self.node.borrow().clients.get(id) {
-            Some(Session { after: After::Sleep(nap), .. }) => *nap,
-            _ => 0,
-        };
-        if nap > 0 {
+        if let Some(nap) = self.settle(id, passed) {
             self.host.sleep(nap).await;
         }
         drop(turn);
+    }
+
+    /// Notes how far the stream has come with a session's write; how long it holds the node yet.
+    fn settle(&self, id: u64, passed: bool) -> Option<Nanos> {
+        let mut node = self.node.borrow_mut();
+        let offset = node.offset;
+        let session = node.clients.get_mut(id)?;
+        if passed {
+            session.last_write = offset;
+        }
+        match session.after {
+            After::Sleep(nap) => Some(nap),
+            _ => None,
+        }
     }
 
     /// While a script holds the node, requests are looked at when others are to be told BUSY.
@@ -190,7 +210,8 @@ impl Server {
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
-        Some((busy.since_ms + node.config.busy_after_ms) * MILLISECOND)
+        let told_from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
+        Some(told_from_ms.saturating_mul(MILLISECOND))
     }
 
     /// A script that a fault makes slow holds the node before it does anything. False if it was
@@ -215,6 +236,7 @@ impl Server {
     fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
+        node.clock_us = self.host.now(Clock::Wall) / 1_000;
         let was_busy = node.busy.is_some();
         let heard = witness::hear(&self.host, &node, id, args);
         node.request(id, args);
@@ -235,7 +257,7 @@ impl Server {
             }
         }
         if node.clients.take_new_wait() {
-            self.watch_ends(&node);
+            self.watch_ends(&node, node.keyspace.next_end_ms());
             drop(node);
             self.waits.raise();
             if !self.tended.replace(true) {
@@ -251,10 +273,12 @@ impl Server {
             return false;
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
+        let next = changes.iter().filter_map(|change| change.until_ms).min();
         for change in changes.drain(..) {
             let origin = if change.by_node { Origin::Node } else { origin };
-            let (key, until_ms) = (change.key.to_vec(), change.until_ms);
-            self.host.record(Event::Key { key, change: change.change, origin, until_ms });
+            let Change { db, key, change, until_ms, .. } = change;
+            let key = KeyName::new(db, key);
+            self.host.record(Event::Key { key, change, origin, until_ms });
         }
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
@@ -273,24 +297,25 @@ impl Server {
         }
         commands.clear();
         node.effects = Effects { changes, commands };
-        self.watch_ends(&node);
+        self.watch_ends(&node, next);
         passed
     }
 
-    /// Wakes the expiry cycle if it waits too long.
-    fn watch_ends(&self, node: &Node) {
-        if node.master.is_some() {
-            return;
-        }
-        let (next, waits) = (node.keyspace.next_end_ms(), self.waits_until_ms.get());
-        if next.is_some_and(|next| waits.is_none_or(|waits| next < waits)) {
+    /// Wakes the expiry cycle if it waits too long for a key that ends then.
+    fn watch_ends(&self, node: &Node, next: Option<u64>) {
+        let waits = self.waits_until_ms.get();
+        let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));
+        if is_early && node.master.is_none() {
             self.ends.raise();
         }
     }
 
     /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out.
+    /// any reply goes out. A Sentinel writes its votes so.
     pub async fn write_log(&self) {
+        if self.node.borrow().sentinel.is_some() {
+            return self.save_sentinel().await;
+        }
         self.append_pending();
         if self.node.borrow().config.append == Append::Always {
             self.sync_log().await;

@@ -21,6 +21,8 @@ pub struct Session {
     pub since_ms: [u64; 2],
     /// The name that CLIENT SETNAME gave.
     pub name: Bytes,
+    /// What its client library calls itself, and its version: CLIENT SETINFO.
+    pub library: [Bytes; 2],
     /// The user that it speaks for; `None` before AUTH.
     pub user: Option<Bytes>,
     /// The selected database.
@@ -77,6 +79,7 @@ impl Default for Session {
             addresses: [nowhere; 2],
             since_ms: [0; 2],
             name: Bytes::new(),
+            library: [Bytes::new(), Bytes::new()],
             user: Some(word("default")),
             db: 0,
             protocol: Protocol::Two,

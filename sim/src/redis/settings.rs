@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use bytes::Bytes;
+
 use crate::redis::frame::integer;
 
 const FACTS: &str = include_str!("command/config.txt");
@@ -133,6 +135,17 @@ impl Settings {
     /// Whether the parameter of this name is `yes`.
     pub fn is_on(&self, name: &str) -> bool {
         self.text(name) == "yes"
+    }
+
+    /// Turns on what Valkey 8.0 and later free lazily unless told otherwise.
+    pub fn free_lazily(&mut self) {
+        let lazy = all().iter().filter(|parameter| parameter.name.starts_with("lazyfree-lazy-"));
+        lazy.for_each(|parameter| self.set(parameter, "yes".to_owned()));
+    }
+
+    /// The command by which deletions are passed on that the parameter of this name makes lazy.
+    pub fn deletion(&self, lazy: &str) -> Bytes {
+        Bytes::from_static(if self.is_on(lazy) { b"UNLINK" } else { b"DEL" })
     }
 
     /// Sets a parameter to a value that [`Parameter::read`] gave.

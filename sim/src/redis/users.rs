@@ -60,6 +60,18 @@ pub enum Denial {
 }
 
 impl Denial {
+    /// The reason in later servers' replies: it names the user, or no more than a key or a channel.
+    pub fn later_text(&self, user: &[u8], command: &str) -> String {
+        match self {
+            Denial::Command => {
+                let user = String::from_utf8_lossy(user);
+                format!("User {user} has no permissions to run the '{command}' command")
+            }
+            Denial::Key(_) => "No permissions to access a key".to_owned(),
+            Denial::Channel(_) => "No permissions to access a channel".to_owned(),
+        }
+    }
+
     /// The reply's text.
     pub fn text(&self, command: &str) -> String {
         match self {
@@ -215,7 +227,7 @@ impl User {
 
     /// Why this user may not run this request, if he may not.
     pub fn denial(&self, command: &Command, args: &[Bytes]) -> Option<Denial> {
-        if !command.flags.any(Flags::NO_AUTH) && !self.commands.contains(command.lower) {
+        if !command.flags.any(Flags::NO_AUTH) && !self.may_run(command) {
             return Some(Denial::Command);
         }
         if !self.all_keys {
@@ -231,6 +243,11 @@ impl User {
         let names = channels_of(command, args);
         let denied = names.iter().find(|name| !self.may_use(name, command.name == "PSUBSCRIBE"));
         denied.map(|name| Denial::Channel(Bytes::clone(name)))
+    }
+
+    /// Rules know the commands of Redis 7.0.15: later ones are allowed with all that is to come.
+    fn may_run(&self, command: &Command) -> bool {
+        self.commands.contains(command.lower) || command.since.is_some() && self.future
     }
 
     fn may_access(&self, key: &[u8], access: Access) -> bool {

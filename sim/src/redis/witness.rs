@@ -34,14 +34,17 @@ pub fn tell(
     if is_idle || is_plain(args) || !host.keeps_words() {
         return;
     }
-    let db = node.keyspace.db(node.clients.get(id).map_or(0, |session| session.db));
     let value = |change: &Change| match change.change {
-        KeyChange::Set | KeyChange::Changed => db.get(&change.key).and_then(|e| token(&e.value)),
+        KeyChange::Set | KeyChange::Changed => {
+            node.keyspace.db(change.db).get(&change.key).and_then(|entry| token(&entry.value))
+        }
         _ => None,
     };
     let values = changes.iter().filter(|change| !change.by_node).map(value).collect();
     let words = transaction.unwrap_or_else(|| args.clone());
-    host.record(Event::Words { request, words, values });
+    let db = node.clients.get(id).map_or(0, |session| session.db);
+    let db = u16::try_from(db).expect("a node has 16 databases");
+    host.record(Event::Words { request, db, words, values });
 }
 
 /// Whether the request is `SET key value`: it takes no lock, and caches live from its speed. That

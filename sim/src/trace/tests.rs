@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{Connection, Edge, Event, Happening, HostId, KeyChange, Leg, Origin, Request, Trace};
+use super::{
+    Connection, Edge, Event, Happening, HostId, KeyChange, KeyName, Leg, Origin, Request, Trace,
+};
 use crate::time::Readings;
 
 fn digest(at: u64, host: u16, event: Event) -> u128 {
@@ -23,14 +25,18 @@ fn message(request: Request, leg: Leg, command: &'static str, op: Option<u32>) -
     Event::Message { request, leg, command, op }
 }
 
+fn name(db: usize, name: &[u8]) -> KeyName {
+    KeyName::new(db, name.into())
+}
+
 fn key(key: &[u8], change: KeyChange, origin: Origin, until_ms: Option<u64>) -> Event {
-    Event::Key { key: key.to_vec(), change, origin, until_ms }
+    Event::Key { key: name(0, key), change, origin, until_ms }
 }
 
 /// Events that differ from their neighbours in one field each.
 fn flips() -> Vec<Event> {
     let asked = Origin::Request(request(1, 2, 3));
-    let (keys, more) = (vec![b"k".to_vec()], vec![b"k".to_vec(), b"l".to_vec()]);
+    let (keys, more) = (vec![name(0, b"k")], vec![name(0, b"k"), name(0, b"l")]);
     let connection = request(1, 2, 0).connection;
     vec![
         Event::Step { label: "asking" },
@@ -49,6 +55,7 @@ fn flips() -> Vec<Event> {
         key(b"k", KeyChange::Set, asked, None),
         key(b"l", KeyChange::Set, asked, None),
         key(b"k", KeyChange::Deleted, asked, None),
+        Event::Key { key: name(1, b"k"), change: KeyChange::Set, origin: asked, until_ms: None },
         key(b"k", KeyChange::Set, Origin::Node, None),
         key(b"k", KeyChange::Set, Origin::Replication { offset: 7 }, None),
         key(b"k", KeyChange::Set, Origin::Replication { offset: 8 }, None),
@@ -62,6 +69,7 @@ fn flips() -> Vec<Event> {
         Event::Loaded { keys: keys.clone(), resync: None },
         Event::Loaded { keys, resync: Some(connection) },
         Event::Loaded { keys: more, resync: None },
+        Event::Loaded { keys: vec![name(3, b"k")], resync: None },
         Event::Snapshot { connection },
         Event::Role { master: None },
         Event::Role { master: Some(address(1)) },

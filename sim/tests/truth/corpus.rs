@@ -60,9 +60,14 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redis")
 }
 
-/// All scripts, by name. A file is one by being there.
+/// All scripts of nodes, by name. A file is one by being there.
 pub fn scripts() -> Vec<Script> {
-    let entries = std::fs::read_dir(folder()).expect("the folder is there");
+    scripts_in(&folder())
+}
+
+/// The scripts of a folder.
+pub fn scripts_in(folder: &Path) -> Vec<Script> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("an entry can be read").path());
     let is_script = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::node::{Effects, Node, NodeConfig};
 use lockstorm_sim::redis::session::{After, Closing};
@@ -28,7 +29,12 @@ pub struct Fake {
 impl Fake {
     /// An empty node with these settings, at this time.
     pub fn start(settings: &[(String, String)], now_ms: u64) -> Fake {
-        let mut config = NodeConfig::default();
+        Fake::start_like(Compat::default(), settings, now_ms)
+    }
+
+    /// The same that answers like another server.
+    pub fn start_like(compat: Compat, settings: &[(String, String)], now_ms: u64) -> Fake {
+        let mut config = NodeConfig { compat, ..NodeConfig::default() };
         for (name, value) in settings {
             let number = || value.parse().unwrap_or_else(|_| panic!("a number for {name}"));
             match &name[..] {
@@ -41,12 +47,13 @@ impl Fake {
                 other => panic!("no such setting of the fake node: {other}"),
             }
         }
-        let mut fake = Fake {
-            node: Node::new(config, now_ms, [1, 2, 3]),
-            connections: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            now_ms: 0,
-        };
+        Fake::of(Node::new(config, now_ms, [1, 2, 3]), now_ms)
+    }
+
+    /// A node that is there already.
+    pub fn of(node: Node, now_ms: u64) -> Fake {
+        let mut fake =
+            Fake { node, connections: BTreeMap::new(), waits: BTreeMap::new(), now_ms: 0 };
         fake.set_time(now_ms);
         fake
     }

@@ -12,17 +12,21 @@
 
 #[path = "../../fuzz/src/body.rs"]
 mod body;
+mod compat;
 mod corpus;
 mod fake;
+mod files;
 mod hunt;
 mod item;
 mod real;
 mod rules;
+mod sentinel;
 mod shapes;
 mod shrink;
 mod wire;
 
 use lockstorm_sim::redis::command::table::find_full;
+use lockstorm_sim::redis::compat::Compat;
 
 use crate::corpus::{Echo, Script, Step, folder, scripts, with_times, words};
 use crate::fake::Fake;
@@ -131,19 +135,24 @@ fn the_recorded_answers_are_ours() {
     if writes() {
         return;
     }
+    let wrong =
+        scripts().into_iter().flat_map(|script| against_recorded(&script, Compat::default()));
+    fail_if_any(&wrong.collect::<Vec<_>>());
+}
+
+/// What a node that answers like a server answers otherwise than was recorded of it.
+fn against_recorded(script: &Script, compat: Compat) -> Vec<String> {
     let mut wrong = Vec::new();
-    for script in scripts() {
-        let (mut theirs, mut ours) = (Rules::read_once(), Rules::read_once());
-        let mut fake = Fake::start(&script.settings, EPOCH_MS);
-        for (step, recorded) in &script.steps {
-            let told = step_on_fake(&mut fake, step, EPOCH_MS);
-            let recorded = with_start(recorded, EPOCH_MS);
-            let (recorded, _) = normal(&mut theirs, step, recorded, &Echo::new());
-            let (told, _) = normal(&mut ours, step, told, &recorded);
-            wrong.extend(difference(&script, step, &recorded, &told));
-        }
+    let (mut theirs, mut ours) = (Rules::read_once(), Rules::read_once());
+    let mut fake = Fake::start_like(compat, &script.settings, EPOCH_MS);
+    for (step, recorded) in &script.steps {
+        let told = step_on_fake(&mut fake, step, EPOCH_MS);
+        let recorded = with_start(recorded, EPOCH_MS);
+        let (recorded, _) = normal(&mut theirs, step, recorded, &Echo::new());
+        let (told, _) = normal(&mut ours, step, told, &recorded);
+        wrong.extend(difference(script, step, &recorded, &told));
     }
-    fail_if_any(&wrong);
+    wrong
 }
 
 #[test]
@@ -154,27 +163,35 @@ fn the_installed_redis_answers_alike() {
             eprintln!("SKIPPED: redis-server is not installed; recorded answers were compared");
             return;
         };
-        let start_ms = now_ms();
-        let (mut theirs, mut ours) = (Rules::read_once(), Rules::read_once());
-        let mut fake = Fake::start(&script.settings, start_ms);
-        for at in 0..script.steps.len() {
-            let step = &script.steps[at].0;
-            fake.set_time(now_ms());
-            let answered = step_on_real(&mut real, step, start_ms);
-            // What was recorded stays if a rule says that it is as good.
-            let recorded = with_start(&script.steps[at].1, start_ms);
-            let (answered, _) = normal(&mut theirs, step, answered, &recorded);
-            let told = step_on_fake(&mut fake, step, start_ms);
-            let (told, _) = normal(&mut ours, step, told, &answered);
-            wrong.extend(difference(&script, step, &answered, &told));
-            script.steps[at].1 = without_start(answered, start_ms);
-        }
+        wrong.extend(against_real(&mut script, Compat::default(), &mut real));
         if writes() {
             let path = folder().join(format!("{}.txt", script.name));
             std::fs::write(path, script.write()).expect("a file of cases can be written");
         }
     }
     fail_if_any(&wrong);
+}
+
+/// What a node that answers like a server answers otherwise than that server, whose answers the
+/// script has from now on.
+fn against_real(script: &mut Script, compat: Compat, real: &mut Real) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let start_ms = now_ms();
+    let (mut theirs, mut ours) = (Rules::read_once(), Rules::read_once());
+    let mut fake = Fake::start_like(compat, &script.settings, start_ms);
+    for at in 0..script.steps.len() {
+        let step = &script.steps[at].0;
+        fake.set_time(now_ms());
+        let answered = step_on_real(real, step, start_ms);
+        // What was recorded stays if a rule says that it is as good.
+        let recorded = with_start(&script.steps[at].1, start_ms);
+        let (answered, _) = normal(&mut theirs, step, answered, &recorded);
+        let told = step_on_fake(&mut fake, step, start_ms);
+        let (told, _) = normal(&mut ours, step, told, &answered);
+        wrong.extend(difference(script, step, &answered, &told));
+        script.steps[at].1 = without_start(answered, start_ms);
+    }
+    wrong
 }
 
 /// Whether the answers of the installed server are recorded.

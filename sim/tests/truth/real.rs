@@ -14,6 +14,9 @@ use crate::corpus::{Echo, Heard, Words};
 use crate::fake::PATIENCE_MS;
 use crate::item::items;
 
+/// The name that redis-server gives its RDB.
+const FILE: &str = "dump.rdb";
+
 /// See the head of this file.
 pub struct Real {
     process: Child,
@@ -45,10 +48,23 @@ pub fn encode(words: &Words) -> Vec<u8> {
 }
 
 impl Real {
-    /// Starts a server with these settings; `None` if none is installed.
+    /// Starts the installed server with these settings; `None` if there is none.
     pub fn start(settings: &[(String, String)]) -> Option<Real> {
+        Real::start_server("redis-server", settings, None)
+    }
+
+    /// Starts a server from this file with these settings, and an RDB to load; `None` if it is
+    /// not there.
+    pub fn start_server(
+        server: &str,
+        settings: &[(String, String)],
+        file: Option<&[u8]>,
+    ) -> Option<Real> {
         let folder = TempDir::new().expect("a folder for the server");
-        let mut command = Command::new("redis-server");
+        if let Some(file) = file {
+            std::fs::write(folder.path().join(FILE), file).expect("a file can be written");
+        }
+        let mut command = Command::new(server);
         command
             .args(["--save", "", "--port", "0", "--enable-debug-command", "yes"])
             .args(["--unixsocket".as_ref(), folder.path().join("redis.sock").as_os_str()])
@@ -65,10 +81,15 @@ impl Real {
                 return Some(real);
             }
             let ended = real.process.try_wait().expect("a child").is_some();
-            assert!(!ended, "redis-server has ended: {settings:?}");
+            assert!(!ended, "{server} has ended: {settings:?}");
             sleep_ms(20);
         }
-        panic!("redis-server does not listen in {}", real.folder.path().display());
+        panic!("{server} does not listen in {}", real.folder.path().display());
+    }
+
+    /// The RDB that it has written, or begun with.
+    pub fn file(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join(FILE)).expect("there is a file")
     }
 
     fn socket(&self) -> PathBuf {

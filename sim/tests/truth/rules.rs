@@ -17,6 +17,8 @@ pub enum What {
     SortedInside,
     /// A number that is not negative.
     AnyCount,
+    /// The bytes of a bulk string have no order, but for the checksum behind them.
+    BytesSorted,
     /// Every bulk string.
     AnyBulks,
     /// A number that is not negative and at most so far from the other side's.
@@ -73,12 +75,17 @@ impl Rules {
         let mut used = Vec::new();
         let mut queued = self.queued.remove(connection).unwrap_or_default();
         match &words[0].to_ascii_uppercase()[..] {
-            _ if bytes == b"+QUEUED\r\n" => queued.push(words.clone()),
+            _ if bytes == b"+QUEUED\r\n" => {
+                queued.extend(std::iter::repeat_n(words.clone(), replies_to(words)));
+            }
             b"EXEC" => {
-                if let Some(Item::Many(_, replies)) = found.first_mut() {
+                // What is more than was announced stands behind.
+                if let Some((Item::Many(_, replies), more)) = found.split_first_mut() {
                     let others = other.first().map_or(&[][..], Item::parts);
-                    for ((nth, reply), words) in replies.iter_mut().enumerate().zip(&queued) {
-                        self.apply_one(words, reply, others.get(nth), &mut used);
+                    let others: Vec<&Item> = others.iter().chain(other.iter().skip(1)).collect();
+                    let replies = replies.iter_mut().chain(more).enumerate();
+                    for ((nth, reply), words) in replies.zip(&queued) {
+                        self.apply_one(words, reply, others.get(nth).copied(), &mut used);
                     }
                 }
                 queued.clear();
@@ -118,6 +125,13 @@ impl Rules {
     }
 }
 
+/// How many replies a request has in a transaction: one, or one for each channel.
+fn replies_to(words: &Words) -> usize {
+    let name = words[0].to_ascii_uppercase();
+    let is_for_each = name.ends_with(b"SUBSCRIBE") && name != b"SSUBSCRIBE";
+    if is_for_each { words.len().max(2) - 1 } else { 1 }
+}
+
 /// The request that a script of ours calls, or the request itself.
 pub fn inner(words: &[Vec<u8>]) -> &[Vec<u8>] {
     let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text.as_bytes());
@@ -132,6 +146,7 @@ fn rule(line: &str) -> Rule {
         "sorted" => What::Sorted,
         "sorted pairs" => What::SortedPairs,
         "sorted inside" => What::SortedInside,
+        "bytes sorted" => What::BytesSorted,
         "any count" => What::AnyCount,
         "any bulks" => What::AnyBulks,
         other if other.starts_with("within ") => {
@@ -188,11 +203,20 @@ impl What {
                 }
                 parts.iter_mut().for_each(|part| self.apply(part, None));
             }
+            (What::BytesSorted, Item::Bulk(_, bytes)) if has_no_order(bytes) => {
+                bytes.truncate(bytes.len() - 8);
+                bytes.sort_unstable();
+            }
             (What::AnyBulks, item @ Item::Bulk(..)) => *item = Item::Line(b"$*".to_vec()),
             (What::Fields(names), Item::Bulk(_, text)) => *text = masked(text, names),
             _ => {}
         }
     }
+}
+
+/// Whether a dump begins like that of a set or a hash in its large form.
+fn has_no_order(dump: &[u8]) -> bool {
+    dump.len() > 10 && matches!(dump[0], 2 | 4)
 }
 
 /// A number that is not negative.

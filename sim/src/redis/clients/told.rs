@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Protocol;
 use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
@@ -60,15 +61,21 @@ pub fn line(node: &Node, session: &Session) -> String {
     let name = String::from_utf8_lossy(&session.name);
     let (age, idle) = (seconds_since(since), seconds_since(asked));
     let _ = write!(text, " name={name} age={age} idle={idle} flags={}", flags(node, session));
+    if node.config.compat == Compat::Valkey90 {
+        text.push_str(" capa=");
+    }
     let subscriptions = &session.subscriptions;
     let multi = match (&session.queued, session.running) {
         (_, Some(count)) => count.to_string(),
         (Some(queued), None) => queued.len().to_string(),
         (None, None) => "-1".to_owned(),
     };
+    let tells_library = node.differs(Difference::ClientSetInfo);
+    let watched = session.watched.len();
+    let watch = if tells_library { format!(" watch={watched}") } else { String::new() };
     let _ = write!(
         text,
-        " db={} sub={} psub={} ssub={} multi={multi} qbuf=26 qbuf-free=20448 argv-mem=10 \
+        " db={} sub={} psub={} ssub={} multi={multi}{watch} qbuf=26 qbuf-free=20448 argv-mem=10 \
          multi-mem=0 rbs=1024 rbp=0 obl=0 oll=0 omem=0 tot-mem=22298 events=r",
         session.db,
         subscriptions.channels.len(),
@@ -81,6 +88,12 @@ pub fn line(node: &Node, session: &Session) -> String {
         if session.from_master { "(superuser)".into() } else { String::from_utf8_lossy(user) };
     let protocol = if session.protocol == Protocol::Three { 3 } else { 2 };
     let _ = write!(text, " cmd={command} user={user} redir=-1 resp={protocol}");
+    if tells_library {
+        let [name, version] = session.library.each_ref().map(|text| String::from_utf8_lossy(text));
+        let _ = write!(text, " lib-name={name} lib-ver={version}");
+        let thread = if node.config.compat.server() == "redis" { " io-thread=0" } else { "" };
+        let _ = write!(text, "{thread} tot-net-in=26 tot-net-out=0 tot-cmds=0");
+    }
     text
 }
 

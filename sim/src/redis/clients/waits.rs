@@ -63,6 +63,13 @@ impl Node {
         for id in late {
             self.clients.answer_blocked(id, |pop| pop.late.clone());
         }
+        let is_idle = |session: &&Session| {
+            self.clients.idle_until_ms(session).is_some_and(|until| until <= now)
+        };
+        let idle: Vec<u64> = self.clients.iter().filter(is_idle).map(|s| s.id).collect();
+        for id in idle {
+            self.clients.close(id, Closing::AtOnce);
+        }
     }
 
     /// Executes the requests that a pause held back.

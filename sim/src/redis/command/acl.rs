@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use crate::redis::clients::told::line;
 use crate::redis::command::introspection::help;
-use crate::redis::command::table::{Command, look_up};
+use crate::redis::command::table::Command;
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container, wrong_arity};
+use crate::redis::compat::Difference;
 use crate::redis::frame::{Reply, integer};
 use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
@@ -48,6 +49,10 @@ pub fn check(
     let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
     let context = if session.queued.is_some() { "multi" } else { "toplevel" };
     note(node, session, context, &denial, command);
+    if node.differs(Difference::NamesUser) {
+        let text = denial.later_text(user_of(session), command.lower);
+        return Err(Reply::Error(format!("NOPERM {text}").into()));
+    }
     Err(Reply::Error(denial.text(command.lower).into()))
 }
 
@@ -60,6 +65,10 @@ pub fn check_in_script(
 ) -> Result<(), Reply> {
     let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
     note(node, session, "lua", &denial, command);
+    if node.differs(Difference::NamesUser) {
+        let text = denial.later_text(user_of(session), command.lower);
+        return Err(Reply::Error(format!("ERR ACL failure in script: {text}").into()));
+    }
     Err(Reply::error(match denial {
         Denial::Command => "ERR The user executing the script can't run this command or subcommand",
         Denial::Key(_) => {
@@ -301,24 +310,29 @@ pub fn dryrun(call: &mut Call) -> Outcome {
         return Err(Reply::Error(text.into()));
     };
     let request = call.from(3);
-    let Some(command) = look_up(request) else {
+    let Some(command) = call.node.command_of(request) else {
         let text = [&b"ERR Command '"[..], &request[0], b"' not found"].concat();
         return Err(Reply::Error(text.into()));
     };
     if !command.takes(request.len()) {
         return Err(wrong_arity(command.lower));
     }
-    let text = match user.denial(command, request) {
+    let denial = user.denial(command, request);
+    let who = match call.node.differs(Difference::NamesUser) {
+        true => [&b"User "[..], &call.args[2]].concat(),
+        false => b"This user".to_vec(),
+    };
+    let text = match denial {
         None => return Ok(Reply::OK),
         Some(Denial::Command) => {
             let name = command.lower.as_bytes();
-            [&b"This user has no permissions to run the '"[..], name, b"' command"].concat()
+            [&who, &b" has no permissions to run the '"[..], name, b"' command"].concat()
         }
         Some(Denial::Key(key)) => {
-            [&b"This user has no permissions to access the '"[..], &key, b"' key"].concat()
+            [&who, &b" has no permissions to access the '"[..], &key, b"' key"].concat()
         }
         Some(Denial::Channel(name)) => {
-            [&b"This user has no permissions to access the '"[..], &name, b"' channel"].concat()
+            [&who, &b" has no permissions to access the '"[..], &name, b"' channel"].concat()
         }
     };
     Ok(Reply::Bulk(text.into()))

@@ -4,11 +4,12 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
-use crate::redis::command::table::{Command, Flags, look_up};
+use crate::redis::command::table::{Command, Flags, find_in, look_up};
 use crate::redis::command::{
-    Call, acl, eviction, find, monitor, scripting, transaction, unknown_command,
-    unknown_subcommand, wrong_arity,
+    Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
+    wrong_arity,
 };
+use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
 use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
@@ -18,6 +19,12 @@ const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
+/// A replica may not say what it holds until its master is back.
+pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
+    b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+));
+const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
+
 /// Executes one request as it came from a connection, its master or its file. What it did is in
 /// `node.effects`, what the server must do in `session.after`.
 pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
@@ -25,11 +32,12 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
         session.closing = Some(Closing::AtOnce);
         return Reply::SILENCE;
     }
-    let command = match look_up(args) {
+    let command = match node.command_of(args) {
         Some(command) => command,
         None => {
             session.last_command = None;
-            return refuse(node, session, None, unknown(args));
+            let refusal = unknown(node, args);
+            return refuse(node, session, None, refusal);
         }
     };
     session.last_command = Some(command);
@@ -51,8 +59,8 @@ fn is_from_a_browser(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
 }
 
-fn unknown(args: &[Bytes]) -> Reply {
-    match find(&args[0]) {
+fn unknown(node: &Node, args: &[Bytes]) -> Reply {
+    match find_in(node.commands(), &args[0]).filter(|command| node.has(command)) {
         Some(container) => unknown_subcommand(container.name, &args[1]),
         None => unknown_command(args),
     }
@@ -85,8 +93,8 @@ fn admit(
     if session.user.is_none() && !may_ask && node.users.ask_for_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
-    if session.queued.is_some() && command.flags.any(Flags::NO_MULTI) {
-        return Err(Reply::error("ERR Command not allowed inside a transaction"));
+    if session.queued.is_some() && may_not_be_queued(node, command) {
+        return Err(not_queued(node, command));
     }
     if !session.from_master {
         acl::check(node, session, command, args)?;
@@ -101,6 +109,13 @@ fn admit(
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
+    if is_stale(node) && !session.from_master && needs_master(node, session, command, args) {
+        return Err(MASTERDOWN);
+    }
+    if session.subscriptions.is_empty() && is_for_listeners(node, command.name) {
+        let text = format!("NOSUB '{}' command executed not in subscribed mode", command.lower);
+        return Err(Reply::Error(text.into()));
+    }
     if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
         return Err(scripting::is_busy(busy));
     }
@@ -110,6 +125,36 @@ fn admit(
     Ok(())
 }
 
+/// In Valkey these are MULTI and WATCH as well, so that EXEC refuses behind them.
+fn may_not_be_queued(node: &Node, command: &Command) -> bool {
+    let opens = matches!(command.name, "MULTI" | "WATCH");
+    command.flags.any(Flags::NO_MULTI) || opens && node.differs(Difference::NestedMultiBreaks)
+}
+
+fn not_queued(node: &Node, command: &Command) -> Reply {
+    if node.differs(Difference::NamesRefusedCommand) {
+        let name = command.lower;
+        let text = format!("ERR Command '{name}' not allowed inside a transaction");
+        return Reply::Error(text.into());
+    }
+    Reply::error("ERR Command not allowed inside a transaction")
+}
+
+/// Whether the node is a replica that may not say what it holds until its master is back.
+pub fn is_stale(node: &Node) -> bool {
+    node.master.is_some()
+        && !node.master_link_up
+        && !node.settings.is_on("replica-serve-stale-data")
+}
+
+/// Whether a request, or one that EXEC would run, is refused on such a replica.
+fn needs_master(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
+    let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
+    let queued = queued.into_iter().flatten().filter_map(|args| Some((look_up(args)?, &args[..])));
+    let mut all = queued.chain([(command, args)]);
+    all.any(|(command, args)| !own_flags(node, command, args).any(Flags::STALE))
+}
+
 /// What a connection that monitors may not do.
 const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
 
@@ -117,7 +162,7 @@ const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICA
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
     let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
     let queued = queued.into_iter().flatten();
-    let queued = queued.filter_map(|args| Some(own_flags(node, look_up(args)?, args)));
+    let queued = queued.filter_map(|args| Some(own_flags(node, node.command_of(args)?, args)));
     queued.fold(own_flags(node, command, args), Flags::and)
 }
 
@@ -140,6 +185,12 @@ fn is_about_subscriptions(name: &str) -> bool {
             | "QUIT"
             | "RESET"
     )
+}
+
+/// Whether only who listens to something may say this.
+fn is_for_listeners(node: &Node, name: &str) -> bool {
+    matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
+        && node.differs(Difference::NothingToUnsubscribe)
 }
 
 fn only_listens(command: &str) -> Reply {
@@ -178,6 +229,9 @@ pub fn check_script(
         return Ok(());
     }
     acl::check_in_script(node, session, command, args)?;
+    if is_stale(node) && !command.flags.any(Flags::STALE) {
+        return Err(Reply::error(STALE_IN_SCRIPT));
+    }
     let Some(script) = &mut session.script else { return Ok(()) };
     let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
     if refused && command.flags.any(Flags::DENYOOM) {

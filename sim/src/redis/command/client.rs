@@ -25,6 +25,7 @@ pub const FAMILY: Family = &[
     ("client|no-evict", no_evict),
     ("client|pause", pause),
     ("client|reply", reply),
+    ("client|setinfo", setinfo),
     ("client|setname", setname),
     ("client|tracking", tracking),
     ("client|trackinginfo", trackinginfo),
@@ -47,10 +48,15 @@ pub fn name_session(call: &mut Call, name: &[u8]) -> Result<(), Reply> {
 
 /// Refuses a name that CLIENT LIST could not tell.
 pub fn check_name(name: &[u8]) -> Result<(), Reply> {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+    if is_plain(name) {
         return Ok(());
     }
     Err(Reply::error("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+/// Whether CLIENT LIST can tell a text.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 /// CLIENT GETNAME
@@ -59,6 +65,26 @@ pub fn getname(call: &mut Call) -> Outcome {
         return Ok(Reply::Nil);
     }
     Ok(Reply::Bulk(call.session.name.clone()))
+}
+
+/// CLIENT SETINFO LIB-NAME | LIB-VER text: what a client library calls itself.
+pub fn setinfo(call: &mut Call) -> Outcome {
+    let text = Bytes::copy_from_slice(&call.args[3]);
+    let option = call.word(2);
+    let place = match &option[..] {
+        b"LIB-NAME" => &mut call.session.library[0],
+        b"LIB-VER" => &mut call.session.library[1],
+        _ => {
+            let text = [&b"ERR Unrecognized option '"[..], &call.args[2], b"'"].concat();
+            return Err(Reply::Error(text.into()));
+        }
+    };
+    if !is_plain(&text) {
+        let end = &b" cannot contain spaces, newlines or special characters."[..];
+        return Err(Reply::Error([b"ERR ", &option[..], end].concat().into()));
+    }
+    *place = text;
+    Ok(Reply::OK)
 }
 
 /// CLIENT ID

@@ -5,6 +5,10 @@ use crate::redis::frame::Reply;
 use crate::redis::keyspace::Value;
 use crate::trace::KeyChange;
 
+/// More picks are not given where a part may be picked again and again: Redis would run out of
+/// memory.
+pub const MOST_PICKS: u64 = 1 << 20;
+
 impl Call<'_> {
     /// Follows the addition of parts to a key. What comes next is told by the command.
     pub fn note_grown(&mut self, key: &[u8], created: bool) {

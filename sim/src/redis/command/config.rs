@@ -6,6 +6,7 @@ use crate::redis::command::introspection::help;
 use crate::redis::command::key::matches;
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, container};
 use crate::redis::frame::Reply;
+use crate::redis::keyspace::limits::Limits;
 use crate::redis::node::{Append, Node};
 use crate::redis::session::After;
 use crate::redis::settings::{Kind, Parameter, all, find};
@@ -66,6 +67,7 @@ pub fn set(call: &mut Call) -> Outcome {
         take_effect(call, parameter, value);
     }
     call.node.recount_good_replicas();
+    call.node.limits = Limits::of(&call.node.settings);
     Ok(Reply::OK)
 }
 
@@ -96,6 +98,7 @@ pub fn rewrite(_: &mut Call) -> Outcome {
 fn current(node: &Node, parameter: &Parameter) -> String {
     let config = &node.config;
     match parameter.kept_as {
+        "busy-reply-threshold" => config.busy_after_ms.to_string(),
         "appendonly" => if config.append == Append::None { "no" } else { "yes" }.to_owned(),
         "appendfsync" => match config.append {
             Append::None => node.settings.get(parameter).to_owned(),
@@ -126,6 +129,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
     let node = &mut *call.node;
     let number = || value.parse().unwrap_or(0_u64);
     match parameter.kept_as {
+        "busy-reply-threshold" => node.config.busy_after_ms = number(),
         "maxmemory" => node.config.max_memory = number(),
         "min-replicas-max-lag" => node.config.min_replicas_max_lag = number(),
         "min-replicas-to-write" => {
@@ -137,6 +141,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             node.config.password = Bytes::from(value);
             return;
         }
+        "timeout" => node.clients.close_idle_after(number()),
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
             return;

@@ -6,8 +6,10 @@ use crate::redis::command::acl::authenticate;
 use crate::redis::command::client::check_name;
 use crate::redis::command::transaction::end;
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, container, word, wrong_arity};
+use crate::redis::compat::Difference;
 use crate::redis::frame::{Protocol, Reply, integer};
 use crate::redis::keyspace::DATABASES;
+use crate::redis::node::Node;
 use crate::redis::session::{Answers, Closing};
 
 /// What is here, by name.
@@ -123,11 +125,7 @@ pub fn hello(call: &mut Call) -> Outcome {
         authenticate(call, user, password)?;
     }
     if call.session.user.is_none() && call.node.users.ask_for_password() {
-        return Err(Reply::error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
-             the RESP protocol version at the same time",
-        ));
+        return Err(unauthenticated(call.node));
     }
     if let Some(name) = name {
         call.session.name = Bytes::copy_from_slice(name);
@@ -136,24 +134,53 @@ pub fn hello(call: &mut Call) -> Outcome {
     Ok(greeting(call))
 }
 
+fn unauthenticated(node: &Node) -> Reply {
+    let protocol = if node.differs(Difference::NamesUser) { "<proto> " } else { "" };
+    let text = format!(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+         {protocol}AUTH <user> <pass> option can be used to authenticate the client and select the \
+         RESP protocol version at the same time"
+    );
+    Reply::Error(text.into())
+}
+
 fn greeting(call: &Call) -> Reply {
-    let role = if call.node.master.is_some() { "replica" } else { "master" };
-    Reply::Map(vec![
+    let is_sentinel = call.node.sentinel.is_some();
+    let mode = if is_sentinel { "sentinel" } else { "standalone" };
+    let compat = call.node.config.compat;
+    let mut facts = vec![
         Reply::word("server"),
-        Reply::word("redis"),
+        Reply::word(compat.server()),
         Reply::word("version"),
-        Reply::word("7.0.15"),
+        Reply::word(compat.version()),
         Reply::word("proto"),
         Reply::Integer(if call.session.protocol == Protocol::Three { 3 } else { 2 }),
         Reply::word("id"),
         Reply::Integer(i64::try_from(call.session.id).unwrap_or(i64::MAX)),
         Reply::word("mode"),
-        Reply::word("standalone"),
-        Reply::word("role"),
-        Reply::word(role),
-        Reply::word("modules"),
+        Reply::word(mode),
+    ];
+    if !is_sentinel {
+        let role = if call.node.master.is_some() { "replica" } else { "master" };
+        facts.extend([Reply::word("role"), Reply::word(role)]);
+    }
+    facts.extend([Reply::word("modules"), Reply::Array(modules(call.node))]);
+    Reply::Map(facts)
+}
+
+/// Redis 8 comes with a module.
+fn modules(node: &Node) -> Vec<Reply> {
+    let vectors = Reply::Map(vec![
+        Reply::word("name"),
+        Reply::word("vectorset"),
+        Reply::word("ver"),
+        Reply::Integer(1),
+        Reply::word("path"),
+        Reply::word(""),
+        Reply::word("args"),
         Reply::Array(Vec::new()),
-    ])
+    ]);
+    if node.differs(Difference::VectorSets) { vec![vectors] } else { Vec::new() }
 }
 
 /// RESET: the connection is as new.

@@ -4,6 +4,7 @@
 //! file are told the absolute time.
 
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, printed, word};
+use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
 use crate::redis::keyspace::Entry;
 
@@ -84,7 +85,7 @@ pub fn pexpireat(call: &mut Call) -> Outcome {
 fn expire_at(call: &mut Call, unit: Unit, deadline: Deadline) -> Outcome {
     let conditions = conditions(call)?;
     let number = call.integer(2)?;
-    let until = deadline.of(unit, number, call.node.now_ms).ok_or_else(|| {
+    let until = deadline.of(unit, number, call.time_ms()).ok_or_else(|| {
         let name = call.lower_name();
         Reply::Error(format!("ERR invalid expire time in '{name}' command").into())
     })?;
@@ -104,11 +105,8 @@ pub fn give_end(call: &mut Call, until_ms: i64) {
     let args = call.args;
     let end = u64::try_from(until_ms).unwrap_or_default();
     let trusting = call.node.loading || call.node.master.is_some();
-    if end <= call.node.now_ms && !trusting {
-        call.remove(&args[1]);
-        call.tell(|| vec![word("DEL"), args[1].clone()]);
-        call.event(b'g', "del", &args[1]);
-        return;
+    if end <= call.time_ms() && !trusting {
+        return delete_ended(call);
     }
     call.set_end(&args[1], Some(end));
     call.event(b'g', "expire", &args[1]);
@@ -119,6 +117,19 @@ pub fn give_end(call: &mut Call, until_ms: i64) {
         command.extend_from_slice(conditions);
         command
     });
+}
+
+/// Deletes the key of the command, which it gave an end in the past.
+pub fn delete_ended(call: &mut Call) {
+    let key = &call.args[1];
+    call.remove(key);
+    let name = call.node.settings.deletion("lazyfree-lazy-expire");
+    call.tell(|| vec![name, key.clone()]);
+    if call.node.differs(Difference::PastEndIsExpiry) {
+        call.event(b'x', "expired", key);
+    } else {
+        call.event(b'g', "del", key);
+    }
 }
 
 fn conditions(call: &Call) -> Result<Conditions, Reply> {
@@ -174,13 +185,13 @@ pub fn persist(call: &mut Call) -> Outcome {
 
 /// TTL key
 pub fn ttl(call: &mut Call) -> Outcome {
-    let now = call.node.now_ms;
+    let now = call.time_ms();
     remaining(call, |end| (end.saturating_sub(now) + 500) / 1_000)
 }
 
 /// PTTL key
 pub fn pttl(call: &mut Call) -> Outcome {
-    let now = call.node.now_ms;
+    let now = call.time_ms();
     remaining(call, |end| end.saturating_sub(now))
 }
 
@@ -195,7 +206,7 @@ pub fn pexpiretime(call: &mut Call) -> Outcome {
 }
 
 fn remaining(call: &mut Call, of: impl FnOnce(u64) -> u64) -> Outcome {
-    let end = call.entry(&call.args[1]).map(Entry::until_ms);
+    let end = call.glance(&call.args[1]).map(Entry::until_ms);
     Ok(Reply::Integer(match end {
         None => -2,
         Some(None) => -1,

@@ -2,14 +2,18 @@
 
 use bytes::Bytes;
 
+use crate::redis::command::key::dump::WRONG_FOOT;
 use crate::redis::command::key::matches;
 use crate::redis::command::scripting::{self, end_script, help};
 use crate::redis::command::{Call, Family, Outcome, container};
 use crate::redis::frame::{Reply, integer};
+use crate::redis::rdb;
 use crate::redis::script;
 use crate::redis::script::arguments::until_zero;
 use crate::redis::script::flags::told;
-use crate::redis::script::library::{Library, NOT_FOUND, Registered, find, load as load_library};
+use crate::redis::script::library::{
+    Libraries, Library, NOT_FOUND, Registered, find, join, load as load_library,
+};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -17,11 +21,13 @@ pub const FAMILY: Family = &[
     ("fcall_ro", fcall_ro),
     ("function", container),
     ("function|delete", delete),
+    ("function|dump", dump),
     ("function|flush", flush),
     ("function|help", tell_help),
     ("function|kill", kill),
     ("function|list", list),
     ("function|load", load),
+    ("function|restore", restore),
     ("function|stats", stats),
 ];
 
@@ -120,14 +126,54 @@ pub fn flush(call: &mut Call) -> Outcome {
         [] => {}
         [_] if matches!(&call.word(2)[..], b"SYNC" | b"ASYNC") => {}
         [_] => return Err(Reply::error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
-        _ => {
-            let head = &b"ERR unknown subcommand or wrong number of arguments for '"[..];
-            let word = until_zero(&call.args[1]);
-            let text = [head, word, b"'. Try FUNCTION HELP."].concat();
-            return Err(Reply::Error(text.into()));
-        }
+        _ => return Err(too_many(call)),
     }
     call.node.libraries.clear();
+    call.tell_verbatim();
+    Ok(Reply::OK)
+}
+
+fn too_many(call: &Call) -> Reply {
+    let head = &b"ERR unknown subcommand or wrong number of arguments for '"[..];
+    let word = until_zero(&call.args[1]);
+    Reply::Error([head, word, b"'. Try FUNCTION HELP."].concat().into())
+}
+
+/// FUNCTION DUMP
+pub fn dump(call: &mut Call) -> Outcome {
+    let codes = call.node.libraries.values().map(|library| &library.code);
+    Ok(Reply::Bulk(rdb::dump_libraries(codes)))
+}
+
+/// FUNCTION RESTORE payload [FLUSH | APPEND | REPLACE]: all of its libraries, or none.
+pub fn restore(call: &mut Call) -> Outcome {
+    let (flushes, replaces) = match call.from(3) {
+        [] => (false, false),
+        [_] => match &call.word(3)[..] {
+            b"APPEND" => (false, false),
+            b"REPLACE" => (false, true),
+            b"FLUSH" => (true, false),
+            _ => {
+                return Err(Reply::error(
+                    "ERR Wrong restore policy given, value should be either FLUSH, APPEND or \
+                     REPLACE.",
+                ));
+            }
+        },
+        _ => return Err(too_many(call)),
+    };
+    let dump = &call.args[2];
+    if !rdb::is_checked(dump) {
+        return Err(Reply::error(WRONG_FOOT));
+    }
+    let mut restored = Libraries::new();
+    for code in rdb::dumped_libraries(dump).map_err(|wrong| told(wrong.0, b""))? {
+        load_library(&mut restored, &code, false)?;
+    }
+    call.node.libraries = match flushes {
+        true => restored,
+        false => join(&call.node.libraries, restored, replaces)?,
+    };
     call.tell_verbatim();
     Ok(Reply::OK)
 }

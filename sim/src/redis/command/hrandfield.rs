@@ -2,12 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::redis::command::collection::MOST_PICKS;
 use crate::redis::command::{Call, Outcome, SYNTAX};
 use crate::redis::frame::{Protocol, Reply};
 use crate::redis::keyspace::hash::Hash;
-
-/// Fields that are asked for beyond this are not given: Redis would run out of memory.
-const MOST: u64 = 1 << 20;
 
 /// The one integer of 64 bits whose negative is none.
 const OUT_OF_LONG: &str =
@@ -24,7 +22,7 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
         return Ok(Reply::Bulk(fields[drawn].0.clone()));
     };
     let fields = fields(call)?;
-    let wanted = usize::try_from(count.unsigned_abs().min(MOST)).unwrap_or(0);
+    let wanted = usize::try_from(count.unsigned_abs().min(MOST_PICKS)).unwrap_or(0);
     let picks = match count {
         _ if fields.is_empty() => Vec::new(),
         ..0 => (0..wanted).map(|_| call.node.draw(fields.len())).collect(),

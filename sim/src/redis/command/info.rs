@@ -8,9 +8,12 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
+use crate::redis::compat::Compat;
 use crate::redis::frame::Reply;
 use crate::redis::memory::Meter;
 use crate::redis::node::{Append, Node};
+use crate::redis::sentinel::command::told;
+use crate::redis::sentinel::instance::Ms;
 use crate::redis::session::{Block, Session};
 
 /// What is here, by name.
@@ -25,7 +28,7 @@ struct Section {
     write: fn(&mut String, &mut Node),
 }
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     Section { header: "Server", name: "server", by_default: true, write: server_section },
     Section { header: "Clients", name: "clients", by_default: true, write: clients_section },
     Section { header: "Memory", name: "memory", by_default: true, write: memory_section },
@@ -39,7 +42,11 @@ const SECTIONS: [Section; 13] = [
     Section { header: "Latencystats", name: "latencystats", by_default: false, write: nothing },
     Section { header: "Cluster", name: "cluster", by_default: true, write: cluster_section },
     Section { header: "Keyspace", name: "keyspace", by_default: true, write: keyspace_section },
+    Section { header: "Sentinel", name: "sentinel", by_default: true, write: sentinel_section },
 ];
+
+/// The sections of a Sentinel.
+const OF_SENTINEL: [&str; 5] = ["server", "clients", "stats", "cpu", "sentinel"];
 
 /// INFO [section ...]
 pub fn info(call: &mut Call) -> Outcome {
@@ -48,7 +55,12 @@ pub fn info(call: &mut Call) -> Outcome {
     let by_default = asked.is_empty() || says("default");
     let all = says("all") || says("everything");
     let mut text = String::new();
-    for section in SECTIONS {
+    let is_sentinel = call.node.sentinel.is_some();
+    let is_there = |section: &Section| match is_sentinel {
+        true => OF_SENTINEL.contains(&section.name),
+        false => section.name != "sentinel",
+    };
+    for section in SECTIONS.iter().filter(|section| is_there(section)) {
         if all || by_default && section.by_default || says(section.name) {
             let gap = if text.is_empty() { "" } else { "\r\n" };
             let _ = write!(text, "{gap}# {}\r\n", section.header);
@@ -63,17 +75,35 @@ fn nothing(_: &mut String, _: &mut Node) {}
 fn server_section(text: &mut String, node: &mut Node) {
     let up_s = node.now_ms.saturating_sub(node.started_ms) / 1_000;
     let (port, hz) = (node.config.port, node.settings.text("hz"));
+    let (names, mode) = names(node.config.compat);
+    let kind = if node.sentinel.is_some() { "sentinel" } else { "standalone" };
     let _ = write!(
         text,
-        "redis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n\
-         redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r\nmultiplexing_api:epoll\r\n\
+        "{names}redis_git_sha1:00000000\r\nredis_git_dirty:0\r\n{mode}:{kind}\r\nos:Linux\r\n\
+         arch_bits:64\r\nmultiplexing_api:epoll\r\n\
          process_id:1\r\nprocess_supervised:no\r\nrun_id:{}\r\ntcp_port:{port}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{up_s}\r\nuptime_in_days:{}\r\nhz:{hz}\r\n\
          configured_hz:{hz}\r\nexecutable:/redis-server\r\nconfig_file:\r\nio_threads_active:0\r\n",
-        node.replication_id,
+        node.run_id,
         node.now_us,
         up_s / 86_400,
     );
+}
+
+/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can
+/// do what Redis 7.2.4 could.
+fn names(compat: Compat) -> (String, &'static str) {
+    let version = compat.version();
+    let stage = match compat {
+        Compat::Redis70 | Compat::Redis82 | Compat::Redis84 => {
+            return (format!("redis_version:{version}\r\n"), "redis_mode");
+        }
+        Compat::Valkey80 => "",
+        Compat::Valkey90 => "valkey_release_stage:ga\r\n",
+    };
+    let names =
+        format!("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n{stage}");
+    (names, "server_mode")
 }
 
 /// The connection that asks is not among those that can be counted, but connected all the same.
@@ -194,7 +224,7 @@ fn replication(text: &mut String, node: &mut Node) {
             let _ = write!(
                 text,
                 "role:slave\r\nmaster_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{link}\r\n\
-                 slave_repl_offset:{}\r\nslave_read_only:1\r\n",
+                 slave_repl_offset:{}\r\nslave_priority:100\r\nslave_read_only:1\r\n",
                 master.ip(),
                 master.port(),
                 node.offset,
@@ -217,6 +247,13 @@ fn replication(text: &mut String, node: &mut Node) {
         "master_failover_state:no-failover\r\nmaster_replid:{id}\r\n\
          master_repl_offset:{offset}\r\n"
     );
+}
+
+fn sentinel_section(text: &mut String, node: &mut Node) {
+    let now = Ms::try_from(node.now_ms).unwrap_or(Ms::MAX / 4);
+    if let Some(own) = &node.sentinel {
+        told::section(text, own, now);
+    }
 }
 
 fn keyspace_section(text: &mut String, node: &mut Node) {

@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use crate::redis::command::key::matches;
 use crate::redis::command::keys::{Specification, keys_of, numbers, specifications};
-use crate::redis::command::table::{Command, all, find, find_full, look_up};
+use crate::redis::command::table::{Command, find_full_in, find_in};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX};
 use crate::redis::frame::Reply;
+use crate::redis::node::Node;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -62,8 +63,10 @@ const NOTES: [(&str, usize, &str); 9] = [
 pub fn help(call: &mut Call) -> Outcome {
     let name = call.command.name.split('|').next().unwrap_or_default();
     let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    let container = find(name.as_bytes()).map_or(&[][..], |container| &container.subcommands);
-    let parts = container.iter().filter_map(|part| part.name.split('|').nth(1));
+    let container = find_in(call.node.commands(), name.as_bytes())
+        .map_or(&[][..], |container| &container.subcommands);
+    let parts = container.iter().filter(|part| call.node.has(part));
+    let parts = parts.filter_map(|part| part.name.split('|').nth(1));
     let parts = parts.filter(|part| *part != "HELP").map(str::to_owned);
     let lines = [head].into_iter().chain(parts);
     let lines = lines.chain(["HELP", "    Prints this help."].map(str::to_owned));
@@ -77,14 +80,29 @@ pub fn unknown_form(container: &str, word: &[u8]) -> Reply {
     Reply::Error([head, &word[..word.len().min(128)], tail.as_bytes()].concat().into())
 }
 
+/// The commands that the node has, by name.
+fn known(node: &Node) -> impl Iterator<Item = &'static Command> {
+    node.commands().iter().filter(|command| node.has(command))
+}
+
+/// The command of a full name, if the node has it.
+fn named(node: &Node, name: &[u8]) -> Option<&'static Command> {
+    find_full_in(node.commands(), name).filter(|command| node.has(command))
+}
+
+/// The subcommands that the node has, by name.
+fn parts(node: &Node, command: &'static Command) -> impl Iterator<Item = &'static Command> {
+    command.subcommands.iter().filter(|command| node.has(command))
+}
+
 /// COMMAND
-pub fn command(_: &mut Call) -> Outcome {
-    Ok(Reply::Array(all().iter().map(describe).collect()))
+pub fn command(call: &mut Call) -> Outcome {
+    Ok(Reply::Array(known(call.node).map(|command| describe(call.node, command)).collect()))
 }
 
 /// COMMAND COUNT
-pub fn count(_: &mut Call) -> Outcome {
-    Ok(Reply::count(all().len()))
+pub fn count(call: &mut Call) -> Outcome {
+    Ok(Reply::count(known(call.node).count()))
 }
 
 /// COMMAND INFO [name ...]
@@ -93,24 +111,27 @@ pub fn info(call: &mut Call) -> Outcome {
     if names.is_empty() {
         return command(call);
     }
-    let line = |name: &Bytes| find_full(name).map_or(Reply::Nil, describe);
+    let node = &*call.node;
+    let line = |name: &Bytes| named(node, name).map_or(Reply::Nil, |found| describe(node, found));
     Ok(Reply::Array(names.iter().map(line).collect()))
 }
 
 /// COMMAND DOCS [name ...]: see the head of this file.
 pub fn docs(call: &mut Call) -> Outcome {
-    let known: Vec<&'static Command> = match call.from(2) {
-        [] => all().iter().collect(),
-        names => names.iter().filter_map(|name| find_full(name)).collect(),
+    let node = &*call.node;
+    let told: Vec<&'static Command> = match call.from(2) {
+        [] => known(node).collect(),
+        names => names.iter().filter_map(|name| named(node, name)).collect(),
     };
-    Ok(Reply::Map(known.into_iter().flat_map(document).collect()))
+    Ok(Reply::Map(told.into_iter().flat_map(|command| document(node, command)).collect()))
 }
 
-fn document(command: &'static Command) -> [Reply; 2] {
+fn document(node: &Node, command: &'static Command) -> [Reply; 2] {
     let mut facts = vec![Reply::word("group"), Reply::word(group(command))];
     if !command.subcommands.is_empty() {
         facts.push(Reply::word("subcommands"));
-        facts.push(Reply::Map(command.subcommands.iter().flat_map(document).collect()));
+        let parts = parts(node, command).flat_map(|part| document(node, part));
+        facts.push(Reply::Map(parts.collect()));
     }
     [Reply::word(command.lower), Reply::Map(facts)]
 }
@@ -136,12 +157,13 @@ fn group(command: &Command) -> &'static str {
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
 pub fn list(call: &mut Call) -> Outcome {
     let (kind, value) = match call.from(2) {
-        [] => return Ok(names_of(all().iter())),
+        [] => return Ok(names_of(known(call.node))),
         [word, kind, value] if word.eq_ignore_ascii_case(b"FILTERBY") => (kind, value),
         _ => return Err(Reply::error(SYNTAX)),
     };
+    let node = &*call.node;
     let everything =
-        all().iter().flat_map(|command| [command].into_iter().chain(&command.subcommands));
+        known(node).flat_map(|command| [command].into_iter().chain(parts(node, command)));
     match &kind.to_ascii_uppercase()[..] {
         b"MODULE" => Ok(Reply::Array(Vec::new())),
         b"ACLCAT" => {
@@ -164,20 +186,24 @@ fn names_of<'a>(commands: impl Iterator<Item = &'a Command>) -> Reply {
 /// COMMAND GETKEYS request
 pub fn getkeys(call: &mut Call) -> Outcome {
     let request = call.from(2);
-    found_keys(request, |at, _| Reply::Bulk(request[at].clone()))
+    found_keys(call.node, request, |at, _| Reply::Bulk(request[at].clone()))
 }
 
 /// COMMAND GETKEYSANDFLAGS request
 pub fn getkeysandflags(call: &mut Call) -> Outcome {
     let request = call.from(2);
-    found_keys(request, |at, flags| {
+    found_keys(call.node, request, |at, flags| {
         let flags = flags.split('+').map(Reply::simple).collect();
         Reply::Array(vec![Reply::Bulk(request[at].clone()), Reply::Set(flags)])
     })
 }
 
-fn found_keys(request: &[Bytes], told: impl Fn(usize, &'static str) -> Reply) -> Outcome {
-    let command = look_up(request).ok_or(Reply::error("ERR Invalid command specified"))?;
+fn found_keys(
+    node: &Node,
+    request: &[Bytes],
+    told: impl Fn(usize, &'static str) -> Reply,
+) -> Outcome {
+    let command = node.command_of(request).ok_or(Reply::error("ERR Invalid command specified"))?;
     if command.told[3].is_empty() {
         return Err(Reply::error("ERR The command has no key arguments"));
     }
@@ -191,7 +217,7 @@ fn found_keys(request: &[Bytes], told: impl Fn(usize, &'static str) -> Reply) ->
     Ok(Reply::Array(keys.into_iter().map(|key| told(key.at, key.flags)).collect()))
 }
 
-fn describe(command: &Command) -> Reply {
+fn describe(node: &Node, command: &'static Command) -> Reply {
     let statuses = |words: &'static str| {
         let words = words.split(',').filter(|word| !word.is_empty());
         words.filter(|word| *word != "may_replicate").map(Reply::simple).collect()
@@ -215,7 +241,7 @@ fn describe(command: &Command) -> Reply {
         Reply::Set(statuses(command.told[1])),
         Reply::Set(tips.map(Reply::word).collect()),
         Reply::Set(specifications.collect()),
-        Reply::Array(command.subcommands.iter().map(describe).collect()),
+        Reply::Array(parts(node, command).map(|part| describe(node, part)).collect()),
     ])
 }
 

@@ -1,8 +1,10 @@
 //! Keys of any type: DEL, EXISTS, TYPE, KEYS, RANDOMKEY.
 //!
 //! - `transfer`: another name, another database
+//! - `dump`: a value as bytes, and back
 //! - `object`: how a value is kept
 
+pub mod dump;
 pub mod object;
 pub mod transfer;
 
@@ -14,6 +16,7 @@ use crate::redis::keyspace::Key;
 pub const FAMILY: Family = &[
     ("copy", transfer::copy),
     ("del", del),
+    ("dump", dump::dump),
     ("exists", exists),
     ("keys", keys),
     ("move", transfer::move_key),
@@ -21,12 +24,14 @@ pub const FAMILY: Family = &[
     ("object|encoding", object::encoding),
     ("object|freq", object::freq),
     ("object|help", object::help),
+    ("object|idletime", object::idletime),
     ("object|refcount", object::refcount),
     ("randomkey", randomkey),
     ("rename", transfer::rename),
     ("renamenx", transfer::renamenx),
+    ("restore", dump::restore),
     ("swapdb", transfer::swapdb),
-    ("touch", exists),
+    ("touch", touch),
     ("type", kind),
     ("unlink", del),
 ];
@@ -46,18 +51,21 @@ pub fn del(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(removed))
 }
 
-/// EXISTS key ... and TOUCH key ...: a key that is named twice counts twice.
+/// EXISTS key ...: a key that is named twice counts twice.
 pub fn exists(call: &mut Call) -> Outcome {
-    let mut there = 0;
-    for key in call.from(1) {
-        there += i64::from(call.entry(key).is_some());
-    }
-    Ok(Reply::Integer(there))
+    let there = call.from(1).iter().filter(|key| call.glance(key).is_some()).count();
+    Ok(Reply::count(there))
+}
+
+/// TOUCH key ...: the same, and each of them is used now.
+pub fn touch(call: &mut Call) -> Outcome {
+    let there = call.from(1).iter().filter(|key| call.entry(key).is_some()).count();
+    Ok(Reply::count(there))
 }
 
 /// TYPE key
 pub fn kind(call: &mut Call) -> Outcome {
-    let kind = call.entry(&call.args[1]).map_or("none", |entry| entry.value.kind());
+    let kind = call.glance(&call.args[1]).map_or("none", |entry| entry.value.kind());
     Ok(Reply::simple(kind))
 }
 

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod blocking;
 pub mod client;
 pub mod collection;
+pub mod compare;
 pub mod config;
 pub mod connection;
 pub mod diagnosis;
@@ -40,10 +41,10 @@ pub mod transaction;
 
 use bytes::Bytes;
 
-use crate::redis::command::table::{Command, Flags, Run, find};
+use crate::redis::command::table::{Command, Flags, Run};
 use crate::redis::frame::{Arguments, Reply, integer};
 use crate::redis::keyspace::hash::Hash;
-use crate::redis::keyspace::{Entry, Key, Value};
+use crate::redis::keyspace::{Entry, Kept, Key, Value};
 use crate::redis::node::Node;
 use crate::redis::session::Session;
 use crate::trace::KeyChange;
@@ -62,11 +63,12 @@ pub type Outcome = Result<Reply, Reply>;
 pub type Family = &'static [(&'static str, Run)];
 
 /// All families.
-pub fn families() -> [Family; 26] {
+pub fn families() -> [Family; 27] {
     [
         acl::FAMILY,
         blocking::FAMILY,
         client::FAMILY,
+        compare::FAMILY,
         config::FAMILY,
         connection::FAMILY,
         diagnosis::FAMILY,
@@ -158,6 +160,11 @@ impl<'a> Call<'a> {
         integer(&self.args[nth]).ok_or(Reply::error(NOT_INTEGER))
     }
 
+    /// The time from which the command counts, in Unix milliseconds.
+    pub fn time_ms(&self) -> u64 {
+        self.node.time_us(self.session) / 1_000
+    }
+
     /// The nth word in upper case.
     pub fn word(&self, nth: usize) -> Vec<u8> {
         self.args[nth].to_ascii_uppercase()
@@ -168,8 +175,15 @@ impl<'a> Call<'a> {
         self.command.lower.to_owned()
     }
 
-    /// The live entry of a key. A command that only reads tells those who listen that it missed.
+    /// The live entry of a key, which is used now. A command that only reads tells those who
+    /// listen that it missed.
     pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        let now_ms = self.node.now_ms;
+        self.glance(key).inspect(|entry| entry.used_ms.set(now_ms))
+    }
+
+    /// The same of a key that is not used by being looked at.
+    pub fn glance(&mut self, key: &[u8]) -> Option<&Entry> {
         if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
             self.tell_miss(key);
         }
@@ -225,6 +239,14 @@ impl<'a> Call<'a> {
         let db = self.node.keyspace.db_mut(self.session.db);
         let key = db.set(key, Value::String(value), old.flatten());
         self.note(key, if old.is_some() { KeyChange::Changed } else { KeyChange::Set });
+    }
+
+    /// The same with a string that is kept in a form of its own.
+    pub fn change_kept(&mut self, key: &[u8], value: Bytes, kept: Kept) {
+        self.change(key, value);
+        if let Some(entry) = self.node.keyspace.db_mut(self.session.db).entry_mut(key) {
+            entry.kept = kept;
+        }
     }
 
     /// Gives a live key another end.

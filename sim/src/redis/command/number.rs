@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
 use crate::redis::extended::Extended;
 use crate::redis::frame::{Reply, integer};
+use crate::redis::keyspace::Kept;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -64,7 +65,7 @@ pub fn incrbyfloat(call: &mut Call) -> Outcome {
         return Err(Reply::error(NOT_FINITE));
     }
     let sum = Bytes::from(sum.text());
-    call.change(key, sum.clone());
+    call.change_kept(key, sum.clone(), Kept::Text);
     call.event(b'$', "incrbyfloat", key);
     call.tell(|| vec![word("SET"), key.clone(), sum.clone(), word("KEEPTTL")]);
     Ok(Reply::Bulk(sum))

@@ -40,6 +40,10 @@ pub fn psubscribe(call: &mut Call) -> Outcome {
 
 /// SSUBSCRIBE shardchannel ...
 pub fn ssubscribe(call: &mut Call) -> Outcome {
+    if call.session.in_exec {
+        let text = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
+        return Err(Reply::error(text));
+    }
     listen(call, Channel::Shard, "ssubscribe")
 }
 

@@ -79,7 +79,8 @@ pub fn wait(call: &mut Call) -> Outcome {
     let timeout_ms = u64::try_from(timeout).map_err(|_| Reply::error("ERR timeout is negative"))?;
     let acked = call.node.acknowledged(call.session.last_write);
     let wanted = usize::try_from(replicas.max(0)).map_err(|_| Reply::error(NOT_INTEGER))?;
-    if acked < wanted && !call.session.in_exec {
+    let waits = !call.session.in_exec && call.session.script.is_none();
+    if acked < wanted && waits {
         call.session.after = After::Wait { replicas: wanted, timeout_ms };
         return Ok(Reply::SILENCE);
     }

@@ -65,15 +65,14 @@ pub fn zscan(call: &mut Call) -> Outcome {
 fn scan_value(call: &mut Call, kind: &str) -> Outcome {
     let cursor = cursor(&call.args[2])?;
     let words = call.from(3);
-    let Some(value) = call.entry(&call.args[1]).map(|entry| &entry.value) else {
-        return Ok(answer(0, Vec::new()));
-    };
+    let Some(entry) = call.entry(&call.args[1]) else { return Ok(answer(0, Vec::new())) };
+    let value = &entry.value;
     if value.kind() != kind {
         return Err(Reply::error(WRONGTYPE));
     }
     let asked = options(words, false)?;
     let parts = parts(value);
-    let is_small = matches!(encoding_of(value), "intset" | "listpack");
+    let is_small = matches!(encoding_of(entry), "intset" | "listpack");
     let (next, parts) = match is_small {
         true => (0, parts),
         false => page(parts, cursor, asked.count),

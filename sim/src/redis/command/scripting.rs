@@ -5,6 +5,7 @@ use sha1::{Digest, Sha1};
 
 use crate::redis::command::table::{Command, Flags};
 use crate::redis::command::{Call, Family, Outcome, container};
+use crate::redis::compat::Difference;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Busy, Node};
 use crate::redis::script;
@@ -90,9 +91,16 @@ fn run_known(call: &mut Call, read_only: bool) -> Outcome {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let sha = Bytes::from(call.args[1].to_ascii_lowercase());
     let Some(body) = call.node.scripts.get(&sha).cloned() else {
-        return Err(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
+        return Err(no_script(call.node));
     };
     script::run(call, &sha, &body, words, read_only)
+}
+
+fn no_script(node: &Node) -> Reply {
+    Reply::error(match node.differs(Difference::TextsOfValkey) {
+        true => "NOSCRIPT No matching script.",
+        false => "NOSCRIPT No matching script. Please use EVAL.",
+    })
 }
 
 /// The keys, so many as `number` says, and the arguments of a script.

@@ -25,7 +25,8 @@ pub const FAMILY: Family = &[
 
 /// TIME
 pub fn time(call: &mut Call) -> Outcome {
-    let (seconds, micros) = (call.node.now_us / 1_000_000, call.node.now_us % 1_000_000);
+    let time_us = call.node.time_us(call.session);
+    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
     Ok(Reply::Array(vec![Reply::Bulk(digits(seconds)), Reply::Bulk(digits(micros))]))
 }
 

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
-use crate::redis::command::expiry::{Deadline, Unit};
+use crate::redis::command::compare::Condition;
+use crate::redis::command::expiry::{Deadline, Unit, delete_ended};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits, word, wrong_arity};
+use crate::redis::compat::Difference;
 use crate::redis::frame::{Arguments, Reply};
-use crate::redis::keyspace::Entry;
+use crate::redis::keyspace::{Entry, Kept};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -29,15 +31,16 @@ type End = (Unit, Deadline, usize);
 
 /// What SET may be told beside key and value.
 #[derive(Default)]
-struct SetOptions {
+struct SetOptions<'a> {
     only_new: bool,
     only_old: bool,
     keep_end: bool,
     get: bool,
     end: Option<End>,
+    condition: Option<Condition<'a>>,
 }
 
-/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+/// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
 pub fn set(call: &mut Call) -> Outcome {
     let options = set_options(call)?;
     let until = until(call, options.end)?;
@@ -45,8 +48,18 @@ pub fn set(call: &mut Call) -> Outcome {
     let old = if options.get { Some(asked(call)?) } else { None };
     let there = call.entry(key).map(Entry::until_ms);
     let answer = |reply| old.map_or(reply, |old| old.map_or(Reply::Nil, Reply::Bulk));
-    if (options.only_new && there.is_some()) || (options.only_old && there.is_none()) {
+    let refused = match options.condition {
+        Some(condition) => !condition.holds(call, key)?,
+        None => (options.only_new && there.is_some()) || (options.only_old && there.is_none()),
+    };
+    if refused {
         return Ok(answer(Reply::Nil));
+    }
+    if until.is_some_and(|until| creates_nothing(call, until)) {
+        if there.is_some() {
+            delete_ended(call);
+        }
+        return Ok(answer(Reply::OK));
     }
     let kept = if options.keep_end { there.flatten() } else { None };
     call.set(key, value, until.or(kept));
@@ -62,21 +75,36 @@ pub fn set(call: &mut Call) -> Outcome {
     Ok(answer(Reply::OK))
 }
 
-fn set_options(call: &Call) -> Result<SetOptions, Reply> {
+/// Whether a string with this end is never there, as in Valkey.
+fn creates_nothing(call: &Call, until_ms: u64) -> bool {
+    let trusting = call.node.loading || call.node.master.is_some();
+    let is_over = until_ms <= call.time_ms() && !trusting;
+    is_over && call.node.differs(Difference::PastEndCreatesNothing)
+}
+
+fn set_options<'a>(call: &Call<'a>) -> Result<SetOptions<'a>, Reply> {
     let wrong = || Reply::error(SYNTAX);
     let mut options = SetOptions::default();
     let mut at = 3;
     while at < call.args.len() {
         match &call.word(at)[..] {
-            b"NX" if !options.only_old => options.only_new = true,
-            b"XX" if !options.only_new => options.only_old = true,
+            b"NX" if !options.only_old && options.condition.is_none() => options.only_new = true,
+            b"XX" if !options.only_new && options.condition.is_none() => options.only_old = true,
             b"GET" => options.get = true,
             b"KEEPTTL" if options.end.is_none() => options.keep_end = true,
-            other if !options.keep_end && at + 1 < call.args.len() => {
+            other => {
                 at += 1;
-                options.end = Some(another_end(options.end, other, at).ok_or_else(wrong)?);
+                if let Some(condition) = Condition::of_set(call, other, at) {
+                    let alone = !options.only_new && !options.only_old;
+                    if !alone || options.condition.replace(condition).is_some() {
+                        return Err(wrong());
+                    }
+                } else if !options.keep_end && at < call.args.len() {
+                    options.end = Some(another_end(options.end, other, at).ok_or_else(wrong)?);
+                } else {
+                    return Err(wrong());
+                }
             }
-            _ => return Err(wrong()),
         }
         at += 1;
     }
@@ -107,7 +135,7 @@ fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
         Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
     };
     let length = Some(call.integer(at)?).filter(|length| *length > 0).ok_or_else(wrong)?;
-    let until = deadline.of(unit, length, call.node.now_ms).ok_or_else(wrong)?;
+    let until = deadline.of(unit, length, call.time_ms()).ok_or_else(wrong)?;
     Ok(u64::try_from(until).ok())
 }
 
@@ -238,9 +266,10 @@ pub fn append(call: &mut Call) -> Outcome {
     if let Some(old) = &old {
         super::substring::check_length(call, old.len(), call.args[2].len())?;
     }
+    let kept = if old.is_some() { Kept::Raw } else { Kept::Fitted };
     let value = Bytes::from([&old.unwrap_or_default()[..], &call.args[2][..]].concat());
     let length = value.len();
-    call.change(key, value);
+    call.change_kept(key, value, kept);
     call.event(b'$', "append", key);
     call.tell_verbatim();
     Ok(Reply::count(length))

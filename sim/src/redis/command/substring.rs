@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, Outcome};
-use crate::redis::frame::{LONGEST_BULK, Reply};
+use crate::redis::frame::Reply;
+use crate::redis::keyspace::Kept;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -15,7 +16,7 @@ pub const FAMILY: Family = &[
 
 /// Refuses a string that would become too long by `added` bytes behind the first `length`.
 pub fn check_length(call: &Call, length: usize, added: usize) -> Result<(), Reply> {
-    let longest = usize::try_from(LONGEST_BULK).unwrap_or(usize::MAX);
+    let longest = call.node.limits.word;
     let trusted = call.session.from_master;
     if !trusted && length.checked_add(added).is_none_or(|sum| sum > longest) {
         return Err(Reply::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)"));
@@ -54,7 +55,7 @@ pub fn setrange(call: &mut Call) -> Outcome {
     value.resize(old.len().max(offset + part.len()), 0);
     value[offset..offset + part.len()].copy_from_slice(part);
     let length = value.len();
-    call.change(key, Bytes::from(value));
+    call.change_kept(key, Bytes::from(value), Kept::Raw);
     call.event(b'$', "setrange", key);
     call.tell_verbatim();
     Ok(Reply::count(length))

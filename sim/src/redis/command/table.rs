@@ -1,7 +1,8 @@
 //! The command table: what each command is called, what it takes and what it may do.
 //!
 //! The facts stand in `commands.txt`, as Redis tells them of itself; here they are joined with the
-//! functions that execute. A command without a function is unknown to the node.
+//! functions that execute. A command without a function is unknown to the node. `later.txt` has the
+//! commands of other servers: a node has those that its server has.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,11 +10,15 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Outcome, families};
+use crate::redis::compat::Difference;
+use crate::redis::sentinel::command as sentinel;
 
 /// No command has a longer name.
 const LONGEST_NAME: usize = 16;
 
 const FACTS: &str = include_str!("commands.txt");
+const LATER: &str = include_str!("later.txt");
+const SENTINEL_FACTS: &str = include_str!("../sentinel/command/commands.txt");
 
 /// What executes a command.
 pub type Run = fn(&mut Call) -> Outcome;
@@ -36,6 +41,8 @@ pub struct Command {
     pub keys: (i64, i64, i64),
     /// The words of the facts as they stand: flags, categories, tips, key specifications.
     pub told: [&'static str; 4],
+    /// Which difference makes it known; `None` if every server has it.
+    pub since: Option<Difference>,
     /// Executes it.
     pub run: Run,
     /// Its subcommands, by name.
@@ -71,6 +78,8 @@ impl Flags {
     pub const ADMIN: Flags = Flags(1 << 10);
     /// Allowed on a replica without its master.
     pub const STALE: Flags = Flags(1 << 11);
+    /// May wait for keys.
+    pub const BLOCKING: Flags = Flags(1 << 12);
 
     /// Whether one of the other's flags is set.
     pub fn any(self, other: Flags) -> bool {
@@ -101,38 +110,63 @@ impl Flags {
             "may_replicate" => Flags::MAY_REPLICATE,
             "admin" => Flags::ADMIN,
             "stale" => Flags::STALE,
+            "blocking" => Flags::BLOCKING,
             _ => Flags::default(),
         };
         words.split(',').map(flag).fold(Flags::default(), Flags::and)
     }
 }
 
-static TABLE: LazyLock<Vec<Command>> = LazyLock::new(join);
+static TABLE: LazyLock<Vec<Command>> =
+    LazyLock::new(|| join(lines(FACTS).chain(lines(LATER)), &runs()));
+static SENTINEL_TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
+    let mut runs = runs();
+    runs.extend(sentinel::FAMILY.iter().copied());
+    let is_there = |line: &&str| {
+        let name = line.split([' ', '|']).next().unwrap_or_default();
+        sentinel::SHARED.contains(&name) || matches!(name, "publish" | "role")
+    };
+    join(lines(FACTS).filter(is_there).chain(lines(SENTINEL_FACTS)), &runs)
+});
 
-/// Every command, by name.
+/// Every command of a node, by name.
 pub fn all() -> &'static [Command] {
     &TABLE
 }
 
+/// Every command of a Sentinel, by name.
+pub fn all_of_sentinel() -> &'static [Command] {
+    &SENTINEL_TABLE
+}
+
+fn lines(facts: &'static str) -> impl Iterator<Item = &'static str> {
+    facts.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn runs() -> BTreeMap<&'static str, Run> {
+    families().iter().flat_map(|family| family.iter()).copied().collect()
+}
+
 /// The names of all commands that Redis has, with their categories: more than there are functions.
 pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FACTS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+    lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
         Some((words.next()?, words.nth(5)?))
     })
 }
 
 /// Joins facts and functions.
-fn join() -> Vec<Command> {
-    let runs: BTreeMap<&str, Run> =
-        families().iter().flat_map(|family| family.iter()).copied().collect();
+fn join(
+    facts: impl Iterator<Item = &'static str>,
+    runs: &BTreeMap<&'static str, Run>,
+) -> Vec<Command> {
     let mut table: Vec<Command> = Vec::new();
-    for line in FACTS.lines().filter(|line| !line.starts_with('#')) {
-        let Some(command) = read(line, &runs) else { continue };
+    for line in facts {
+        let Some(command) = read(line, runs) else { continue };
         match command.lower.split_once('|') {
             None => table.push(command),
             Some((container, _)) => {
-                let container = table.last_mut().filter(|last| last.lower == container);
+                let container = table.iter_mut().rfind(|command| command.lower == container);
                 container.expect("a container comes before its parts").subcommands.push(command);
             }
         }
@@ -159,15 +193,31 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
         flags: Flags::of(flags),
         keys: (number(first), number(last), number(step)),
         told: told.map(|words| if words == "-" { "" } else { words }),
+        since: since(lower),
         run: *runs.get(lower)?,
         subcommands: Vec::new(),
     })
 }
 
-/// Finds a command by its name in any case; its subcommands are not looked at.
+/// Which difference makes a command of `later.txt` known.
+fn since(lower: &str) -> Option<Difference> {
+    match lower {
+        "client|setinfo" => Some(Difference::ClientSetInfo),
+        "delex" => Some(Difference::DelEx),
+        "delifeq" => Some(Difference::DelIfEq),
+        "digest" => Some(Difference::Digest),
+        _ => None,
+    }
+}
+
+/// Finds a command of a node by its name in any case; its subcommands are not looked at.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
+    find_in(all(), name)
+}
+
+/// As [`find`], in another table.
+pub fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let order = order(name)?;
-    let table = all();
     table.binary_search_by_key(&order, |command| command.order).ok().map(|at| &table[at])
 }
 
@@ -183,19 +233,29 @@ fn order(name: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(upper))
 }
 
-/// Finds the command of a request: a subcommand where the name alone is a container.
+/// Finds a node's command of a request: a subcommand where the name alone is a container.
 pub fn look_up(args: &[Bytes]) -> Option<&'static Command> {
-    let command = find(args.first()?)?;
+    look_up_in(all(), args)
+}
+
+/// As [`look_up`], in another table.
+pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static Command> {
+    let command = find_in(table, args.first()?)?;
     match args.get(1) {
         Some(word) if !command.subcommands.is_empty() => command.subcommand(word),
         _ => Some(command),
     }
 }
 
-/// Finds a command by its full name: `client|id`.
+/// Finds a node's command by its full name: `client|id`.
 pub fn find_full(name: &[u8]) -> Option<&'static Command> {
+    find_full_in(all(), name)
+}
+
+/// As [`find_full`], in another table.
+pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
-    let command = find(parts.next()?)?;
+    let command = find_in(table, parts.next()?)?;
     match parts.next() {
         None => Some(command),
         Some(part) => command.subcommand(part),
@@ -234,6 +294,19 @@ mod tests {
         assert!(all().iter().all(|c| c.name.len() <= LONGEST_NAME));
         assert!(all().iter().all(|c| name(c.lower.as_bytes()) == Some(c.name)));
         assert_eq!((name(b"nosuch"), name(b""), name(b"get\0")), (None, None, None));
+    }
+
+    #[test]
+    fn a_sentinel_has_its_own_commands_and_some_of_a_nodes() {
+        let names: Vec<&str> =
+            super::all_of_sentinel().iter().map(|command| command.lower).collect();
+        let real = "acl auth client command hello info ping psubscribe publish punsubscribe role \
+                    sentinel shutdown subscribe unsubscribe";
+        assert_eq!(names.join(" "), real);
+        let own = super::find_in(super::all_of_sentinel(), b"sentinel").expect("it is there");
+        let functions = super::sentinel::FAMILY.iter().filter(|(name, _)| name.contains('|'));
+        assert_eq!(own.subcommands.len(), functions.count());
+        assert_eq!(name(b"sentinel"), None);
     }
 
     #[test]

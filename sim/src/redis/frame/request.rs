@@ -27,6 +27,8 @@ pub struct RequestReader {
     bulk: Option<usize>,
     /// Whether the peer has not yet said who it is: it may send little then.
     pub unauthenticated: bool,
+    /// How long a word may be, if not as long as Redis sets out with.
+    pub longest_word: Option<usize>,
     /// Where the arguments so far lie, from the request's start.
     ranges: Vec<(usize, usize)>,
     /// Bytes looked at in the search for ends of lines.
@@ -120,7 +122,9 @@ impl RequestReader {
             }
             let wrong = || ProtocolError::new("invalid bulk length");
             let length = integer(&buffer[self.at + 1..end]);
-            let length = length.filter(|n| (0..=LONGEST_BULK).contains(n)).ok_or_else(wrong)?;
+            let longest = self.longest_word.and_then(|longest| i64::try_from(longest).ok());
+            let allowed = 0..=longest.unwrap_or(LONGEST_BULK);
+            let length = length.filter(|n| allowed.contains(n)).ok_or_else(wrong)?;
             if self.unauthenticated && length > LONGEST_WORD_OF_STRANGERS {
                 return Err(ProtocolError::new("unauthenticated bulk length"));
             }

@@ -4,12 +4,28 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::redis::keyspace::limits::Small;
+
 /// A hash whose fields are listed in the order in which they were added, as a listpack does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Hash {
     fields: BTreeMap<Bytes, (u64, Bytes)>,
     added: u64,
+    /// The length of the longest field or value that was ever there.
+    longest: usize,
+    /// Whether it has outgrown the small form; it never returns.
+    large: bool,
 }
+
+/// Equal by fields and values, in whichever form and order.
+impl PartialEq for Hash {
+    fn eq(&self, other: &Hash) -> bool {
+        let same = |(field, (_, value)): (&Bytes, &(u64, Bytes))| other.get(field) == Some(value);
+        self.len() == other.len() && self.fields.iter().all(same)
+    }
+}
+
+impl Eq for Hash {}
 
 impl Hash {
     /// The value of a field.
@@ -19,6 +35,7 @@ impl Hash {
 
     /// Sets a field; whether it is new.
     pub fn set(&mut self, field: &[u8], value: Bytes) -> bool {
+        self.longest = self.longest.max(field.len()).max(value.len());
         if let Some((_, old)) = self.fields.get_mut(field) {
             *old = value;
             return false;
@@ -41,6 +58,21 @@ impl Hash {
     /// Whether there is no field.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
+    }
+
+    /// Leaves the small form if it is beyond these bounds.
+    pub fn settle(&mut self, bounds: Small) {
+        self.large |= self.len() > bounds.entries || self.longest > bounds.longest;
+    }
+
+    /// Whether it is in the small form.
+    pub fn is_small(&self) -> bool {
+        !self.large
+    }
+
+    /// The word of OBJECT ENCODING.
+    pub fn encoding(&self) -> &'static str {
+        if self.large { "hashtable" } else { "listpack" }
     }
 
     /// Fields and values in the order in which the fields were added.

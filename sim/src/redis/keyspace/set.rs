@@ -6,21 +6,47 @@ use bytes::Bytes;
 
 use crate::redis::frame::integer;
 
-/// How many integers are kept as such: `set-max-intset-entries`.
-const MOST_INTEGERS: usize = 512;
-
 /// Members. The form changes one way: who has been `Words` stays it.
 #[derive(Clone, Debug)]
 pub enum Set {
     /// Integers alone.
-    Integers(BTreeSet<i64>),
+    Integers(Integers),
     /// Anything. Each member is a copy of its own.
     Words(BTreeSet<Bytes>),
 }
 
+/// Integers from the least, each in as many bytes as the widest that was ever there needs.
+#[derive(Clone, Debug)]
+pub struct Integers {
+    numbers: BTreeSet<i64>,
+    width: usize,
+}
+
+impl Integers {
+    fn insert(&mut self, number: i64) -> bool {
+        let width = match number {
+            -0x8000..=0x7FFF => 2,
+            -0x8000_0000..=0x7FFF_FFFF => 4,
+            _ => 8,
+        };
+        self.width = self.width.max(width);
+        self.numbers.insert(number)
+    }
+
+    /// The integers, from the least.
+    pub fn iter(&self) -> impl Iterator<Item = i64> {
+        self.numbers.iter().copied()
+    }
+
+    /// How many bytes each of them takes: 2, 4 or 8.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+}
+
 impl Default for Set {
     fn default() -> Set {
-        Set::Integers(BTreeSet::new())
+        Set::of_integers([], 2)
     }
 }
 
@@ -35,17 +61,29 @@ impl PartialEq for Set {
 impl Eq for Set {}
 
 impl Set {
+    /// Integers, each in so many bytes or more.
+    pub fn of_integers(numbers: impl IntoIterator<Item = i64>, width: usize) -> Set {
+        let mut integers = Integers { numbers: BTreeSet::new(), width };
+        for number in numbers {
+            integers.insert(number);
+        }
+        Set::Integers(integers)
+    }
+
     /// Adds a member; whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         if let (Set::Integers(integers), Some(number)) = (&mut *self, integer(member)) {
-            let new = integers.insert(number);
-            if integers.len() > MOST_INTEGERS {
-                self.widen();
-            }
-            return new;
+            return integers.insert(number);
         }
         let words = self.widen();
         !words.contains(member) && words.insert(Bytes::copy_from_slice(member))
+    }
+
+    /// Leaves the form of integers if there are more of them.
+    pub fn settle(&mut self, most: usize) {
+        if self.len() > most {
+            self.widen();
+        }
     }
 
     /// Turns into the form that takes anything.
@@ -62,7 +100,7 @@ impl Set {
     /// Removes a member; whether it was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
-            Set::Integers(all) => integer(member).is_some_and(|number| all.remove(&number)),
+            Set::Integers(all) => integer(member).is_some_and(|number| all.numbers.remove(&number)),
             Set::Words(all) => all.remove(member),
         }
     }
@@ -70,7 +108,9 @@ impl Set {
     /// Whether it has this member.
     pub fn contains(&self, member: &[u8]) -> bool {
         match self {
-            Set::Integers(all) => integer(member).is_some_and(|number| all.contains(&number)),
+            Set::Integers(all) => {
+                integer(member).is_some_and(|number| all.numbers.contains(&number))
+            }
             Set::Words(all) => all.contains(member),
         }
     }
@@ -78,7 +118,7 @@ impl Set {
     /// How many members there are.
     pub fn len(&self) -> usize {
         match self {
-            Set::Integers(all) => all.len(),
+            Set::Integers(all) => all.numbers.len(),
             Set::Words(all) => all.len(),
         }
     }
@@ -91,9 +131,7 @@ impl Set {
     /// The members: integers from the least, words by their bytes.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Bytes> + '_> {
         match self {
-            Set::Integers(all) => {
-                Box::new(all.iter().map(|number| Bytes::from(number.to_string())))
-            }
+            Set::Integers(all) => Box::new(all.iter().map(|number| number.to_string().into())),
             Set::Words(all) => Box::new(all.iter().cloned()),
         }
     }
@@ -119,7 +157,7 @@ impl<T: AsRef<[u8]>> FromIterator<T> for Set {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_INTEGERS, Set};
+    use super::Set;
 
     #[test]
     fn a_set_of_integers_lists_them_from_the_least_until_a_word_comes() {
@@ -134,9 +172,11 @@ mod tests {
 
     #[test]
     fn many_integers_are_words() {
-        let mut set: Set = (0..MOST_INTEGERS).map(|n| n.to_string()).collect();
+        let mut set: Set = (0..7).map(|n| n.to_string()).collect();
+        set.settle(7);
         assert_eq!(set.encoding(), "intset");
         set.insert(b"-1");
-        assert_eq!((set.encoding(), set.len()), ("hashtable", MOST_INTEGERS + 1));
+        set.settle(7);
+        assert_eq!((set.encoding(), set.len()), ("hashtable", 8));
     }
 }

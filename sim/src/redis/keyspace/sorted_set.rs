@@ -9,16 +9,17 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// How many members the small form takes: `zset-max-listpack-entries`.
-const MOST_SMALL: usize = 128;
-/// How long they may be there: `zset-max-listpack-value`.
-const LONGEST_SMALL: usize = 64;
+use crate::redis::keyspace::limits::Small;
 
 /// Members with their scores. No score is NaN.
 #[derive(Clone, Debug, Default)]
 pub struct SortedSet {
     scores: BTreeMap<Bytes, f64>,
     row: VecDeque<(f64, Bytes)>,
+    /// The length of the longest member that was ever there.
+    longest: usize,
+    /// Whether a zero with a sign was put in since it was settled.
+    signed: bool,
     /// Whether it has outgrown the small form; it never returns.
     large: bool,
 }
@@ -38,17 +39,24 @@ impl SortedSet {
         SortedSet { large: true, ..SortedSet::default() }
     }
 
-    /// The same members in the form that suits them.
-    pub fn fitted(&self) -> SortedSet {
-        let fits = |member: &Bytes| member.len() <= LONGEST_SMALL;
-        if self.len() > MOST_SMALL || !self.scores.keys().all(fits) {
-            return SortedSet { large: true, ..self.clone() };
-        }
-        let mut fitted = SortedSet::default();
-        for (member, score) in self.iter() {
-            fitted.insert(member, score);
-        }
+    /// The same members in the small form, if that takes them.
+    pub fn fitted(self, bounds: Small) -> SortedSet {
+        let mut fitted = SortedSet { large: false, signed: true, ..self };
+        fitted.settle(bounds);
         fitted
+    }
+
+    /// Leaves the small form if it is beyond these bounds. That form writes whole numbers as
+    /// integers: zero has no sign there.
+    pub fn settle(&mut self, bounds: Small) {
+        self.large |= self.len() > bounds.entries || self.longest > bounds.longest;
+        if std::mem::take(&mut self.signed) && !self.large {
+            let zeros = self.by_score(&ScoreRange { ends: [0.0; 2], open: [false; 2] });
+            for (score, member) in self.row.range_mut(zeros) {
+                *score = 0.0;
+                self.scores.insert(member.clone(), 0.0);
+            }
+        }
     }
 
     /// Leaves the small form for good.
@@ -67,10 +75,7 @@ impl SortedSet {
         let old = self.scores.get_key_value(member).map(|(member, old)| (member.clone(), *old));
         let new = old.is_none();
         let member = match old {
-            None => {
-                self.large |= self.len() >= MOST_SMALL || member.len() > LONGEST_SMALL;
-                Bytes::copy_from_slice(member)
-            }
+            None => Bytes::copy_from_slice(member),
             Some((_, old)) if old == score => return false,
             Some((member, old)) => {
                 let at = self.place(old, &member);
@@ -78,8 +83,8 @@ impl SortedSet {
                 member
             }
         };
-        // The small form writes whole numbers as integers: zero has no sign there.
-        let score = if score == 0.0 && !self.large { 0.0 } else { score };
+        self.longest = self.longest.max(member.len());
+        self.signed |= score == 0.0 && score.is_sign_negative();
         let at = self.place(score, &member);
         self.row.insert(at, (score, member.clone()));
         self.scores.insert(member, score);
@@ -236,7 +241,8 @@ impl MemberEnd<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_SMALL, MemberEnd, MemberRange, ScoreRange, SortedSet};
+    use super::{MemberEnd, MemberRange, ScoreRange, SortedSet};
+    use crate::redis::keyspace::limits::Small;
 
     fn set() -> SortedSet {
         let mut set = SortedSet::default();
@@ -278,16 +284,21 @@ mod tests {
     #[test]
     fn a_set_that_has_grown_stays_large() {
         let mut set = SortedSet::default();
-        for n in 0..=MOST_SMALL {
+        let bounds = Small { entries: 7, longest: 1 };
+        for n in 0..=7 {
             assert_eq!(set.encoding(), "listpack");
             set.insert(n.to_string().as_bytes(), -0.0);
+            set.settle(bounds);
         }
-        for n in 1..MOST_SMALL {
+        for n in 1..7 {
             set.remove(n.to_string().as_bytes());
         }
-        assert_eq!((set.encoding(), set.fitted().encoding()), ("skiplist", "listpack"));
+        assert_eq!(set.encoding(), "skiplist");
         assert!(set.score(b"0").is_some_and(f64::is_sign_positive), "it was small by then");
-        assert!(set.score(b"128").is_some_and(f64::is_sign_negative));
-        assert_eq!(set, set.fitted());
+        assert!(set.score(b"7").is_some_and(f64::is_sign_negative));
+        assert_eq!(set.clone().fitted(bounds).encoding(), "listpack");
+        set.insert(b"long", 1.0);
+        assert_eq!(set.clone().fitted(bounds).encoding(), "skiplist");
+        assert_eq!(set.clone().fitted(bounds), set);
     }
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Value};
 
 use crate::redis::command::admission::{check_script, check_write, execute};
-use crate::redis::command::table::{Flags, look_up};
+use crate::redis::command::table::{Command, Flags};
+use crate::redis::compat::Difference;
 use crate::redis::digits::in_digits;
 use crate::redis::frame::{Protocol, Reply};
 use crate::redis::node::Node;
@@ -60,14 +61,13 @@ fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
 /// The refusals of `scriptCall`, then the executor.
 fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     let Running { node, session } = running;
-    let Some(command) = look_up(args) else {
-        return Reply::error("ERR Unknown Redis command called from script");
-    };
+    let texts = texts(node);
+    let Some(command) = node.command_of(args) else { return Reply::error(texts.unknown) };
     if !command.takes(args.len()) {
-        return Reply::error("ERR Wrong number of args calling Redis command from script");
+        return Reply::error(texts.arity);
     }
-    if command.flags.any(Flags::NOSCRIPT) {
-        return Reply::error("ERR This Redis command is not allowed from script");
+    if is_kept_from_scripts(node, command) {
+        return Reply::error(texts.kept);
     }
     let admitted = check_script(node, session, command, args)
         .and_then(|()| check_script_write(node, session, command.flags));
@@ -75,6 +75,39 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
         return refusal;
     }
     execute(node, session, command, args)
+}
+
+/// How a call is refused.
+struct Texts {
+    unknown: &'static str,
+    arity: &'static str,
+    kept: &'static str,
+}
+
+fn texts(node: &Node) -> Texts {
+    let own_name = node.differs(Difference::RefusesByItsName);
+    let kept = if own_name {
+        "ERR This Valkey command is not allowed from script"
+    } else {
+        "ERR This Redis command is not allowed from script"
+    };
+    if node.differs(Difference::TextsOfValkey) {
+        let unknown = "ERR Unknown command called from script";
+        return Texts {
+            unknown,
+            arity: "ERR Wrong number of args calling command from script",
+            kept,
+        };
+    }
+    let unknown = "ERR Unknown Redis command called from script";
+    Texts { unknown, arity: "ERR Wrong number of args calling Redis command from script", kept }
+}
+
+/// Since Redis 7.2 a script may call what would wait elsewhere.
+fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
+    let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
+    let may = waits && node.differs(Difference::ScriptsMayWait);
+    command.flags.any(Flags::NOSCRIPT) && !may
 }
 
 /// Once a script has written, nothing speaks against further writes.

@@ -69,16 +69,42 @@ pub fn load(libraries: &mut Libraries, code: &[u8], replace: bool) -> Result<Byt
     if functions.is_empty() {
         return Err(Reply::error("ERR No functions registered"));
     }
-    let others = libraries.iter().filter(|(other, _)| **other != name);
-    let known: Vec<&Bytes> = others.flat_map(|(_, other)| other.functions.keys()).collect();
-    let twice = |new: &&Bytes| known.iter().any(|known| known.eq_ignore_ascii_case(new));
-    if let Some(twice) = functions.keys().find(twice) {
-        let text = [b"ERR Function ", &twice[..], b" already exists"].concat();
-        return Err(Reply::Error(text.into()));
+    let mut others = libraries.clone();
+    others.remove(&name);
+    if let Some(name) = known_elsewhere(&others, &functions) {
+        return Err(twice("Function ", &name));
     }
     let code = Bytes::copy_from_slice(code);
     libraries.insert(name.clone(), Library { code, functions });
     Ok(name)
+}
+
+/// All libraries of both; one that is in both is the new one, if it `replaces` the other.
+///
+/// # Errors
+/// Redis's words for a library or a function that would be there twice.
+pub fn join(known: &Libraries, new: Libraries, replaces: bool) -> Result<Libraries, Reply> {
+    let mut joined = known.clone();
+    for (name, library) in new {
+        if joined.remove(&name).is_some() && !replaces {
+            return Err(twice("Library ", &name));
+        }
+        if let Some(name) = known_elsewhere(&joined, &library.functions) {
+            return Err(twice("Function ", &name));
+        }
+        joined.insert(name, library);
+    }
+    Ok(joined)
+}
+
+fn twice(what: &str, name: &[u8]) -> Reply {
+    let text = [b"ERR ", what.as_bytes(), name, b" already exists"].concat();
+    Reply::Error(text.into())
+}
+
+/// The first of these functions that one of the libraries has too.
+fn known_elsewhere(libraries: &Libraries, functions: &Loading) -> Option<Bytes> {
+    functions.keys().find(|name| find(libraries, name).is_some()).cloned()
 }
 
 /// The name in `#!lua name=...`, and the line's length.

@@ -2,16 +2,15 @@
 
 use crate::redis::command::{Call, Outcome};
 use crate::redis::frame::{Reply, integer};
-use crate::redis::keyspace::Value;
-use crate::redis::keyspace::hash::Hash;
+use crate::redis::keyspace::{Entry, Kept, Value};
 
 /// The longest string that Redis keeps beside its head.
 const LONGEST_EMBEDDED: usize = 44;
-/// How many fields a small hash has, and how long its fields and values are:
-/// `hash-max-listpack-entries` and `hash-max-listpack-value`.
-const SMALL_HASH: (usize, usize) = (512, 64);
 /// Integers from 0 up to this one are shared by all who have them.
 const SHARED: i64 = 10_000;
+
+/// The frequency of a key that is new: accesses are not counted.
+const FIRST_FREQUENCY: i64 = 5;
 
 const HELP: [&str; 15] = [
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -39,44 +38,71 @@ pub fn help(_: &mut Call) -> Outcome {
 /// OBJECT ENCODING key
 pub fn encoding(call: &mut Call) -> Outcome {
     let entry = call.node.live(call.session, &call.args[2]);
-    Ok(entry.map_or(Reply::Nil, |entry| Reply::word(encoding_of(&entry.value))))
+    Ok(entry.map_or(Reply::Nil, |entry| Reply::word(encoding_of(entry))))
 }
 
-/// The word that OBJECT ENCODING has for a value.
-pub fn encoding_of(value: &Value) -> &'static str {
-    match value {
-        Value::String(text) if text.len() <= 20 && integer(text).is_some() => "int",
-        Value::String(text) if text.len() <= LONGEST_EMBEDDED => "embstr",
-        Value::String(_) => "raw",
-        Value::Hash(hash) => hash_encoding(hash),
+/// The word that OBJECT ENCODING has for what is under a key.
+pub fn encoding_of(entry: &Entry) -> &'static str {
+    match &entry.value {
+        Value::String(text) => match entry.kept {
+            Kept::Fitted if is_number(text) => "int",
+            Kept::Fitted | Kept::Text if text.len() <= LONGEST_EMBEDDED => "embstr",
+            _ => "raw",
+        },
+        Value::Hash(hash) => hash.encoding(),
         Value::List(_) => "quicklist",
         Value::Set(set) => set.encoding(),
         Value::SortedSet(set) => set.encoding(),
     }
 }
 
-fn hash_encoding(hash: &Hash) -> &'static str {
-    let (most, longest) = SMALL_HASH;
-    let short = || hash.in_order().iter().all(|(f, v)| f.len() <= longest && v.len() <= longest);
-    if hash.len() <= most && short() { "listpack" } else { "hashtable" }
+fn is_number(text: &[u8]) -> bool {
+    text.len() <= 20 && integer(text).is_some()
 }
 
-/// OBJECT REFCOUNT key
+/// OBJECT REFCOUNT key: small numbers are shared, unless each has to tell when it was used.
 pub fn refcount(call: &mut Call) -> Outcome {
-    let entry = call.node.live(call.session, &call.args[2]);
-    let is_shared = |value: &Value| match value {
-        Value::String(text) => integer(text).is_some_and(|number| (0..SHARED).contains(&number)),
+    let tracks = call.node.config.max_memory > 0 && policy(call).ends_with(['u']);
+    let is_shared = |entry: &Entry| match &entry.value {
+        Value::String(text) if entry.kept == Kept::Fitted && !tracks => {
+            integer(text).is_some_and(|number| (0..SHARED).contains(&number))
+        }
         _ => false,
     };
+    let entry = call.node.live(call.session, &call.args[2]);
     Ok(entry.map_or(Reply::Nil, |entry| {
-        Reply::Integer(if is_shared(&entry.value) { i64::from(i32::MAX) } else { 1 })
+        Reply::Integer(if is_shared(entry) { i64::from(i32::MAX) } else { 1 })
     }))
 }
 
-/// OBJECT FREQ key: no policy that counts accesses can be chosen.
+/// How keys are chosen that must go when memory is used up.
+fn policy<'a>(call: &'a Call) -> &'a str {
+    call.node.settings.text("maxmemory-policy")
+}
+
+/// OBJECT IDLETIME key: in whole seconds, by a clock of whole seconds.
+pub fn idletime(call: &mut Call) -> Outcome {
+    let (counts, now_ms) = (policy(call).ends_with("lfu"), call.node.now_ms);
+    let Some(entry) = call.node.live(call.session, &call.args[2]) else { return Ok(Reply::Nil) };
+    if counts {
+        return Err(Reply::error(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \
+             when switching between policies at runtime LRU and LFU data will take some time to \
+             adjust.",
+        ));
+    }
+    let idle_s = (now_ms / 1000).saturating_sub(entry.used_ms.get() / 1000);
+    Ok(Reply::Integer(i64::try_from(idle_s).unwrap_or(i64::MAX)))
+}
+
+/// OBJECT FREQ key: as if it had been used a while ago and never since.
 pub fn freq(call: &mut Call) -> Outcome {
+    let counts = policy(call).ends_with("lfu");
     if call.node.live(call.session, &call.args[2]).is_none() {
         return Ok(Reply::Nil);
+    }
+    if counts {
+        return Ok(Reply::Integer(FIRST_FREQUENCY));
     }
     Err(Reply::error(
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::redis::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
 use crate::redis::frame::{Reply, integer};
-use crate::redis::keyspace::{DATABASES, Key, Value};
+use crate::redis::keyspace::{DATABASES, Kept, Key, Value};
 use crate::trace::KeyChange;
 
 const SAME: &str = "ERR source and destination objects are the same";
@@ -20,16 +20,15 @@ impl Call<'_> {
     }
 
     /// Creates a key that is known to be missing.
-    fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) {
+    pub fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>, kept: Kept) {
         let db = self.node.keyspace.db_mut(self.session.db);
         let shared = db.set(key, value, until_ms);
+        if let Some(entry) = db.entry_mut(key) {
+            entry.kept = kept;
+        }
         self.event(b'n', "new", key);
+        self.node.clients.renew(self.session.db, &shared);
         self.note(shared, KeyChange::Set);
-    }
-
-    /// The live value under a key, and its end.
-    fn value(&mut self, key: &[u8]) -> Option<(Value, Option<u64>)> {
-        self.entry(key).map(|entry| (entry.value.clone(), entry.until_ms()))
     }
 }
 
@@ -63,7 +62,7 @@ fn rename_if(call: &mut Call, only_new: bool) -> Outcome {
     };
     let until_ms = entry.until_ms();
     call.note(key, KeyChange::Deleted);
-    call.create(to, entry.value, until_ms);
+    call.create(to, entry.value, until_ms, entry.kept);
     call.event(b'g', "rename_from", from);
     call.event(b'g', "rename_to", to);
     call.tell_verbatim();
@@ -85,7 +84,7 @@ pub fn copy(call: &mut Call) -> Outcome {
     if db == call.session.db && from == to {
         return Err(Reply::error(SAME));
     }
-    let Some((value, until_ms)) = call.value(from) else { return Ok(Reply::Integer(0)) };
+    let Some(entry) = call.entry(from).cloned() else { return Ok(Reply::Integer(0)) };
     let copied = call.inside(db, |call| {
         if call.entry(to).is_some() {
             if !replaces {
@@ -93,7 +92,8 @@ pub fn copy(call: &mut Call) -> Outcome {
             }
             call.node.keyspace.db_mut(db).remove(to);
         }
-        call.create(to, value, until_ms);
+        let until_ms = entry.until_ms();
+        call.create(to, entry.value, until_ms, entry.kept);
         call.event(b'g', "copy_to", to);
         true
     });
@@ -110,11 +110,12 @@ pub fn move_key(call: &mut Call) -> Outcome {
     if db == call.session.db {
         return Err(Reply::error(SAME));
     }
-    let Some((value, until_ms)) = call.value(key) else { return Ok(Reply::Integer(0)) };
+    let Some(entry) = call.entry(key).cloned() else { return Ok(Reply::Integer(0)) };
     if call.inside(db, |call| call.entry(key).is_some()) {
         return Ok(Reply::Integer(0));
     }
-    call.inside(db, |call| call.create(key, value, until_ms));
+    let until_ms = entry.until_ms();
+    call.inside(db, |call| call.create(key, entry.value, until_ms, entry.kept));
     call.remove(key);
     call.event(b'g', "move_from", key);
     call.inside(db, |call| call.event(b'g', "move_to", key));

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::redis::command::collection::MOST_PICKS;
 use crate::redis::command::{Call, Outcome, SYNTAX, word};
 use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::set::Set;
@@ -65,7 +66,8 @@ pub fn srandmember(call: &mut Call) -> Outcome {
         Err(_) => {
             let members: Vec<Bytes> =
                 call.set_at(key)?.map(|s| s.iter().collect()).unwrap_or_default();
-            (0..count.unsigned_abs()).map(|_| members[call.node.draw(size)].clone()).collect()
+            let picks = count.unsigned_abs().min(MOST_PICKS);
+            (0..picks).map(|_| members[call.node.draw(size)].clone()).collect()
         }
     };
     Ok(Reply::Array(picked.into_iter().map(Reply::Bulk).collect()))

@@ -124,7 +124,8 @@ fn run(call: &mut Call, operation: Operation, form: Form) -> Outcome {
         }
         Form::Stores => {
             let event = ["zunionstore", "zinterstore", "zdiffstore"][operation as usize];
-            call.store(&call.args[1], Value::SortedSet(result.fitted()), b'z', event)
+            let result = result.fitted(call.node.limits.sorted_set);
+            call.store(&call.args[1], Value::SortedSet(result), b'z', event)
         }
     }
 }

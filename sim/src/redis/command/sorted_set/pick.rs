@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::redis::command::collection::MOST_PICKS;
 use crate::redis::command::set::pick::either_way;
 use crate::redis::command::sorted_set::listed;
 use crate::redis::command::{Call, Outcome, SYNTAX};
@@ -49,6 +50,6 @@ fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {
         Ok(count) if count >= size => (0..size).rev().collect(),
         Ok(1) => vec![call.node.draw(size)],
         Ok(count) => call.node.draw_some(size, count),
-        Err(_) => (0..count.unsigned_abs()).map(|_| call.node.draw(size)).collect(),
+        Err(_) => (0..count.unsigned_abs().min(MOST_PICKS)).map(|_| call.node.draw(size)).collect(),
     }
 }

@@ -1,0 +1,208 @@
+//! A Sentinel as a process: the tasks that tick, write its file and move its bytes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::platform::{Host, Stream};
+use crate::redis::clients::channels::Channel;
+use crate::redis::frame::decode::ReplyReader;
+use crate::redis::frame::encode_request;
+use crate::redis::node::{Node, NodeConfig};
+use crate::redis::sentinel::file::FILE;
+use crate::redis::sentinel::instance::Ms;
+use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig};
+use crate::redis::server::{Server, accept_all, ids};
+use crate::redis::session::Session;
+use crate::redis::signal::{First, Signal, first};
+use crate::time::{Clock, MILLISECOND};
+
+/// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
+const HZ: usize = 10;
+
+/// The connections that a Sentinel has opened.
+struct Lines {
+    server: Rc<Server>,
+    open: RefCell<BTreeMap<u64, Rc<Line>>>,
+}
+
+/// One of them, between the state and the network.
+#[derive(Default)]
+struct Line {
+    outbox: RefCell<BytesMut>,
+    /// Raised when there is something to send, or nothing more to do.
+    changed: Signal,
+    closed: Cell<bool>,
+}
+
+/// Runs a Sentinel until its process ends.
+///
+/// # Panics
+/// If its port is taken: a world gives each process ports of its own.
+pub async fn serve(host: Host, config: SentinelConfig) {
+    let listener = host.listen(config.port).expect("the Sentinel's port is free");
+    let server = Rc::new(Server::of(&host, node(&host, &config)));
+    let lines = Rc::new(Lines { server: Rc::clone(&server), open: RefCell::default() });
+    host.spawn(tick(lines));
+    accept_all(server, listener).await;
+}
+
+/// The state that the process begins with: its file's, or what it is set up with.
+fn node(host: &Host, config: &SentinelConfig) -> Node {
+    let wall = host.now(Clock::Wall);
+    let config_of_node = NodeConfig { port: config.port, ..NodeConfig::default() };
+    let mut node = Node::new(config_of_node, wall / MILLISECOND, ids(host));
+    let own = host.resolve(host.name()).expect("a host knows its own address");
+    let address = SocketAddrV4::new(*own.ip(), config.port);
+    let now = to_ms(node.now_ms);
+    let mut sentinel = Sentinel::new(node.replication_id.clone(), address, now);
+    let file = host.disk().read(FILE);
+    if file.is_empty() {
+        sentinel.set_up(config, now);
+    } else {
+        sentinel.read_file(&String::from_utf8_lossy(&file), now);
+    }
+    node.sentinel = Some(Box::new(sentinel));
+    node
+}
+
+/// The wall clock as a Sentinel counts it.
+fn to_ms(now_ms: u64) -> Ms {
+    Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
+}
+
+impl Node {
+    /// When it is now for the Sentinel of this node, and a draw for what may need one.
+    pub fn moment(&mut self) -> Moment {
+        let chance = self.draw(1 << 32);
+        Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
+    }
+
+    /// The file of this node's Sentinel, if it is to be written anew.
+    fn take_file(&mut self) -> Option<String> {
+        let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
+        sentinel.unsaved = false;
+        Some(sentinel.write_file())
+    }
+
+    /// Tells those who listen what the Sentinel of this node saw and did.
+    pub fn publish_events(&mut self) {
+        let Some(sentinel) = &mut self.sentinel else { return };
+        let events = std::mem::take(&mut sentinel.events);
+        let mut nobody = Session::default();
+        for (event, text) in events {
+            self.clients.publish(&mut nobody, Channel::Plain, event.as_bytes(), text.as_bytes());
+        }
+    }
+}
+
+impl Server {
+    /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
+    /// be done before anybody hears of the change.
+    pub async fn save_sentinel(&self) {
+        loop {
+            let text = self.node.borrow_mut().take_file();
+            let Some(text) = text else { return };
+            self.host.disk().replace(FILE, text.as_bytes());
+            self.host.disk().sync(FILE).await;
+        }
+    }
+}
+
+async fn tick(lines: Rc<Lines>) {
+    loop {
+        let hz = HZ + lines.server.node.borrow_mut().draw(HZ);
+        let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
+        lines.server.host.sleep(pause * MILLISECOND).await;
+        lines.tell(Sentinel::tick).await;
+    }
+}
+
+impl Lines {
+    /// Has the state hear of something and does what it wants done.
+    async fn tell(self: &Rc<Lines>, hear: impl FnOnce(&mut Sentinel, Moment)) {
+        {
+            let mut node = self.server.node.borrow_mut();
+            node.set_time(self.server.host.now(Clock::Wall));
+            let now = node.moment();
+            let Some(sentinel) = &mut node.sentinel else { return };
+            hear(sentinel, now);
+            node.publish_events();
+        }
+        self.server.wake();
+        self.server.save_sentinel().await;
+        self.take_actions().into_iter().for_each(|action| self.act(action));
+    }
+
+    fn take_actions(&self) -> Vec<Action> {
+        let mut node = self.server.node.borrow_mut();
+        node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
+    }
+
+    fn act(self: &Rc<Lines>, action: Action) {
+        match action {
+            Action::Open(id, to) => {
+                let line = Rc::new(Line::default());
+                self.open.borrow_mut().insert(id, Rc::clone(&line));
+                self.server.host.spawn(Rc::clone(self).carry(id, to, line));
+            }
+            Action::Send(id, words) => {
+                if let Some(line) = self.open.borrow().get(&id) {
+                    encode_request(&mut line.outbox.borrow_mut(), &words);
+                    line.changed.raise();
+                }
+            }
+            Action::Close(id) => {
+                if let Some(line) = self.open.borrow_mut().remove(&id) {
+                    line.closed.set(true);
+                    line.changed.raise();
+                }
+            }
+        }
+    }
+
+    /// One connection from its opening to its end.
+    async fn carry(self: Rc<Lines>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
+        let _ = self.converse(id, to, &line).await;
+        if !line.closed.get() {
+            self.open.borrow_mut().remove(&id);
+            self.tell(|sentinel, _| sentinel.lost(id)).await;
+        }
+    }
+
+    async fn converse(self: &Rc<Lines>, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
+        let closed = async {
+            while !line.closed.get() {
+                line.changed.past(line.changed.count()).await;
+            }
+        };
+        let connect = self.server.host.connect(to);
+        let First::This(stream) = first(connect, closed).await else { return Ok(()) };
+        let mut stream: Stream = stream?;
+        let (mut replies, mut inbox) = (ReplyReader::default(), BytesMut::with_capacity(1024));
+        while !line.closed.get() {
+            let seen = line.changed.count();
+            let bytes = line.outbox.borrow_mut().split();
+            if !bytes.is_empty() {
+                stream.write_all(&bytes).await?;
+            }
+            while let Some(reply) =
+                replies.next(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?
+            {
+                self.tell(|sentinel, now| sentinel.heard(id, &reply, now)).await;
+            }
+            let read = stream.read_buf(&mut inbox);
+            if let First::This(read) = first(read, line.changed.past(seen)).await
+                && read? == 0
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

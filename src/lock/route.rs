@@ -1,0 +1,140 @@
+//! The way to the node that a lock asks: by its name, or through Sentinels.
+//!
+//! As client libraries do: the Sentinels are asked in turn where the master is, each time that a
+//! connection is to be opened, and the node that they name has to say itself that it is one. Who
+//! has a connection goes on using it; nobody tells it of a failover but the node that closes it.
+
+use std::io;
+use std::net::SocketAddrV4;
+
+use bytes::BytesMut;
+use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How names of masters begin that Sentinels know: `redis+sentinel://s1,s2,s3/mymaster`.
+const SCHEME: &str = "redis+sentinel://";
+/// How long one Sentinel is waited for before the next is asked.
+const PATIENCE: Nanos = 100 * MILLISECOND;
+
+/// See the head of this file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The node with this name; a failover may move the name.
+    Name(String),
+    /// The master of this name that Sentinels watch.
+    Sentinels {
+        /// Their names, in the order in which they are asked.
+        sentinels: Vec<String>,
+        /// The master's.
+        master: String,
+    },
+}
+
+impl Route {
+    /// The way that a node's name stands for.
+    pub fn of(name: &str) -> Route {
+        let parts = name.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
+        let Some((sentinels, master)) = parts else { return Route::Name(name.to_owned()) };
+        let sentinels = sentinels.split(',').map(str::to_owned).collect();
+        Route::Sentinels { sentinels, master: master.to_owned() }
+    }
+
+    /// The name that stands for a master which Sentinels watch.
+    pub fn name_of(sentinels: &[String], master: &str) -> String {
+        format!("{SCHEME}{}/{master}", sentinels.join(","))
+    }
+
+    /// Where the node is now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such name, or no Sentinel knows where the master is.
+    pub async fn find(&self, host: &Host, tag: u32) -> io::Result<SocketAddrV4> {
+        let nobody = || io::Error::from(io::ErrorKind::NotFound);
+        let (sentinels, master) = match self {
+            Route::Name(name) => return host.resolve(name).ok_or_else(nobody),
+            Route::Sentinels { sentinels, master } => (sentinels, master),
+        };
+        for address in sentinels.iter().filter_map(|name| host.resolve(name)) {
+            let asked = host.timeout(PATIENCE, ask_sentinel(host, address, tag, master));
+            if let Some(Ok(Some(found))) = asked.await {
+                return Ok(found);
+            }
+        }
+        Err(nobody())
+    }
+
+    /// Opens a connection to the node that was found; one that Sentinels name is asked for its
+    /// role first. Also says how many requests were made on it.
+    ///
+    /// # Errors
+    /// What the network reports; `NotConnected` if it is no master.
+    pub async fn open(&self, host: &Host, to: SocketAddrV4, tag: u32) -> io::Result<(Stream, u32)> {
+        let mut stream = host.connect(to).await?;
+        if matches!(self, Route::Name(_)) {
+            return Ok((stream, 0));
+        }
+        let role = ask(&mut stream, tag, &["ROLE"]).await?;
+        match role {
+            Reply::Array(words) if words.first() == Some(&Reply::word("master")) => Ok((stream, 1)),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Whether a connection is no good after this reply: a node that takes no writes is not the
+    /// master any more.
+    pub fn is_spent(&self, reply: &Reply) -> bool {
+        let refused = matches!(reply, Reply::Error(text) if text.starts_with(b"READONLY"));
+        refused && matches!(self, Route::Sentinels { .. })
+    }
+}
+
+/// SENTINEL GET-MASTER-ADDR-BY-NAME of one Sentinel; `None` if it does not know the name.
+async fn ask_sentinel(
+    host: &Host,
+    sentinel: SocketAddrV4,
+    tag: u32,
+    master: &str,
+) -> io::Result<Option<SocketAddrV4>> {
+    let mut stream = host.connect(sentinel).await?;
+    let reply = ask(&mut stream, tag, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
+    let Reply::Array(words) = reply else { return Ok(None) };
+    let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    let ip = text(ip).and_then(|ip| ip.parse().ok());
+    let port = text(port).and_then(|port| port.parse().ok());
+    Ok(ip.zip(port).map(|(ip, port)| SocketAddrV4::new(ip, port)))
+}
+
+async fn ask(stream: &mut Stream, tag: u32, words: &[&str]) -> io::Result<Reply> {
+    stream.tag(tag);
+    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
+    encode_request(&mut request, words);
+    stream.write_all(&request).await?;
+    loop {
+        let reply = decode_reply(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?;
+        if let Some(reply) = reply {
+            return Ok(reply);
+        }
+        if stream.read_buf(&mut inbox).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Route;
+
+    #[test]
+    fn a_name_with_the_scheme_is_a_way_through_sentinels() {
+        let sentinels = ["s1", "s2"].map(str::to_owned);
+        let name = Route::name_of(&sentinels, "mymaster");
+        assert_eq!(name, "redis+sentinel://s1,s2/mymaster");
+        let master = "mymaster".to_owned();
+        assert_eq!(Route::of(&name), Route::Sentinels { sentinels: sentinels.to_vec(), master });
+        assert_eq!(Route::of("n1"), Route::Name("n1".to_owned()));
+    }
+}

@@ -1,0 +1,117 @@
+//! Token-lua on a replicated master, and WAIT: a grant counts once enough replicas have it.
+//!
+//! WAIT counts the replicas that have acknowledged the last write of *its own connection*, and it
+//! takes nothing back: with fewer the lock gives the key back and refuses. It says nothing about
+//! which replica will be promoted.
+
+use async_trait::async_trait;
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{Nanos, SECOND};
+
+use crate::lock::answer::Answer;
+use crate::lock::client::Client;
+use crate::lock::defaults::LEASE;
+use crate::lock::lease;
+use crate::lock::owned_key::milliseconds;
+use crate::lock::promise::{self, Work, exclusive};
+use crate::lock::token_lua::{TOO_LATE, TokenLua};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released};
+use crate::lock::{LockConfig, Model, Promise, Setting, WaitShape};
+
+/// Its name in scenarios.
+pub const NAME: &str = "wait-replicas";
+
+/// The lock of one caller.
+pub struct WaitReplicas {
+    setting: Setting,
+    lock: TokenLua,
+    /// Where WAIT goes if not to the connection that wrote.
+    other: Client,
+}
+
+impl WaitReplicas {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> WaitReplicas {
+        let other = Client::new(setting.host.clone(), &setting.nodes[0]);
+        WaitReplicas { lock: TokenLua::new(setting.clone()), other, setting }
+    }
+
+    /// Whether enough replicas have what was written last; `None`: nobody knows.
+    async fn is_acknowledged(&mut self) -> Option<bool> {
+        let config = &self.setting.config;
+        self.setting.host.step("waiting-for-replicas").await;
+        let (acks, within) = (acks(config), ack_timeout(config));
+        let (count, ms) = (acks.to_string(), milliseconds(within));
+        let args = [count.as_bytes(), ms.as_bytes()];
+        // The node answers late by up to a tick of its cron.
+        let timeout = within + LEASE.settle(config).timeout;
+        let call = self.setting.call.get();
+        let answer: Answer = match config.wait {
+            WaitShape::OtherConnection => self.other.request(call, timeout, "WAIT", &args).await,
+            _ => self.lock.request(call, timeout, "WAIT", &args).await,
+        };
+        match answer {
+            Ok(Reply::Integer(count)) => Some(count >= i64::from(acks)),
+            _ => None,
+        }
+    }
+
+    async fn confirm(&mut self, grant: Grant) -> Acquired {
+        let is_acknowledged = self.is_acknowledged().await;
+        let is_over = lease::is_over(&self.setting.host, grant.deadline);
+        match (is_acknowledged, is_over) {
+            (Some(true), false) => Acquired::Granted(grant),
+            (None, _) => Acquired::Unknown(grant),
+            (Some(enough), _) => {
+                self.lock.release(&grant).await;
+                let why = if enough { TOO_LATE } else { "too few replicas have acknowledged" };
+                Acquired::Refused(why.to_owned())
+            }
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for WaitReplicas {
+    async fn acquire(&mut self) -> Acquired {
+        match self.lock.take(false).await {
+            Acquired::Granted(grant) => self.confirm(grant).await,
+            other => other,
+        }
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        let extended = self.lock.extend(grant).await;
+        let kept = matches!(extended, Extended::Kept(_));
+        if !kept || self.setting.config.wait == WaitShape::NotOnExtend {
+            return extended;
+        }
+        match self.is_acknowledged().await {
+            Some(true) => extended,
+            _ => Extended::Unknown,
+        }
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.lock.release(grant).await
+    }
+}
+
+/// How many replicas have to acknowledge.
+fn acks(config: &LockConfig) -> u32 {
+    config.acks.unwrap_or(1)
+}
+
+/// How long WAIT waits at the most, ns.
+fn ack_timeout(config: &LockConfig) -> Nanos {
+    config.ack_timeout.unwrap_or_else(|| (LEASE.settle(config).ttl / 10).min(SECOND))
+}
+
+/// As token-lua with a shorter lease: what WAIT takes is gone. It still counts on there being no
+/// failover: to a replica that was not among those that acknowledged, the lock is lost.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    let choices = LEASE.settle(config);
+    let waits = ack_timeout(config) + choices.timeout;
+    let work = Work { lasts: work.lasts + waits, ..work };
+    exclusive(Model::Lease, promise::of_lease(config, &choices, 0, work))
+}
