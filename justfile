@@ -20,6 +20,10 @@ test:
 clients:
     python3 clients/run.py
 
+# the scenarios on real redis-servers, three times each: four minutes
+confirm:
+    cargo run --release -- confirm scenarios --jobs 40
+
 # benchmarks; each ends with one plain line per figure
 bench:
     cargo bench

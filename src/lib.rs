@@ -15,6 +15,7 @@
 //! - [`report`]: the same content, a file a format
 //! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
+//! - `confirm`: plans on real redis-servers (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
@@ -25,6 +26,8 @@ pub struct Readme;
 
 pub mod check;
 pub mod cli;
+#[cfg(feature = "live")]
+pub mod confirm;
 #[cfg(feature = "live")]
 pub mod custody;
 pub mod explain;

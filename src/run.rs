@@ -1,7 +1,8 @@
 //! The only place that joins world and locks: a plan goes in, a history and a trace come out.
 //!
 //! A run has two phases. In the first the clients work while faults strike; then everything is
-//! healed, the clients are told to stop, and a probe has to get the lock.
+//! healed, the clients are told to stop, and a probe has to get the lock. What it runs on is a
+//! [`Ground`]: nodes of ours in a simulated world, or real servers.
 
 pub mod evidence;
 
@@ -15,7 +16,7 @@ use lockstorm_sim::platform::Host;
 use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
 use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::{Instant, MILLISECOND};
+use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
@@ -24,7 +25,7 @@ use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Plan, RESOURCE, Sentinels, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, RESOURCE, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -38,7 +39,7 @@ const MASTER: &str = "master";
 /// Where Sentinels listen.
 const SENTINEL_PORT: u16 = 26_379;
 /// What Sentinels call the master.
-const WATCHED: &str = "mymaster";
+pub const WATCHED: &str = "mymaster";
 
 /// What a run leaves behind.
 pub struct Run {
@@ -162,7 +163,56 @@ impl Lab {
 /// Makes a lock for one caller.
 pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
 
+/// What a plan is run on: where its machines are, what its nodes are, and how time passes.
+pub trait Ground {
+    /// Where the machine is that has this address in a simulated world.
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
+    /// What the process of the `n`th node runs, counted from 1.
+    fn node(&self, plan: &Plan, n: u32) -> Process;
+    /// What the process of the `n`th Sentinel runs, counted from 1.
+    fn sentinel(&self, plan: &Plan, n: u32) -> Process;
+    /// The world of these machines.
+    fn world(&mut self, spec: WorldSpec) -> World;
+    /// Lets the world run until true time `limit`.
+    fn pass(&mut self, world: &mut World, limit: Nanos);
+}
+
+/// Fake nodes in a simulated world.
+struct Simulated;
+
+impl Ground for Simulated {
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
+        simulated
+    }
+
+    fn node(&self, plan: &Plan, n: u32) -> Process {
+        let config = node_config(plan, n);
+        process(move |host| serve(host, config.clone()))
+    }
+
+    fn sentinel(&self, plan: &Plan, _: u32) -> Process {
+        let config = sentinel_config(plan);
+        process(move |host| sentinel::process::serve(host, config.clone()))
+    }
+
+    fn world(&mut self, spec: WorldSpec) -> World {
+        World::new(spec)
+    }
+
+    fn pass(&mut self, world: &mut World, limit: Nanos) {
+        world.run_until(limit);
+    }
+}
+
 fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
+    run_on(&mut Simulated, lab, plan, whole_trace)
+}
+
+/// Runs a plan on a ground.
+///
+/// # Panics
+/// As [`Lab::run`].
+pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     let algorithm = lab.algorithm(plan);
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
@@ -174,12 +224,13 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
     };
-    let mut world = World::new(spec(lab, plan, &job, whole_trace));
-    world.run_until(plan.heal_at);
+    let spec = spec(ground, lab, plan, &job, whole_trace);
+    let mut world = ground.world(spec);
+    ground.pass(&mut world, plan.heal_at);
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
     world.start(PROBE);
-    world.run_until(plan.until);
+    ground.pass(&mut world, plan.until);
     let remains = world.finish();
     let evidence = evidence::gather(&remains, &plan.faults);
     let (ops, accesses) = recorder.take();
@@ -212,14 +263,23 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     }
 }
 
-fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
-    let mut hosts: Vec<HostSpec> = (1..=plan.topology.nodes).map(|n| node(plan, n)).collect();
-    if let Some(sentinels) = &plan.topology.sentinels {
-        hosts.extend((1..=sentinels.count).map(|n| sentinel_host(plan, sentinels, n)));
-    }
+fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+    let nodes = (1..=plan.topology.nodes).map(|n| {
+        let name = format!("n{n}");
+        host(plan, name, node_address(n), Part::Node, ground.node(plan, n))
+    });
+    let mut hosts: Vec<HostSpec> = nodes.collect();
+    let sentinels = (1..=plan.topology.sentinels.map_or(0, |sentinels| sentinels.count)).map(|n| {
+        let name = format!("s{n}");
+        host(plan, name, sentinel_address(n), Part::Sentinel, ground.sentinel(plan, n))
+    });
+    hosts.extend(sentinels);
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
     hosts.push(probe_host(plan, job));
+    for host in &mut hosts {
+        host.address = ground.place(host.address);
+    }
     let links = plan.links.named.iter().filter_map(|(link, latency)| {
         let (from, to) = link.split_once("->")?;
         Some((from.trim().to_owned(), to.trim().to_owned(), *latency))
@@ -233,7 +293,7 @@ fn spec(lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
         named_links: links.collect(),
         loss_per_million: plan.links.loss_per_million,
         hosts,
-        names: [(MASTER.to_owned(), node_address(1))].into(),
+        names: [(MASTER.to_owned(), ground.place(node_address(1)))].into(),
         faults: plan.faults.clone(),
         whole_trace,
     }
@@ -244,7 +304,8 @@ fn host(plan: &Plan, name: String, address: SocketAddrV4, part: Part, run: Proce
     HostSpec { name, address, clocks, part, process: run }
 }
 
-fn process<F, R>(run: F) -> Process
+/// A process from what it runs on its host.
+pub fn process<F, R>(run: F) -> Process
 where
     F: Fn(Host) -> R + 'static,
     R: Future<Output = ()> + 'static,
@@ -252,8 +313,19 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-fn node_address(n: u32) -> SocketAddrV4 {
+/// Where the `n`th node is in a simulated world, counted from 1.
+pub fn node_address(n: u32) -> SocketAddrV4 {
     address(0, n, NODE_PORT)
+}
+
+/// Where the `n`th Sentinel is in a simulated world, counted from 1.
+pub fn sentinel_address(n: u32) -> SocketAddrV4 {
+    address(3, n, SENTINEL_PORT)
+}
+
+/// Where the resource is in a simulated world.
+pub fn resource_address() -> SocketAddrV4 {
+    address(2, 1, RESOURCE_PORT)
 }
 
 /// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
@@ -263,16 +335,18 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
 }
 
-fn node(plan: &Plan, n: u32) -> HostSpec {
-    let follows = plan.topology.kind != TopologyKind::Independent && n > 1;
-    let config =
-        NodeConfig { replica_of: follows.then(|| node_address(1)), ..plan.topology.node() };
-    let run = process(move |host| serve(host, config.clone()));
-    host(plan, format!("n{n}"), node_address(n), Part::Node, run)
+fn node_config(plan: &Plan, n: u32) -> NodeConfig {
+    NodeConfig { replica_of: follows(plan, n).then(|| node_address(1)), ..plan.topology.node() }
 }
 
-fn sentinel_host(plan: &Plan, sentinels: &Sentinels, n: u32) -> HostSpec {
-    let config = SentinelConfig {
+/// Whether a node begins as a replica of the first.
+pub fn follows(plan: &Plan, n: u32) -> bool {
+    plan.topology.kind != TopologyKind::Independent && n > 1
+}
+
+fn sentinel_config(plan: &Plan) -> SentinelConfig {
+    let sentinels = plan.topology.sentinels.expect("who has Sentinels says how they are");
+    SentinelConfig {
         port: SENTINEL_PORT,
         master_name: WATCHED.to_owned(),
         master: node_address(1),
@@ -280,16 +354,14 @@ fn sentinel_host(plan: &Plan, sentinels: &Sentinels, n: u32) -> HostSpec {
         down_after_ms: sentinels.down_after / MILLISECOND,
         failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
         parallel_syncs: sentinels.parallel_syncs,
-    };
-    let run = process(move |host| sentinel::process::serve(host, config.clone()));
-    host(plan, format!("s{n}"), address(3, n, SENTINEL_PORT), Part::Sentinel, run)
+    }
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
     // What the resource keeps outlives its process, as a database's data does.
     let resource = Resource::new(&plan.workload, job.recorder.clone());
     let run = process(move |host| resource.clone().run(host));
-    host(plan, RESOURCE.to_owned(), address(2, 1, RESOURCE_PORT), Part::Other, run)
+    host(plan, RESOURCE.to_owned(), resource_address(), Part::Other, run)
 }
 
 fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {

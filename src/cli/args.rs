@@ -49,6 +49,9 @@ pub enum Command {
     /// Serve fake nodes on real ports to any client, with faults typed while they run
     #[cfg(feature = "live")]
     Serve(ServeArguments),
+    /// Run plans on real redis-servers, and compare
+    #[cfg(feature = "live")]
+    Confirm(ConfirmArguments),
     /// List the words that scenarios may use, or the scenarios
     List {
         /// Of what
@@ -197,6 +200,40 @@ pub struct ServeArguments {
     /// How long to serve; without it until Ctrl-C, SIGTERM or SHUTDOWN
     #[arg(long = "for", value_name = "LENGTH", value_parser = length)]
     pub length: Option<Nanos>,
+}
+
+/// What `confirm` takes.
+#[cfg(feature = "live")]
+#[derive(Args, Debug)]
+pub struct ConfirmArguments {
+    /// Scenario files, plans (.json), or folders of scenarios
+    #[arg(required = true, value_name = "SCENARIO|PLAN|DIR")]
+    pub inputs: Vec<PathBuf>,
+    /// How often each plan is run
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    pub runs: u32,
+    /// The seed, in the place of the first that a scenario names
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Plans that take longer are left out: a plan of 30 s takes 30 s
+    #[arg(long, value_name = "LENGTH", default_value = "2m", value_parser = length)]
+    pub longest: Nanos,
+    /// How many runs at a time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
+    pub jobs: u16,
+    /// Where to write reports of the real runs; without it none are written
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
 }
 
 /// One engine.

@@ -6,6 +6,8 @@ pub mod act;
 pub mod args;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
+#[cfg(feature = "live")]
+pub mod confirming;
 pub mod hunting;
 pub mod input;
 pub mod listing;
@@ -85,6 +87,8 @@ fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
         #[cfg(feature = "live")]
         Some(Command::Serve(serve)) => serving::serve(serve),
+        #[cfg(feature = "live")]
+        Some(Command::Confirm(confirm)) => confirming::confirm(confirm),
         Some(Command::List { what }) => listing::list(*what),
     }
 }

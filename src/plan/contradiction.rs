@@ -145,8 +145,30 @@ fn files(plan: &Plan) -> Checked {
     in_reach("topology.save_time", files.save_time)
 }
 
+/// A master that needs more replicas than there are would never write.
+fn min_replicas(plan: &Plan) -> Checked {
+    let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
+    let replicas = match plan.topology.kind {
+        TopologyKind::Single | TopologyKind::Independent => 0,
+        TopologyKind::Replicated | TopologyKind::Sentinel => plan.topology.nodes.saturating_sub(1),
+    };
+    let what = format!("a master with {replicas} replicas would never have {}", least.to_write);
+    let mend = if replicas == 0 {
+        "kind = \"replicated\" or \"sentinel\"".to_owned()
+    } else {
+        format!("from 1 to {replicas}")
+    };
+    let wrong = least.to_write == 0 || least.to_write > replicas;
+    refuse_if(wrong, "topology.min_replicas", what, &mend)?;
+    let place = "topology.min_replicas_lag";
+    in_reach(place, least.max_lag)?;
+    let odd = least.max_lag == 0 || !least.max_lag.is_multiple_of(SECOND);
+    refuse_if(odd, place, "Redis counts this lag in whole seconds", "a multiple of 1s")
+}
+
 fn topology(plan: &Plan) -> Checked {
     files(plan)?;
+    min_replicas(plan)?;
     let (place, nodes) = ("topology.nodes", plan.topology.nodes);
     let counted = |n: u32| format!("{n} node{}", if n == 1 { "" } else { "s" });
     match plan.topology.kind {

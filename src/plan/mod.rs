@@ -111,6 +111,9 @@ pub struct Topology {
     /// Which server each answers like. The usual one is not written: plans of before have none.
     #[serde(default, skip_serializing_if = "Compat::is_default")]
     pub compat: Compat,
+    /// When a master refuses writes for want of replicas; without it, never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<MinReplicas>,
     /// Who watches the master: in a `sentinel` topology, and there alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinels: Option<Sentinels>,
@@ -126,9 +129,20 @@ impl Topology {
             files: Files::default(),
             keep_down: false,
             compat: Compat::default(),
+            min_replicas: None,
             sentinels: None,
         }
     }
+}
+
+/// When a master refuses writes: `min-replicas-to-write` and `min-replicas-max-lag`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MinReplicas {
+    /// With fewer good replicas than these.
+    pub to_write: u32,
+    /// How old a good one's last word may be, ns; whole seconds.
+    pub max_lag: Nanos,
 }
 
 /// The Sentinels of a plan: `s1`, `s2`, ...
@@ -179,6 +193,8 @@ impl Topology {
             load_time: self.files.load_time,
             mends_torn_file: !self.files.refuse_torn,
             compat: self.compat,
+            min_replicas_to_write: self.min_replicas.map_or(0, |least| least.to_write),
+            min_replicas_max_lag: self.min_replicas.map_or(10, |least| least.max_lag / SECOND),
             ..NodeConfig::default()
         }
     }

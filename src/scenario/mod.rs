@@ -13,14 +13,14 @@ use std::ops::{Range, RangeInclusive};
 
 use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use crate::lock::catalogue::Locks;
 use crate::plan::contradiction::PROBE;
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Refusal, Wrong};
 use crate::scenario::expectation::Expectation;
-use crate::scenario::section::{Places, Section, places};
+use crate::scenario::section::{Places, Section, places, text_of};
 
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub struct Scenario {
     pub note: Option<String>,
     /// The answer that it expects, on each seed.
     pub expect: Expectation,
+    /// The scenarios, by name, that ask the same of a lock or a resource that withstands it.
+    pub remedies: Vec<String>,
+    /// Why it cannot be confirmed on real servers, where no rule knows it.
+    pub unconfirmable: Option<String>,
     /// The name of the file that it was read from.
     pub file: String,
     /// The file's text.
@@ -42,9 +46,9 @@ pub struct Scenario {
 }
 
 /// The keys at the top of a file.
-const KEYS: [&str; 14] = [
-    "name", "ask", "note", "expect", "seed", "seeds", "heal_at", "until", "topology", "lock",
-    "workload", "links", "clocks", "fault",
+const KEYS: [&str; 16] = [
+    "name", "ask", "note", "expect", "remedy", "confirm", "seed", "seeds", "heal_at", "until",
+    "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
 /// A fault that waits for an event is taken to strike by now when the heal is reckoned, ns.
@@ -101,6 +105,8 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
         ask: top.text("ask")?.ok_or_else(|| lacks("ask", "\"Does ... ?\""))?.to_owned(),
         note: top.text("note")?.map(str::to_owned),
         expect: expectation::read(&top)?,
+        remedies: remedies(&top)?,
+        unconfirmable: unconfirmable(&top)?,
         file: file.to_owned(),
         text: text.to_owned(),
         seeds,
@@ -133,6 +139,26 @@ fn plan(
     let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE);
     plan.until = top.length("until")?.unwrap_or(probed.saturating_add(AFTER_PROBE));
     Ok(plan)
+}
+
+/// `remedy = "a"` or `remedy = ["a", "b"]`.
+fn remedies(top: &Section) -> Result<Vec<String>, Wrong> {
+    let Some(value) = top.get("remedy") else { return Ok(Vec::new()) };
+    let DeValue::Array(list) = value.get_ref() else {
+        return Ok(vec![text_of("remedy", value)?.to_owned()]);
+    };
+    list.iter().map(|entry| Ok(text_of("remedy", entry)?.to_owned())).collect()
+}
+
+/// `confirm = "no: why"`.
+fn unconfirmable(top: &Section) -> Result<Option<String>, Wrong> {
+    let Some(text) = top.text("confirm")? else { return Ok(None) };
+    let Some(why) = text.strip_prefix("no: ") else {
+        let span = top.get("confirm").expect("it was read").span();
+        let what = format!("'confirm' cannot be '{text}'");
+        return Err(Wrong::at(span, what, "write \"no: why not\", or take it out"));
+    };
+    Ok(Some(why.to_owned()))
 }
 
 /// 30 s, or 20 s after the last fault is over if that is later. A fault without a length lasts

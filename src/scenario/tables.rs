@@ -11,8 +11,8 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Files, Links, Persistence, Sentinels, Topology, TopologyKind, Workload,
-    WorkloadKind,
+    FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Topology, TopologyKind,
+    Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
@@ -61,6 +61,8 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         "aof_load_truncated",
         "keep_down",
         "compat",
+        "min_replicas",
+        "min_replicas_lag",
         "sentinels",
         "quorum",
         "down_after",
@@ -88,8 +90,20 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         },
         keep_down: section.flag("keep_down")?.unwrap_or(false),
         compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
+        min_replicas: min_replicas(&section)?,
         sentinels: sentinels(&section, kind)?,
     })
+}
+
+/// What `[topology]` says of the replicas that a master needs.
+fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Wrong> {
+    let max_lag = section.length("min_replicas_lag")?;
+    let Some(to_write) = section.number("min_replicas")? else {
+        let Some(value) = section.get("min_replicas_lag") else { return Ok(None) };
+        let what = "no master needs replicas to write".to_owned();
+        return Err(Wrong::at(value.span(), what, "add min_replicas = 1, or take it out"));
+    };
+    Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
 }
 
 /// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.

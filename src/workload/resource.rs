@@ -15,7 +15,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
 use crate::plan::{Workload, WorkloadKind};
-use crate::workload::RESOURCE_PORT;
 use crate::workload::fence::{Asked, Guard};
 use crate::workload::recorder::Recorder;
 
@@ -62,7 +61,8 @@ impl Resource {
 
     /// The resource's process: serves every connection until it dies.
     pub async fn run(self, host: Host) {
-        let mut listener = host.listen(RESOURCE_PORT).expect("the resource's port is free");
+        let known = host.resolve(host.name()).expect("every host has an address");
+        let mut listener = host.listen(known.port()).expect("the resource's port is free");
         while let Ok(stream) = listener.accept().await {
             let (resource, own) = (self.clone(), host.clone());
             host.spawn(async move { resource.serve(own, stream).await.unwrap_or(()) });

@@ -6,6 +6,7 @@
 //! again: the trace has no hash.
 
 mod machine;
+pub mod outside;
 pub mod ports;
 mod socket;
 pub mod stop;
@@ -13,7 +14,7 @@ mod wire;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
@@ -68,6 +69,8 @@ struct Shared {
     unanswered: RefCell<BTreeSet<Request>>,
     /// The connection whose request the last strike was anchored to.
     waited_for: Cell<Option<Connection>>,
+    /// Whether every client belongs to this world: see [`LiveEngine::closed`].
+    is_closed: bool,
 }
 
 /// What is left of a machine without power.
@@ -112,6 +115,9 @@ impl Shared {
     /// How far a request has come is worth a record only if somebody waits for it, or knows what
     /// it said: most of what a busy service does is neither.
     fn is_worth_keeping(&self, event: &Event) -> bool {
+        if self.is_closed {
+            return true;
+        }
         let mut unanswered = self.unanswered.borrow_mut();
         match event {
             Event::Words { request, .. } => {
@@ -132,6 +138,16 @@ impl Shared {
             _ => {}
         }
         true
+    }
+
+    /// The IP address from which a machine connects to another.
+    fn source(&self, own: HostId, to: SocketAddrV4) -> Ipv4Addr {
+        let ip = *self.addresses.borrow()[&own].ip();
+        match (self.is_closed && ip.is_loopback(), to.ip().is_loopback()) {
+            (true, _) => ip,
+            (_, true) => Ipv4Addr::LOCALHOST,
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
     }
 
     /// Every connection's end that is still open.
@@ -169,9 +185,23 @@ impl LiveEngine {
     ///
     /// # Panics
     /// If the system gives no event queue.
+    pub fn new(state: State, ports: Ports) -> LiveEngine {
+        LiveEngine::begin(state, ports, false)
+    }
+
+    /// As [`LiveEngine::new`], for a world that has an end and whose clients are all its own: how
+    /// far each request has come is recorded, each machine has an IP address of its own, and who
+    /// connects from there is it, even a process that is not of this world.
+    ///
+    /// # Panics
+    /// As [`LiveEngine::new`].
+    pub fn closed(state: State, ports: Ports) -> LiveEngine {
+        LiveEngine::begin(state, ports, true)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
     #[expect(clippy::disallowed_types, reason = "clients of this world live in real time")]
-    pub fn new(state: State, ports: Ports) -> LiveEngine {
+    fn begin(state: State, ports: Ports, is_closed: bool) -> LiveEngine {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let start = std::time::Instant::now();
         let elapsed = move || Some(nanos(start.elapsed()));
@@ -189,6 +219,7 @@ impl LiveEngine {
             is_full: Cell::new(false),
             unanswered: RefCell::default(),
             waited_for: Cell::new(None),
+            is_closed,
         };
         LiveEngine {
             shared: Rc::new(shared),
@@ -225,7 +256,10 @@ impl Engine for LiveEngine {
     fn add_host(&mut self, name: &str, address: SocketAddrV4, clocks: ClockSetting) -> HostId {
         let wall_offset = clocks.wall_offset.saturating_add(self.ahead);
         let clocks = ClockSetting { wall_offset, ..clocks };
-        let id = self.state().add_host_at(name, address, clocks);
+        let id = match self.shared.is_closed {
+            true => self.state().add_host(name, *address.ip(), clocks),
+            false => self.state().add_host_at(name, address, clocks),
+        };
         self.shared.addresses.borrow_mut().insert(id, address);
         let tasks = Rc::clone(&self.shared.tasks);
         tasks.lives.borrow_mut().push(Life::default());

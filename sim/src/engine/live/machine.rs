@@ -1,7 +1,7 @@
 //! The platform of one host on the live engine.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn dial(shared: Rc<Shared>, own: HostId, to: SocketAddrV4) -> io::Result<S
         tokio::time::sleep(AGAIN).await;
     }
     let socket = TcpSocket::new_v4()?;
-    let ip = if to.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    let ip = shared.source(own, to);
     socket.bind(SocketAddr::V4(SocketAddrV4::new(ip, 0)))?;
     let mut client = v4(socket.local_addr()?)?;
     if ip.is_unspecified() {

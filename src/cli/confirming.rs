@@ -1,0 +1,303 @@
+//! `confirm`: plans on real redis-servers, beside what the simulation says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use crate::check::Verdict;
+use crate::cli::args::ConfirmArguments;
+use crate::cli::running::found;
+use crate::cli::{Ending, act, input, progress, say};
+use crate::confirm::compare::{self, Agreement, Attempt};
+use crate::confirm::ground::ENDED;
+use crate::confirm::possible::{self, Means};
+use crate::confirm::processes;
+use crate::confirm::windows::WINDOWS;
+use crate::explain::explain;
+use crate::explain::finding::Finding;
+use crate::explain::quantity;
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+use crate::run::Lab;
+use crate::scenario::Scenario;
+
+/// How many runs are made at a time once a machine was too busy.
+const FEW: usize = 6;
+/// Between the beginnings of two runs that go on side by side.
+const BETWEEN_STARTS: Duration = Duration::from_millis(80);
+
+/// A plan that is to be confirmed, with those that are said to withstand the same.
+struct Subject {
+    plan: Plan,
+    remedies: Vec<Plan>,
+    /// Why it cannot be confirmed.
+    reasons: Vec<String>,
+    /// How it is asked for again.
+    again: String,
+    /// Whether it was named itself, and not by its folder.
+    is_named: bool,
+}
+
+/// What became of a plan: in the simulation and on real servers.
+struct Outcome {
+    simulated: Finding,
+    real: Vec<Result<Attempt, String>>,
+}
+
+/// Confirms what was asked for.
+pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
+    let Some(version) = processes::version() else {
+        let what = "there is no redis-server on the PATH";
+        return Err(Refusal::of_usage(what, "install one: Debian's package is 'redis-server'"));
+    };
+    let subjects = subjects(arguments)?;
+    let plans = plans(&subjects);
+    say(&format!(
+        "lockstorm {}: redis-server {version}, {} plans, {} real runs of each",
+        env!("CARGO_PKG_VERSION"),
+        plans.len(),
+        arguments.runs
+    ));
+    let outcomes = run(arguments, &plans);
+    write(arguments, &outcomes)?;
+    let endings: Vec<Ending> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
+    let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
+    let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
+    let (yes, no, failed) = (count(Ending::Held), count(Ending::Violated), count(Ending::Refused));
+    let unknown = count(Ending::Unknown) - left_out;
+    say(&format!(
+        "\n{yes} confirmed, {no} not, {unknown} unknown, {failed} could not be run, \
+         {left_out} cannot be confirmed"
+    ));
+    let told = subjects.iter().zip(&endings);
+    let counted = told.filter(|(subject, _)| subject.reasons.is_empty() || subject.is_named);
+    Ok(worst(counted.map(|(_, ending)| *ending)))
+}
+
+/// Violated, then unknown, then held; nothing at all is unknown.
+fn worst(endings: impl Iterator<Item = Ending>) -> Ending {
+    let order = [Ending::Refused, Ending::Violated, Ending::Unknown, Ending::Held];
+    let place = |ending: &Ending| order.iter().position(|known| known == ending);
+    endings.min_by_key(place).unwrap_or(Ending::Unknown)
+}
+
+fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
+    let has_clocks = processes::clock_library().is_some();
+    let means = Means { longest: arguments.longest, has_clocks };
+    let mut subjects = Vec::new();
+    for path in &arguments.inputs {
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let plan = input::plan(path)?;
+            let reasons = possible::reasons(&plan, means);
+            let again = path.display().to_string();
+            let remedies = Vec::new();
+            subjects.push(Subject { plan, remedies, reasons, again, is_named: true });
+            continue;
+        }
+        for scenario in input::scenarios(std::slice::from_ref(path))? {
+            subjects.push(of_scenario(&scenario, arguments, means, !path.is_dir())?);
+        }
+    }
+    Ok(subjects)
+}
+
+fn of_scenario(
+    scenario: &Scenario,
+    arguments: &ConfirmArguments,
+    means: Means,
+    is_named: bool,
+) -> Result<Subject, Refusal> {
+    let plan_of = |scenario: &Scenario| {
+        let first = scenario.seeds().first().copied().unwrap_or(1);
+        scenario.plan(arguments.seed.unwrap_or(first))
+    };
+    let plan = plan_of(scenario);
+    let mut reasons = possible::reasons(&plan, means);
+    reasons.extend(scenario.unconfirmable.clone());
+    let mut remedies = Vec::new();
+    let folder = Path::new(&scenario.file).parent().unwrap_or(Path::new("."));
+    let is_possible = reasons.is_empty();
+    for remedy in scenario.remedies.iter().filter(|_| is_possible) {
+        let file = folder.join(format!("{remedy}.toml"));
+        for scenario in input::scenarios(&[file])? {
+            let plan = plan_of(&scenario);
+            let why = possible::reasons(&plan, means).into_iter().chain(scenario.unconfirmable);
+            reasons.extend(why.map(|why| format!("its remedy {remedy}: {why}")));
+            remedies.push(plan);
+        }
+    }
+    let again = format!("{} --seed {}", scenario.file, plan.seed);
+    Ok(Subject { plan, remedies, reasons, again, is_named })
+}
+
+/// Every plan that is run, once, by its hash.
+fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
+    let possible = subjects.iter().filter(|subject| subject.reasons.is_empty());
+    let plans = possible.flat_map(|subject| subject.remedies.iter().chain([&subject.plan]));
+    plans.map(|plan| (plan.digest(), plan)).collect()
+}
+
+/// Every plan once in the simulation and so often on real servers, many at a time. What a busy
+/// machine has spoilt is run again, a few at a time.
+fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMap<String, Outcome> {
+    let lab = Lab::default();
+    let simulate = |(hash, plan): (&String, &&Plan)| {
+        let simulated = act::examine_plan(&lab, plan);
+        (hash.clone(), Outcome { simulated, real: Vec::new() })
+    };
+    let mut outcomes: BTreeMap<String, Outcome> = plans.iter().map(simulate).collect();
+    let (jobs, mut is_ended) = (usize::from(arguments.jobs), false);
+    for side_by_side in [jobs, jobs.min(FEW), 1] {
+        let mut runs: Vec<&Plan> = Vec::new();
+        for (hash, plan) in plans {
+            let Outcome { simulated, real } = outcomes.get_mut(hash).expect("it was simulated");
+            let busy = |run: &Attempt| compare::was_too_busy(simulated, run);
+            real.retain(|run| !run.as_ref().is_ok_and(busy));
+            runs.extend((real.len()..arguments.runs as usize).map(|_| *plan));
+        }
+        // The longest first: those that run together end together.
+        runs.sort_by_key(|plan| std::cmp::Reverse(plan.until));
+        let bar = progress::bar(runs.len().try_into().unwrap_or(u64::MAX), "confirming");
+        for together in runs.chunks(side_by_side) {
+            for (plan, attempt) in together.iter().zip(at_once(&lab, together)) {
+                let outcome = outcomes.get_mut(&plan.digest()).expect("it was simulated");
+                is_ended |= attempt.as_ref().is_err_and(|why| why == ENDED);
+                outcome.real.push(attempt);
+                bar.inc(1);
+            }
+            if is_ended {
+                return outcomes;
+            }
+        }
+        bar.finish_and_clear();
+    }
+    outcomes
+}
+
+/// Runs plans side by side: time begins for each when the servers of all are there, for one after
+/// the other, since the beginning is the busiest part.
+#[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
+fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
+    let started = Barrier::new(plans.len());
+    std::thread::scope(|scope| {
+        let started = &started;
+        let plans = (0..).zip(plans.iter().copied());
+        let runs = plans.map(|(nth, plan)| {
+            scope.spawn(move || {
+                compare::attempt(lab, plan, || {
+                    started.wait();
+                    std::thread::sleep(BETWEEN_STARTS * nth);
+                })
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        let panicked = || Err("it panicked: a bug of ours".to_owned());
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| panicked())).collect()
+    })
+}
+
+/// A report of every real run: `NAME-real-1`.
+fn write(
+    arguments: &ConfirmArguments,
+    outcomes: &BTreeMap<String, Outcome>,
+) -> Result<(), Refusal> {
+    let Some(folder) = &arguments.report else { return Ok(()) };
+    for outcome in outcomes.values() {
+        for (nth, attempt) in (1..).zip(&outcome.real) {
+            let Ok(Attempt { finding, .. }) = attempt else { continue };
+            let scenario = format!("{}-real-{nth}", finding.scenario);
+            for page in act::report(&Finding { scenario, ..finding.clone() }) {
+                input::write(folder, &page.name, &page.text)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells what became of one plan, and of those that withstand the same.
+fn tell(subject: &Subject, outcomes: &BTreeMap<String, Outcome>) -> Ending {
+    let plan = &subject.plan;
+    say(&format!("\n{}  seed {}, plan {}", plan.name, plan.seed, plan.digest()));
+    if !subject.reasons.is_empty() {
+        subject.reasons.iter().for_each(|why| say(&format!("  not confirmable: {why}")));
+        return Ending::Unknown;
+    }
+    let mut endings = Vec::new();
+    for (plan, is_remedy) in
+        std::iter::once((plan, false)).chain(subject.remedies.iter().map(|plan| (plan, true)))
+    {
+        let outcome = &outcomes[&plan.digest()];
+        if is_remedy {
+            say(&format!("  its remedy: {}", plan.name));
+        }
+        endings.push(tell_outcome(outcome));
+    }
+    let ending = worst(endings.into_iter());
+    if ending != Ending::Held {
+        say(&format!("  again: lockstorm confirm {}", subject.again));
+    }
+    ending
+}
+
+fn tell_outcome(outcome: &Outcome) -> Ending {
+    let Outcome { simulated, real } = outcome;
+    say(&format!("  simulated  {}", found(simulated)));
+    let mut told: Vec<&Attempt> = Vec::new();
+    for (nth, attempt) in (1..).zip(real) {
+        match attempt {
+            Ok(attempt) => {
+                let busy = match compare::was_too_busy(simulated, attempt) {
+                    true => {
+                        format!(", but the machine was {} late", quantity::length(attempt.latest))
+                    }
+                    false => String::new(),
+                };
+                say(&format!("  real {nth}     {}{busy}", found(&attempt.finding)));
+                told.push(attempt);
+            }
+            Err(why) => say(&format!("  real {nth}     was not run: {why}")),
+        }
+    }
+    for (what, measure) in WINDOWS {
+        let real: Vec<_> = told.iter().filter_map(|run| measure(&run.finding)).collect();
+        if let (Some(simulated), Some(least), Some(most)) =
+            (measure(simulated), real.iter().min(), real.iter().max())
+        {
+            let [simulated, least, most] = [simulated, *least, *most].map(quantity::moment);
+            say(&format!("  {what}: simulated {simulated}, real {least} to {most}"));
+        }
+    }
+    if matches!(simulated.judgement.verdict, Verdict::Violated(_)) {
+        say(&format!("  simulated: {}", explain(simulated).verdict));
+        if let Some(first) = told.first() {
+            say(&format!("  real: {}", explain(&first.finding).verdict));
+        }
+    }
+    let untold = told.iter().map(|run| run.untold).max().unwrap_or(0);
+    let left_out = compare::left_out(untold);
+    if !left_out.is_empty() {
+        let words: Vec<&str> = left_out.iter().map(|kind| kind.word()).collect();
+        let words = words.join(", ");
+        say(&format!(
+            "  not compared: {words}: servers did not tell of everything, {untold} times at most"
+        ));
+    }
+    conclude(simulated, real)
+}
+
+fn conclude(simulated: &Finding, real: &[Result<Attempt, String>]) -> Ending {
+    let whole: Result<Vec<&Attempt>, _> = real.iter().map(Result::as_ref).collect();
+    let Ok(whole) = whole else {
+        say("  not confirmed: not every run could be made");
+        return Ending::Refused;
+    };
+    let (same, all) = (compare::count(simulated, &whole), whole.len());
+    let (word, ending) = match compare::agreement(simulated, &whole) {
+        Agreement::Same => ("confirmed", Ending::Held),
+        Agreement::Unknown => ("unknown", Ending::Unknown),
+        Agreement::Differs => ("NOT confirmed", Ending::Violated),
+    };
+    say(&format!("  {word}: {same} of {all}"));
+    ending
+}

@@ -1,0 +1,109 @@
+//! Which requests went to a server over which connection, so that what the server tells of a
+//! connection finds the request that it is about.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::signal::Signal;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::Request;
+
+/// How long an answer waits for the server to tell of its request.
+const PATIENCE: Nanos = 50 * MILLISECOND;
+
+/// The requests of every connection to one server, by the address from which it was made.
+#[derive(Default)]
+pub struct Asked {
+    lines: RefCell<BTreeMap<SocketAddrV4, Line>>,
+    told: Signal,
+    /// How often something happened of which the server has not told.
+    untold: Cell<u32>,
+}
+
+#[derive(Default)]
+struct Line {
+    /// Requests of which nothing was told, with their commands.
+    waiting: VecDeque<(Request, String)>,
+    /// The number after that of the last request that was told of.
+    past: u32,
+}
+
+impl Asked {
+    /// A request is about to go to the server.
+    pub fn ask(&self, by: SocketAddrV4, request: Request, command: String) {
+        let mut lines = self.lines.borrow_mut();
+        lines.entry(by).or_default().waiting.push_back((request, command));
+    }
+
+    /// The server has told of a command: the request that it was. Requests before it were refused
+    /// without being executed.
+    pub fn tell(&self, by: SocketAddrV4, command: &str) -> Option<Request> {
+        let mut lines = self.lines.borrow_mut();
+        let line = lines.get_mut(&by)?;
+        let place = line.waiting.iter().position(|(_, known)| known == command)?;
+        let (request, _) = line.waiting.drain(..=place).next_back()?;
+        line.past = request.nth + 1;
+        Some(request)
+    }
+
+    /// All that was told so far is in the trace.
+    pub fn settle(&self) {
+        self.told.raise();
+    }
+
+    /// Waits until the effects of a request that was answered are in the trace.
+    pub async fn until_told(&self, host: &Host, by: SocketAddrV4, request: Request) {
+        let is_told = || self.lines.borrow().get(&by).is_some_and(|line| line.past > request.nth);
+        let wait = async {
+            while !is_told() {
+                self.told.past(self.told.count()).await;
+            }
+        };
+        if host.timeout(PATIENCE, wait).await.is_none() {
+            self.miss();
+        }
+    }
+
+    /// Something may have happened of which nobody was told.
+    pub fn miss(&self) {
+        self.untold.set(self.untold.get() + 1);
+    }
+
+    /// The connection has ended.
+    pub fn forget(&self, by: SocketAddrV4) {
+        // What waits is still told of: a request may be executed after its client is gone.
+        let mut lines = self.lines.borrow_mut();
+        if lines.get(&by).is_some_and(|line| line.waiting.is_empty()) {
+            lines.remove(&by);
+        }
+    }
+
+    /// How often something may have happened untold: gaps in the evidence.
+    pub fn untold(&self) -> u32 {
+        self.untold.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Asked;
+    use lockstorm_sim::trace::{Connection, Request};
+
+    #[test]
+    fn a_command_finds_its_request_past_those_that_were_refused() {
+        let (client, server) = ("127.1.1.1:1".parse().unwrap(), "127.1.0.1:2".parse().unwrap());
+        let connection = Connection { client, server };
+        let asked = Asked::default();
+        for (nth, command) in [(0, "SET"), (1, "GET"), (2, "SET")] {
+            asked.ask(client, Request { connection, nth }, command.to_owned());
+        }
+        let told = |by, command| asked.tell(by, command).map(|request| request.nth);
+        assert_eq!(told(server, "GET"), None);
+        assert_eq!(told(client, "GET"), Some(1));
+        assert_eq!(told(client, "DEL"), None);
+        assert_eq!(told(client, "SET"), Some(2));
+        assert_eq!(told(client, "SET"), None);
+    }
+}

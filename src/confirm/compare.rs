@@ -1,0 +1,178 @@
+//! The simulated verdict and the real ones, side by side: values in, values out.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::engine::EngineKind;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::check::judge::judge;
+use crate::check::{Kind, Verdict};
+use crate::confirm::ground::{RealGround, RealRun};
+use crate::explain::finding::Finding;
+use crate::explore::examine;
+use crate::explore::trial::Trial;
+use crate::plan::Plan;
+use crate::run::Lab;
+
+/// Kinds that are judged by who changed which key: with a gap in what servers told, nothing is
+/// said about them.
+const BY_KEYS: [Kind; 3] = [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak];
+
+/// What is told by then is told at once: real code takes time to run.
+const AT_ONCE: Nanos = 50 * MILLISECOND;
+
+/// A machine that comes later than this to what it has to do was too busy to say more than that
+/// a verdict is the same.
+const TOO_LATE: Nanos = 25 * MILLISECOND;
+
+/// One real run.
+pub struct Attempt {
+    /// What was found. Its class is not known: nothing was run again.
+    pub finding: Finding,
+    /// How often a server may not have told of something.
+    pub untold: u32,
+    /// The most by which the machine came late, ns.
+    pub latest: Nanos,
+}
+
+/// Runs a plan once on real servers. `begin` is called when they are there, and only once it
+/// returns time begins.
+///
+/// # Errors
+/// In words: what cannot be started, or that somebody has ended it.
+pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
+    let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
+    let ground = RealGround::prepare(plan);
+    begin();
+    let RealRun { run, untold, latest } = ground?.run(&lab, plan)?;
+    let mut judgement = judge(&run.history, &lab.terms(plan));
+    if let Verdict::Violated(violations) = &mut judgement.verdict {
+        violations.retain(|found| found.late.is_none_or(|late| late > AT_ONCE));
+        if violations.is_empty() {
+            judgement.verdict = Verdict::Holds;
+        }
+    }
+    let finding = examine::finding(&lab, plan, Trial { run, judgement }, None);
+    Ok(Attempt { finding, untold, latest })
+}
+
+/// What the real runs of one plan say about the simulated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Agreement {
+    /// Every real run came to the simulated verdict.
+    Same,
+    /// A real run could say nothing.
+    Unknown,
+    /// A real run came to another verdict.
+    Differs,
+}
+
+/// Compares the verdicts.
+pub fn agreement(simulated: &Finding, real: &[&Attempt]) -> Agreement {
+    let verdicts = real.iter().map(|run| one(&simulated.judgement.verdict, run));
+    verdicts.max().unwrap_or(Agreement::Unknown)
+}
+
+/// How many real runs came to the simulated verdict.
+pub fn count(simulated: &Finding, real: &[&Attempt]) -> usize {
+    let same = |run: &&&Attempt| one(&simulated.judgement.verdict, run) == Agreement::Same;
+    real.iter().filter(same).count()
+}
+
+/// Whether a run that came to another verdict was made by a machine too busy to count.
+pub fn was_too_busy(simulated: &Finding, real: &Attempt) -> bool {
+    real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != Agreement::Same
+}
+
+fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
+    match (simulated, &real.finding.judgement.verdict) {
+        (Verdict::Unknown(_), _) | (_, Verdict::Unknown(_)) => Agreement::Unknown,
+        (simulated, found) => {
+            let left_out = left_out(real.untold);
+            let compared = |verdict| &kinds(verdict) - &left_out;
+            let (simulated, found) = (compared(simulated), compared(found));
+            match simulated == found {
+                true => Agreement::Same,
+                false if real.latest > TOO_LATE => Agreement::Unknown,
+                false => Agreement::Differs,
+            }
+        }
+    }
+}
+
+/// The kinds that are not compared after so many gaps in the evidence.
+pub fn left_out(untold: u32) -> BTreeSet<Kind> {
+    if untold > 0 { BY_KEYS.into() } else { BTreeSet::new() }
+}
+
+/// The kinds that a verdict names.
+pub fn kinds(verdict: &Verdict) -> BTreeSet<Kind> {
+    match verdict {
+        Verdict::Violated(violations) => violations.iter().map(|found| found.kind).collect(),
+        Verdict::Holds | Verdict::Unknown(_) => BTreeSet::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::Instant;
+
+    use super::{Agreement, Attempt, agreement};
+    use crate::check::{Kind, Verdict, Violation};
+    use crate::explain::finding::Finding;
+    use crate::explore::examine;
+    use crate::run::Lab;
+    use crate::scenario::Scenario;
+
+    fn finding(kinds: &[Kind]) -> Finding {
+        let text = include_str!("../../scenarios/setnx-holds.toml");
+        let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);
+        let mut finding = examine::plan(&Lab::default(), &plan);
+        let at = Instant::default();
+        let violations: Vec<_> = kinds.iter().map(|kind| Violation::new(*kind, at, at)).collect();
+        if !violations.is_empty() {
+            finding.judgement.verdict = Verdict::Violated(violations);
+        }
+        finding
+    }
+
+    fn check(simulated: &[Kind], real: &[(&[Kind], u32)], wanted: Agreement) {
+        let attempt = |(kinds, untold): &(&[Kind], u32)| Attempt {
+            finding: finding(kinds),
+            untold: *untold,
+            latest: 0,
+        };
+        let real: Vec<Attempt> = real.iter().map(attempt).collect();
+        let real: Vec<&Attempt> = real.iter().collect();
+        assert_eq!(agreement(&finding(simulated), &real), wanted);
+    }
+
+    #[test]
+    fn every_run_has_to_come_to_the_same_kinds() {
+        let (stale, both) = ([Kind::StaleHolder], [Kind::StaleHolder, Kind::Corruption]);
+        check(&stale, &[(&stale, 0), (&stale, 0)], Agreement::Same);
+        check(&stale, &[(&stale, 0), (&both, 0)], Agreement::Differs);
+        check(&both, &[(&stale, 0)], Agreement::Differs);
+        check(&[], &[(&[], 0)], Agreement::Same);
+        check(&[], &[(&stale, 0)], Agreement::Differs);
+        check(&stale, &[(&[], 0)], Agreement::Differs);
+        check(&stale, &[], Agreement::Unknown);
+    }
+
+    #[test]
+    fn a_busy_machine_cannot_contradict() {
+        let late = |latest| Attempt { finding: finding(&[]), untold: 0, latest };
+        let simulated = finding(&[Kind::Stuck]);
+        assert_eq!(agreement(&simulated, &[&late(1_000_000)]), Agreement::Differs);
+        assert_eq!(agreement(&simulated, &[&late(99_000_000)]), Agreement::Unknown);
+    }
+
+    #[test]
+    fn what_a_gap_hides_is_not_compared() {
+        let foreign = [Kind::DoubleGrant, Kind::ForeignRelease];
+        check(&[], &[(&[Kind::Leak], 1)], Agreement::Same);
+        check(&[], &[(&[Kind::Stuck], 1)], Agreement::Differs);
+        check(&foreign, &[(&[Kind::DoubleGrant], 0)], Agreement::Differs);
+        check(&foreign, &[(&[Kind::DoubleGrant], 1)], Agreement::Same);
+    }
+}

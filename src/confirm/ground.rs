@@ -1,0 +1,256 @@
+//! What a plan is run on: its own machines on addresses of the loopback, a redis-server behind
+//! each node, real time.
+//!
+//! Each machine has an IP address of its own, as in the simulated world, and a port that the
+//! system has chosen, so that many runs go on side by side.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_sim::engine::Process;
+use lockstorm_sim::engine::live::ports::Ports;
+use lockstorm_sim::engine::live::{LiveEngine, stop};
+use lockstorm_sim::engine::state::State;
+use lockstorm_sim::fault::Verb;
+use lockstorm_sim::rng::Chance;
+use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
+use lockstorm_sim::trace::Trace;
+use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+
+use crate::confirm::processes::{Home, Server, Setup, Watch, free_port};
+use crate::confirm::relay::{self, Node};
+use crate::plan::{Plan, TopologyKind};
+use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
+
+/// How long the world runs between two looks at which nodes stand still, and what their clocks are.
+const BEAT: Nanos = 10 * MILLISECOND;
+/// How often a server is started that ends at once.
+const MOST_TRIES: u32 = 5;
+/// The host that waits for somebody to end the whole.
+const WATCHMAN: &str = "watchman";
+/// Its address; it talks to nobody.
+const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
+
+/// Why a run that somebody has ended says nothing.
+pub const ENDED: &str = "it was ended before it was over";
+
+/// Who is at the other end of a connection to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A client of the plan, or its probe.
+    Client,
+    /// Whoever types the commands of faults.
+    Operator,
+    /// Another server.
+    Server,
+}
+
+impl Peer {
+    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other
+    /// networks of 127.1.
+    pub fn of(address: SocketAddrV4) -> Peer {
+        match address.ip().octets() {
+            [127, 1, 0 | 3, _] => Peer::Server,
+            [127, 1, ..] => Peer::Client,
+            _ => Peer::Operator,
+        }
+    }
+}
+
+/// See the head of this file.
+pub struct RealGround {
+    nodes: Vec<Rc<Node>>,
+    places: BTreeMap<SocketAddrV4, SocketAddrV4>,
+    ports: Option<Ports>,
+    is_interrupted: Rc<Cell<bool>>,
+    latest: Nanos,
+}
+
+/// A server that starts. It goes before its files do.
+struct Started {
+    setup: Setup,
+    /// `None`: it is started by its node's process.
+    server: Option<Server>,
+    home: Home,
+}
+
+impl Started {
+    fn wait(&mut self) -> io::Result<()> {
+        self.server.as_mut().map_or(Ok(()), |server| server.wait(&self.setup))
+    }
+}
+
+/// A run on real servers, and what its evidence is worth.
+pub struct RealRun {
+    /// The run.
+    pub run: run::Run,
+    /// How often a server may not have told of something: gaps in the evidence.
+    pub untold: u32,
+    /// The most by which the world came late to what it had to do, ns: how busy the machine was.
+    pub latest: Nanos,
+}
+
+impl RealGround {
+    /// Starts a server for each node of a plan and waits until all answer.
+    ///
+    /// # Errors
+    /// In words: what cannot be bound or started.
+    pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
+        let mut ports = Ports::default();
+        let mut places = BTreeMap::new();
+        let servers = servers(plan);
+        for simulated in servers.iter().map(|(_, at)| *at).chain([resource_address()]) {
+            let wanted = SocketAddrV4::new(*on_loopback(simulated).ip(), 0);
+            let known = ports.bind(wanted).map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
+            places.insert(simulated, known);
+        }
+        let mut ground = RealGround {
+            nodes: Vec::new(),
+            places,
+            ports: Some(ports),
+            is_interrupted: Rc::default(),
+            latest: 0,
+        };
+        let start = |name: &str, at| {
+            ground.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
+        };
+        // All start before the first is waited for.
+        let started = servers.iter().map(|(name, at)| start(name, *at));
+        let started: Vec<Started> = started.collect::<Result<_, _>>()?;
+        let mut nodes = Vec::new();
+        for ((name, at), mut started) in servers.iter().zip(started) {
+            let mut tries = 1;
+            while let Err(error) = started.wait() {
+                // Somebody has taken the port that was free when it was looked for.
+                if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
+                    return Err(format!("{name} does not answer: {error}"));
+                }
+                tries += 1;
+                started = start(name, *at)?;
+            }
+            let Started { setup, server, home } = started;
+            nodes.push(Rc::new(Node::new(name.clone(), setup, home, server)));
+        }
+        ground.nodes = nodes;
+        Ok(ground)
+    }
+
+    fn start(&self, plan: &Plan, name: &str, at: SocketAddrV4) -> io::Result<Started> {
+        let (known, first) = (self.place(at), node_address(1));
+        let master = self.place(first);
+        let is_node = plan.nodes().iter().any(|node| node == name);
+        let follows = is_node && at != first && plan.topology.kind != TopologyKind::Independent;
+        let watch = |terms| Watch { master, terms };
+        let setup = Setup {
+            own: free_port(known)?,
+            known,
+            config: plan.topology.node(),
+            follows: follows.then_some(master),
+            has_clock: has_clock(plan, name),
+            watch: plan.topology.sentinels.filter(|_| !is_node).map(watch),
+        };
+        let home = Home::new()?;
+        home.set_clock(0)?;
+        // Sentinels come to nodes that are there: they ask for replicas every ten seconds only.
+        let server = match setup.watch {
+            None => Some(Server::start(&setup, &home)?),
+            Some(_) => None,
+        };
+        Ok(Started { setup, server, home })
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// In words: that somebody has ended it.
+    pub fn run(mut self, lab: &Lab, plan: &Plan) -> Result<RealRun, String> {
+        let run = run::run_on(&mut self, lab, plan, false);
+        if self.is_interrupted.get() {
+            return Err(ENDED.to_owned());
+        }
+        let untold = self.nodes.iter().map(|node| node.asked.untold()).sum();
+        Ok(RealRun { run, untold, latest: self.latest })
+    }
+
+    /// Has the servers be as the world has their nodes be.
+    fn look_after(&self, world: &World) {
+        let real = world.condition(WATCHMAN).readings.wall;
+        for node in &self.nodes {
+            let condition = world.condition(&node.name);
+            let ahead = i128::from(condition.readings.wall) - i128::from(real);
+            node.follow(condition.is_halted);
+            node.set_clock(i64::try_from(ahead / i128::from(MILLISECOND)).unwrap_or(0));
+        }
+    }
+}
+
+/// The names of a plan's servers, and where they are in a simulated world: nodes, then Sentinels.
+fn servers(plan: &Plan) -> Vec<(String, SocketAddrV4)> {
+    let nodes = plan.nodes().into_iter().zip((1..).map(node_address));
+    nodes.chain(plan.sentinels().into_iter().zip((1..).map(sentinel_address))).collect()
+}
+
+/// Whether a plan has a node's clock be another than the machine's.
+fn has_clock(plan: &Plan, node: &str) -> bool {
+    let own = plan.clocks.get(node).is_some_and(|clock| *clock != ClockSetting::default());
+    let changed = plan.faults.iter().any(|fault| {
+        matches!(fault.verb, Verb::ClockStep { .. }) && fault.target.hosts().contains(&node)
+    });
+    own || changed
+}
+
+impl Ground for RealGround {
+    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
+        let bound = self.places.get(&simulated).copied();
+        bound.unwrap_or_else(|| SocketAddrV4::new(*on_loopback(simulated).ip(), 0))
+    }
+
+    fn node(&self, _: &Plan, n: u32) -> Process {
+        let node = Rc::clone(&self.nodes[n as usize - 1]);
+        process(move |host| relay::run(host, Rc::clone(&node)))
+    }
+
+    fn sentinel(&self, plan: &Plan, n: u32) -> Process {
+        self.node(plan, plan.topology.nodes + n)
+    }
+
+    fn world(&mut self, mut spec: WorldSpec) -> World {
+        let is_interrupted = Rc::clone(&self.is_interrupted);
+        spec.hosts.push(HostSpec {
+            name: WATCHMAN.to_owned(),
+            address: WATCHMAN_ADDRESS,
+            clocks: ClockSetting::default(),
+            part: Part::Other,
+            process: process(move |_| {
+                let is_interrupted = Rc::clone(&is_interrupted);
+                async move {
+                    stop::asked().await;
+                    is_interrupted.set(true);
+                }
+            }),
+        });
+        let chance = Chance::new(spec.seed, spec.draws.clone());
+        let state = State::new(chance, spec.latency, Trace::unhashed(), 1);
+        let ports = self.ports.take().expect("a ground has one world");
+        World::on(Box::new(LiveEngine::closed(state, ports)), spec)
+    }
+
+    fn pass(&mut self, world: &mut World, limit: Nanos) {
+        self.look_after(world);
+        while world.now() < limit && !self.is_interrupted.get() {
+            let next = limit.min(world.now() + BEAT);
+            world.run_until(next);
+            self.latest = self.latest.max(world.now().saturating_sub(next));
+            self.look_after(world);
+        }
+    }
+}
+
+/// The address of a machine of a simulated world, 10.0.x.y, on the loopback: 127.1.x.y.
+fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
+    let [.., net, n] = simulated.ip().octets();
+    SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())
+}

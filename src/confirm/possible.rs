@@ -1,0 +1,111 @@
+//! Which plans real servers can show in real time. What they cannot is told with its reason, by
+//! rule: no scenario is named here.
+
+use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::redis::compat::Compat;
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::length;
+use crate::plan::{Persistence, Plan};
+
+/// Real time orders nothing that lies closer together than this.
+const FINEST: Nanos = 5 * MILLISECOND;
+
+/// What there is to confirm with.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// The longest run, ns.
+    pub longest: Nanos,
+    /// Whether the clocks of nodes can be set: libfaketime is there.
+    pub has_clocks: bool,
+}
+
+/// Why a plan cannot be confirmed: a reason each. None if it can.
+pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
+    let mut reasons: Vec<String> =
+        plan.faults.iter().filter_map(|fault| of_fault(fault, plan, means)).collect();
+    for (node, clock) in plan.clocks.iter().filter(|(host, _)| plan.nodes().contains(host)) {
+        if clock.rate_ppm != 0 {
+            reasons.push(format!("{node}'s clock has a rate of its own, and a real one keeps its"));
+        } else if clock.wall_offset != 0 && !means.has_clocks {
+            reasons.push(NO_CLOCKS.to_owned());
+        }
+    }
+    if plan.topology.compat != Compat::default() {
+        reasons
+            .push("its nodes are to answer like another server than redis-server 7.0".to_owned());
+    }
+    if plan.until > means.longest {
+        let (takes, longest) = (length::write(plan.until), length::write(means.longest));
+        reasons.push(format!("it takes {takes} of real time, and --longest is {longest}"));
+    }
+    reasons.sort();
+    reasons.dedup();
+    reasons
+}
+
+const NO_CLOCKS: &str =
+    "a real server's clock is set by libfaketime, which is not installed: Debian's 'libfaketime'";
+
+fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
+    let of = format!("fault {}, {}", fault.id, fault.verb.word());
+    if let Anchor::After { plus: 1..FINEST, .. } = fault.anchor {
+        return Some(format!("{of}: it needs finer order than real time gives"));
+    }
+    let Target::Host(host) = &fault.target else { return None };
+    if !plan.nodes().contains(host) {
+        return None;
+    }
+    match fault.verb {
+        Verb::PowerLoss if unsynced(plan.topology.persistence) => Some(format!(
+            "{of}: on a running machine what was not synced cannot be taken from a process's file"
+        )),
+        Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => {
+            Some(format!("{of}: a real disk cannot be made to lie, to tear or to be full"))
+        }
+        Verb::ClockStep { .. } if !means.has_clocks => Some(NO_CLOCKS.to_owned()),
+        Verb::ClockRate { .. } | Verb::ClockFreeze => {
+            Some(format!("{of}: a real server's clock can be stepped, and keeps its rate"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether something may be acknowledged and not on the disk yet.
+fn unsynced(persistence: Persistence) -> bool {
+    matches!(persistence, Persistence::AofEverysec | Persistence::AofNo)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::SECOND;
+
+    use super::{Means, reasons};
+    use crate::scenario::Scenario;
+
+    fn check(persistence: &str, fault: &str, wanted: &[&str]) {
+        let text = format!(
+            "name = 'x'\nask = 'x'\n[topology]\nkind = 'single'\npersistence = '{persistence}'\n\
+             [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n[[fault]]\nat = '3s'\n{fault}\n"
+        );
+        let plan = Scenario::parse("x", &text).expect("it is a scenario").plan(1);
+        let found = reasons(&plan, Means { longest: 90 * SECOND, has_clocks: false });
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!(found.contains(wanted), "{found}");
+        }
+    }
+
+    #[test]
+    fn what_a_real_machine_cannot_do_is_told() {
+        check("none", "kind = 'pause'\ntarget = 'c1'\nfor = '15s'", &[]);
+        check("none", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &[]);
+        check("aof-always", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &[]);
+        check("aof-everysec", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &["synced"]);
+        check("aof-no", "kind = 'lying-disk'\ntarget = 'n1'\nfor = '1s'", &["lie"]);
+        check("none", "kind = 'clock-step'\ntarget = 'n1'\nby = '1s'", &["libfaketime"]);
+        check("none", "kind = 'clock-rate'\ntarget = 'n1'\nppm = 100", &["rate"]);
+        check("none", "kind = 'clock-step'\ntarget = 'c1'\nby = '1s'", &[]);
+        check("none", "kind = 'pause'\ntarget = 'c1'\nfor = '100s'", &["real time"]);
+    }
+}

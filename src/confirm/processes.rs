@@ -1,0 +1,292 @@
+//! Real redis-servers: how one is set up, started, stopped in its tracks, and ended.
+//!
+//! The only place that starts processes and sends signals. A server lives as long as its
+//! [`Server`], its files as long as its [`Home`]: both go when a run ends, however it ends.
+//! Its clock is the machine's, unless libfaketime stands in between.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lockstorm_sim::redis::node::{Append, NodeConfig};
+use lockstorm_sim::time::MILLISECOND;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::plan::Sentinels;
+use crate::run::WATCHED;
+
+/// What is started, looked for on the PATH.
+const PROGRAM: &str = "redis-server";
+/// The file of a home that a Sentinel keeps what it knows in.
+const SENTINEL_FILE: &str = "sentinel.conf";
+/// Looks at a server that starts: so many, so far apart.
+const LOOKS: u32 = 2_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Where distributions put libfaketime.
+const CLOCK_LIBRARIES: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+];
+/// The file of a home that says how far the server's clock is off.
+const CLOCK: &str = "clock";
+
+/// How a server is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Where it listens. Nobody but the node's relay connects here.
+    pub own: SocketAddrV4,
+    /// Where others find the node: its relay.
+    pub known: SocketAddrV4,
+    /// What it writes to its disk, and when it refuses writes.
+    pub config: NodeConfig,
+    /// The master that it follows.
+    pub follows: Option<SocketAddrV4>,
+    /// Whether its clock can be set.
+    pub has_clock: bool,
+    /// What it watches: it is a Sentinel.
+    pub watch: Option<Watch>,
+}
+
+/// What a Sentinel watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Where the master is at the start.
+    pub master: SocketAddrV4,
+    /// When a majority takes it for down, and what is done then.
+    pub terms: Sentinels,
+}
+
+impl Setup {
+    /// What the server is started with. What it does to others it does from its node's address,
+    /// so that the links between nodes are those of the plan.
+    pub fn arguments(&self) -> Vec<String> {
+        if self.watch.is_some() {
+            return [SENTINEL_FILE, "--sentinel"].map(str::to_owned).to_vec();
+        }
+        let (own, known) = (self.own, self.known);
+        let mut lines = vec![
+            format!("port {}", own.port()),
+            format!("bind {}", own.ip()),
+            format!("bind-source-addr {}", own.ip()),
+            format!("replica-announce-ip {}", known.ip()),
+            format!("replica-announce-port {}", known.port()),
+            "protected-mode no".to_owned(),
+            format!("save '{}'", self.config.save),
+            "notify-keyspace-events EA".to_owned(),
+            "repl-diskless-sync-delay 0".to_owned(),
+            "logfile log".to_owned(),
+        ];
+        let fsync = match self.config.append {
+            Append::None => None,
+            Append::Always => Some("always"),
+            Append::Everysec => Some("everysec"),
+            Append::No => Some("no"),
+        };
+        if let Some(fsync) = fsync {
+            lines.extend(["appendonly yes".to_owned(), format!("appendfsync {fsync}")]);
+        }
+        let NodeConfig { min_replicas_to_write, min_replicas_max_lag, .. } = &self.config;
+        if *min_replicas_to_write > 0 {
+            lines.push(format!("min-replicas-to-write {min_replicas_to_write}"));
+            lines.push(format!("min-replicas-max-lag {min_replicas_max_lag}"));
+        }
+        if let Some(master) = self.follows {
+            lines.push(format!("replicaof {} {}", master.ip(), master.port()));
+        }
+        let words = |line: String| {
+            let (option, value) = line.split_once(' ').expect("every line has an option");
+            let mut words = vec![format!("--{option}")];
+            words.extend(value.split(' ').map(|word| word.trim_matches('\'').to_owned()));
+            words
+        };
+        lines.into_iter().flat_map(words).collect()
+    }
+
+    /// The file of a Sentinel, before it has written anything into it itself.
+    fn sentinel_file(&self, watch: &Watch) -> String {
+        let (own, known, master, terms) = (self.own, self.known, watch.master, watch.terms);
+        let lines = [
+            format!("port {}", own.port()),
+            format!("bind {}", own.ip()),
+            format!("bind-source-addr {}", own.ip()),
+            "protected-mode no".to_owned(),
+            "logfile log".to_owned(),
+            format!("sentinel announce-ip {}", known.ip()),
+            format!("sentinel announce-port {}", known.port()),
+            format!(
+                "sentinel monitor {WATCHED} {} {} {}",
+                master.ip(),
+                master.port(),
+                terms.quorum
+            ),
+            format!(
+                "sentinel down-after-milliseconds {WATCHED} {}",
+                terms.down_after / MILLISECOND
+            ),
+            format!("sentinel failover-timeout {WATCHED} {}", terms.failover_timeout / MILLISECOND),
+            format!("sentinel parallel-syncs {WATCHED} {}", terms.parallel_syncs),
+        ];
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A folder for the files of one server; it goes with this value.
+pub struct Home(TempDir);
+
+impl Home {
+    /// A new and empty one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<Home> {
+        tempfile::Builder::new().prefix("lockstorm-").tempdir().map(Home)
+    }
+
+    /// Sets the clock of the server that lives here, so far ahead of the machine's, ms.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_clock(&self, ahead_ms: i64) -> io::Result<()> {
+        let (sign, ms) = (if ahead_ms < 0 { '-' } else { '+' }, ahead_ms.unsigned_abs());
+        // Written beside and renamed: the server reads the file each time that it looks.
+        let (new, clock) = (self.0.path().join("clock.new"), self.0.path().join(CLOCK));
+        fs::write(&new, format!("{sign}{}.{:03}\n", ms / 1_000, ms % 1_000))?;
+        fs::rename(new, clock)
+    }
+}
+
+/// A running server; it is killed with this value.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts a server. It may not answer yet.
+    ///
+    /// # Errors
+    /// What the system says; `NotFound` if there is no redis-server on the PATH.
+    pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
+        let file = home.0.path().join(SENTINEL_FILE);
+        if let (Some(watch), false) = (&setup.watch, file.exists()) {
+            fs::write(&file, setup.sentinel_file(watch))?;
+        }
+        let mut command = Command::new(PROGRAM);
+        command.args(setup.arguments()).current_dir(home.0.path());
+        if let (true, Some(library)) = (setup.has_clock, clock_library()) {
+            // The C library's allocator goes before jemalloc's, which looks at the clock before
+            // libfaketime is ready for it.
+            command.env("LD_PRELOAD", format!("{library} libc.so.6"));
+            command.env("FAKETIME_TIMESTAMP_FILE", home.0.path().join(CLOCK));
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Server)
+    }
+
+    /// Stops scheduling it, or goes on. One that has ended meanwhile is left alone.
+    pub fn halt(&self, halted: bool) {
+        let signal = if halted { Signal::STOP } else { Signal::CONT };
+        let _ = kill_process(Pid::from_child(&self.0), signal);
+    }
+
+    /// Waits until the server answers.
+    ///
+    /// # Errors
+    /// `TimedOut` if it does not, `BrokenPipe` if it has ended.
+    #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
+    pub fn wait(&mut self, setup: &Setup) -> io::Result<()> {
+        for _ in 0..LOOKS {
+            if answers(setup.own) {
+                return Ok(());
+            }
+            if self.0.try_wait()?.is_some() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn answers(server: SocketAddrV4) -> bool {
+    let ask = || -> io::Result<bool> {
+        let mut stream = TcpStream::connect(SocketAddr::V4(server))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer)?;
+        Ok(&answer == b"+PONG")
+    };
+    ask().unwrap_or(false)
+}
+
+/// A port that nobody uses now.
+///
+/// # Errors
+/// What the system says.
+pub fn free_port(at: SocketAddrV4) -> io::Result<SocketAddrV4> {
+    let listener = TcpListener::bind(SocketAddrV4::new(*at.ip(), 0))?;
+    let port = listener.local_addr()?.port();
+    Ok(SocketAddrV4::new(*at.ip(), port))
+}
+
+/// The library that gives a process a clock of its own, if it is installed.
+pub fn clock_library() -> Option<&'static str> {
+    CLOCK_LIBRARIES.into_iter().find(|path| Path::new(path).exists())
+}
+
+/// The version that the installed redis-server tells of itself: `7.0.15`; `None` if there is none.
+pub fn version() -> Option<String> {
+    let output = Command::new(PROGRAM).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    Some(version.unwrap_or("of an unknown version").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::SECOND;
+
+    use super::Setup;
+    use crate::plan::{MinReplicas, Persistence, Topology, TopologyKind};
+
+    fn check(persistence: Persistence, follows: bool, wanted: &str) {
+        let min_replicas = follows.then_some(MinReplicas { to_write: 1, max_lag: 2 * SECOND });
+        let topology = Topology::plain(TopologyKind::Replicated, 2);
+        let topology = Topology { persistence, min_replicas, ..topology };
+        let master = "127.1.0.1:7001".parse().expect("an address");
+        let setup = Setup {
+            own: "127.1.0.2:9000".parse().expect("an address"),
+            known: "127.1.0.2:7002".parse().expect("an address"),
+            config: topology.node(),
+            follows: follows.then_some(master),
+            has_clock: false,
+            watch: None,
+        };
+        let line = setup.arguments().join(" ");
+        let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \
+                      --replica-announce-ip 127.1.0.2 --replica-announce-port 7002 ";
+        assert!(line.starts_with(head), "{line}");
+        assert!(line.ends_with(wanted), "{line}");
+    }
+
+    #[test]
+    fn a_plan_becomes_options() {
+        check(Persistence::None, false, "--logfile log");
+        check(Persistence::AofAlways, false, "--appendonly yes --appendfsync always");
+        let follows =
+            "--min-replicas-to-write 1 --min-replicas-max-lag 2 --replicaof 127.1.0.1 7001";
+        check(Persistence::Rdb, true, follows);
+    }
+}

@@ -1,0 +1,257 @@
+//! The process of a node: it starts a redis-server and stands before it.
+//!
+//! What comes from a client is counted and passed on; an answer goes back once its effects are in
+//! the trace, and once the faults that wait for it have struck. What other servers say is passed
+//! on as it is. The server lives as long as the process.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_sim::engine::live::outside;
+use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::command::table;
+use lockstorm_sim::redis::frame::decode::ReplyReader;
+use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_sim::redis::frame::{self, Arguments};
+use lockstorm_sim::redis::signal::{First, first};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::{Event, Leg, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::confirm::asked::Asked;
+use crate::confirm::ground::Peer;
+use crate::confirm::processes::{Home, Server, Setup};
+use crate::confirm::witness::Witness;
+
+/// Between two looks at a server that starts.
+const AGAIN: Nanos = 2 * MILLISECOND;
+/// How long a Sentinel is started after the nodes: the replicas have found their master by then.
+const SETTLING: Nanos = 500 * MILLISECOND;
+
+/// A node as the world and whoever runs it share it.
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// How its server is set up.
+    pub setup: Setup,
+    /// What its clients asked.
+    pub asked: Rc<Asked>,
+    /// Goes before its files do.
+    server: RefCell<Option<Server>>,
+    home: Home,
+    is_halted: Cell<bool>,
+    ahead_ms: Cell<i64>,
+}
+
+impl Node {
+    /// A node; its first server may be there already.
+    pub fn new(name: String, setup: Setup, home: Home, server: Option<Server>) -> Node {
+        Node {
+            name,
+            setup,
+            asked: Rc::default(),
+            home,
+            server: RefCell::new(server),
+            is_halted: Cell::new(false),
+            ahead_ms: Cell::new(0),
+        }
+    }
+
+    /// Has the server do what the world does with the node's process: stand still, or go on.
+    pub fn follow(&self, is_halted: bool) {
+        if self.is_halted.replace(is_halted) != is_halted
+            && let Some(server) = self.server.borrow().as_ref()
+        {
+            server.halt(is_halted);
+        }
+    }
+
+    /// Sets the server's clock so far ahead of the machine's, ms.
+    pub fn set_clock(&self, ahead_ms: i64) {
+        if self.setup.has_clock && self.ahead_ms.replace(ahead_ms) != ahead_ms {
+            let set = self.home.set_clock(ahead_ms);
+            set.expect("what could be written before the run can be written in it");
+        }
+    }
+}
+
+/// The server of one run of a node's process: it dies with this value.
+struct Running(Rc<Node>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.server.take();
+        self.0.is_halted.set(false);
+    }
+}
+
+/// Runs a node.
+pub async fn run(host: Host, node: Rc<Node>) {
+    let running = Running(Rc::clone(&node));
+    if node.setup.watch.is_some() {
+        host.sleep(SETTLING).await;
+    }
+    if node.server.borrow().is_none() {
+        match Server::start(&node.setup, &node.home) {
+            Ok(server) => *node.server.borrow_mut() = Some(server),
+            Err(error) => {
+                let text = format!("{} cannot be started again: {error}", node.name);
+                host.record(Event::Note { text });
+                return;
+            }
+        }
+    }
+    while outside::connect(node.setup.own).await.is_err() {
+        host.sleep(AGAIN).await;
+    }
+    // A Sentinel keeps no keys.
+    if node.setup.watch.is_none() {
+        let witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+        host.spawn(listen(host.clone(), Rc::clone(&node), witness));
+    }
+    let Ok(mut listener) = host.listen(node.setup.known.port()) else { return };
+    while let Ok(stream) = listener.accept().await {
+        let (host_there, node) = (host.clone(), Rc::clone(&node));
+        host.spawn(async move { carry(host_there, node, stream).await.unwrap_or(()) });
+    }
+    drop(running);
+}
+
+/// Listens to the server as long as the process lives: who changes a server's role has it close its
+/// connections.
+async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
+    loop {
+        witness.listen().await;
+        node.asked.miss();
+        witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+    }
+}
+
+/// Carries one connection until an end of it closes.
+async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()> {
+    let mut server = outside::connect(node.setup.own).await?;
+    match Peer::of(client.connection().client) {
+        Peer::Server => tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop),
+        peer => {
+            let by = server.connection().client;
+            let exchange = Exchange {
+                host,
+                asked: Rc::clone(&node.asked),
+                waits: peer == Peer::Client && node.setup.watch.is_none(),
+                client,
+                server,
+                requests: RequestReader::default(),
+                input: BytesMut::new(),
+                replies: ReplyReader::default(),
+                output: BytesMut::new(),
+                unanswered: VecDeque::new(),
+                nth: 0,
+            };
+            let ended = exchange.go_on().await;
+            node.asked.forget(by);
+            ended
+        }
+    }
+}
+
+/// What a client and the server say to each other.
+struct Exchange {
+    host: Host,
+    asked: Rc<Asked>,
+    /// Whether answers wait for their effects: what an operator types is told to nobody.
+    waits: bool,
+    client: Stream,
+    server: Stream,
+    requests: RequestReader,
+    input: BytesMut,
+    replies: ReplyReader,
+    /// What the server has said and is not read yet.
+    output: BytesMut,
+    /// Requests that are not answered, with their commands.
+    unanswered: VecDeque<(Request, &'static str)>,
+    nth: u32,
+}
+
+impl Exchange {
+    async fn go_on(mut self) -> io::Result<()> {
+        loop {
+            let (asked, answered) =
+                (self.client.read_buf(&mut self.input), self.server.read_buf(&mut self.output));
+            let came = first(asked, answered).await;
+            let (First::This(read) | First::That(read)) = &came;
+            match (read, &came) {
+                (Ok(0) | Err(_), _) => return Ok(()),
+                (_, First::This(_)) => self.pass_requests().await?,
+                (_, First::That(_)) => self.pass_replies().await?,
+            }
+        }
+    }
+
+    async fn pass_requests(&mut self) -> io::Result<()> {
+        let wrong = |_| io::ErrorKind::InvalidData;
+        while let Some(words) = self.requests.next(&mut self.input).map_err(wrong)? {
+            let command = table::find(&words[0]).map_or("UNKNOWN", |command| command.head);
+            self.delay(command).await;
+            let request = Request { connection: self.client.connection(), nth: self.nth };
+            self.nth += 1;
+            self.unanswered.push_back((request, command));
+            let words = as_real(words);
+            let name = String::from_utf8_lossy(&words[0]).to_ascii_uppercase();
+            self.asked.ask(self.server.connection().client, request, name);
+            let mut bytes = BytesMut::new();
+            frame::encode_request(&mut bytes, &words);
+            self.server.write_all(&bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// What a fault has each command or script take longer. One at a time, as on the node.
+    async fn delay(&self, command: &str) {
+        let slowness = self.host.slowness();
+        let is_script = matches!(command, "EVAL" | "EVALSHA" | "FCALL");
+        let longer = slowness.command + if is_script { slowness.script } else { 0 };
+        if longer > 0 {
+            let _turn = self.host.lock_mutex("turn").await;
+            self.host.sleep(longer).await;
+        }
+    }
+
+    async fn pass_replies(&mut self) -> io::Result<()> {
+        loop {
+            let mut rest = self.output.clone();
+            let reply = self.replies.next(&mut rest).map_err(|_| io::ErrorKind::InvalidData)?;
+            let Some(reply) = reply else { return Ok(()) };
+            let bytes = self.output.split_to(self.output.len() - rest.len());
+            let Some((request, command)) = self.unanswered.pop_front() else {
+                self.client.write_all(&bytes).await?;
+                continue;
+            };
+            if self.waits && !reply.is_error() {
+                let by = self.server.connection().client;
+                self.asked.until_told(&self.host, by, request).await;
+            }
+            self.mark(request, Leg::Applied, command).await;
+            self.client.write_all(&bytes).await?;
+            self.mark(request, Leg::Replied, command).await;
+        }
+    }
+
+    async fn mark(&self, request: Request, leg: Leg, command: &'static str) {
+        self.host.mark(Event::Message { request, leg, command, op: None }).await;
+    }
+}
+
+/// The request as a real server understands it: a key that is evicted is deleted by command.
+fn as_real(words: Arguments) -> Arguments {
+    match &words[..] {
+        [debug, evict, key]
+            if debug.eq_ignore_ascii_case(b"DEBUG") && evict.eq_ignore_ascii_case(b"EVICT") =>
+        {
+            vec![bytes::Bytes::from_static(b"DEL"), key.clone()]
+        }
+        _ => words,
+    }
+}

@@ -1,0 +1,312 @@
+//! What a real server tells becomes evidence: changes of keys with who caused them, in the trace,
+//! as our own nodes write them down.
+//!
+//! A key's end is asked for when it has changed, since the server does not tell it. On a replica
+//! the cause is found again by key and value, since the offsets of the stream are not told either.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use lockstorm_sim::engine::live::outside;
+use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::redis::frame::decode::ReplyReader;
+use lockstorm_sim::redis::frame::{self, Reply};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::confirm::asked::Asked;
+use crate::confirm::processes::Setup;
+use crate::confirm::told::{ASK, BEGUN, Told, ToldReader};
+
+/// How long a replica's witness waits before it writes down what the master has sent, so that the
+/// master's has written down the cause.
+const HEAD_START: Nanos = 5 * MILLISECOND;
+/// Between two tries to reach a server that starts or loads.
+const AGAIN: Nanos = 2 * MILLISECOND;
+
+/// Listens to one server.
+pub struct Witness {
+    host: Host,
+    asked: Rc<Asked>,
+    questions: Questions,
+    tales: Stream,
+    /// What was told and is not read yet.
+    buffer: BytesMut,
+    is_replica: bool,
+    /// The keys that live, with their values as far as they are strings.
+    living: BTreeMap<Bytes, Bytes>,
+    /// Effects of a command whose line has not come yet.
+    effects: Vec<(String, Bytes)>,
+    /// Who asked for the last command that no script ran.
+    speaker: Speaker,
+}
+
+/// Who a command was executed for.
+#[derive(Clone, Copy)]
+enum Speaker {
+    /// A client.
+    Client(Request),
+    /// Nobody that we know: the master, where there is one, or the operator.
+    Other,
+}
+
+impl Witness {
+    /// Begins to listen, once the server answers and has loaded its keys.
+    pub async fn begin(host: Host, setup: &Setup, asked: Rc<Asked>) -> Witness {
+        loop {
+            match Witness::try_begin(&host, setup, &asked).await {
+                Ok(witness) => return witness,
+                Err(_) => host.sleep(AGAIN).await,
+            }
+        }
+    }
+
+    async fn try_begin(host: &Host, setup: &Setup, asked: &Rc<Asked>) -> io::Result<Witness> {
+        let mut questions = Questions::new(outside::connect(setup.own).await?);
+        let Reply::Array(keys) = questions.ask(&[b"KEYS", b"*"]).await? else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let role = role(&questions.ask(&[b"ROLE"]).await?);
+        let mut tales = outside::connect(setup.own).await?;
+        tales.write_all(ASK).await?;
+        let mut buffer = BytesMut::new();
+        let begun = loop {
+            if let Some(place) = buffer.windows(BEGUN.len()).position(|part| part == BEGUN) {
+                break place + BEGUN.len();
+            }
+            if tales.read_buf(&mut buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        };
+        let mut witness = Witness {
+            host: host.clone(),
+            asked: Rc::clone(asked),
+            questions,
+            tales,
+            buffer: buffer.split_off(begun),
+            is_replica: role.is_some(),
+            living: BTreeMap::new(),
+            effects: Vec::new(),
+            speaker: Speaker::Other,
+        };
+        for key in keys.iter().filter_map(text) {
+            let (_, value) = witness.look(&key).await?;
+            witness.living.insert(key, value);
+        }
+        let keys = witness.living.keys().map(name).collect();
+        host.record(Event::Loaded { keys, resync: None });
+        if setup.follows.is_some() || role.is_some() {
+            host.record(Event::Role { master: role });
+        }
+        Ok(witness)
+    }
+
+    /// Listens until the server is gone.
+    pub async fn listen(mut self) {
+        // What breaks the connection is the server's end, or its change of roles.
+        let _ = self.hear_all().await;
+    }
+
+    async fn hear_all(&mut self) -> io::Result<()> {
+        let mut reader = ToldReader::default();
+        loop {
+            while let Some(told) = reader.next(&mut self.buffer) {
+                self.hear(told).await?;
+            }
+            self.asked.settle();
+            if self.tales.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn hear(&mut self, told: Told) -> io::Result<()> {
+        let (by, name) = match told {
+            Told::Effect { what, key } => match what.as_str() {
+                "expired" => return self.change(key, KeyChange::Expired, Origin::Node).await,
+                "evicted" => return self.change(key, KeyChange::Evicted, Origin::Node).await,
+                _ => {
+                    self.effects.push((what, key));
+                    return Ok(());
+                }
+            },
+            Told::Command { by, name } => (by, name),
+        };
+        if by == Some(self.questions.own()) {
+            return Ok(());
+        }
+        if let Some(by) = by {
+            let request = self.asked.tell(by, &name);
+            self.speaker = request.map_or(Speaker::Other, Speaker::Client);
+        }
+        if matches!(name.as_str(), "FLUSHALL" | "FLUSHDB") {
+            let keys = self.living.keys().cloned();
+            self.effects.extend(keys.map(|key| ("del".to_owned(), key)));
+        }
+        self.take_effects().await
+    }
+
+    /// The effects of one command: what is set and given an end at once is one change.
+    async fn take_effects(&mut self) -> io::Result<()> {
+        let effects = std::mem::take(&mut self.effects);
+        for (place, (what, key)) in effects.iter().enumerate() {
+            let is_more = effects[..place].iter().any(|(_, known)| known == key);
+            if what == "expire" && is_more {
+                continue;
+            }
+            let change = kind(what, self.living.contains_key(key));
+            let origin = match self.speaker {
+                Speaker::Client(request) => Origin::Request(request),
+                Speaker::Other => Origin::Replication { offset: 0 },
+            };
+            self.change(key.clone(), change, origin).await?;
+        }
+        Ok(())
+    }
+
+    async fn change(&mut self, key: Bytes, change: KeyChange, origin: Origin) -> io::Result<()> {
+        let goes = !matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let (until_ms, value) = if goes {
+            (None, self.living.remove(&key).unwrap_or_default())
+        } else {
+            let (until_ms, value) = self.look(&key).await?;
+            self.living.insert(key.clone(), value.clone());
+            (until_ms, value)
+        };
+        let offset = number(&key, change, &value);
+        let origin = match origin {
+            Origin::Replication { .. } => {
+                if self.is_replica {
+                    self.host.sleep(HEAD_START).await;
+                }
+                Origin::Replication { offset }
+            }
+            other => {
+                self.host.record(Event::Propagated { offset, origin: other });
+                other
+            }
+        };
+        let key = name(&key);
+        self.host.record(Event::Key { key, change, origin, until_ms });
+        Ok(())
+    }
+
+    /// When a key ends, in Unix milliseconds, and its value if it is a string.
+    async fn look(&mut self, key: &[u8]) -> io::Result<(Option<u64>, Bytes)> {
+        let until = match self.questions.ask(&[b"PEXPIRETIME", key]).await? {
+            Reply::Integer(until) => u64::try_from(until).ok(),
+            _ => None,
+        };
+        let value = self.questions.ask(&[b"GET", key]).await?;
+        Ok((until, text(&value).unwrap_or_default()))
+    }
+}
+
+/// The master that a server follows, as ROLE tells.
+fn role(reply: &Reply) -> Option<SocketAddrV4> {
+    let Reply::Array(items) = reply else { return None };
+    let [Reply::Bulk(_), Reply::Bulk(ip), Reply::Integer(port), ..] = &items[..] else {
+        return None;
+    };
+    let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
+    Some(SocketAddrV4::new(ip, u16::try_from(*port).ok()?))
+}
+
+/// A key as the trace names it. Only database 0 is listened to.
+fn name(key: &Bytes) -> KeyName {
+    KeyName::new(0, Rc::from(&key[..]))
+}
+
+/// A copy of a text, if it is one.
+fn text(reply: &Reply) -> Option<Bytes> {
+    match reply {
+        Reply::Bulk(text) => Some(Bytes::copy_from_slice(text)),
+        _ => None,
+    }
+}
+
+/// What the server's word for an effect means for the key.
+fn kind(what: &str, lives: bool) -> KeyChange {
+    match what {
+        "set" | "rename_to" | "restore" | "copy_to" => KeyChange::Set,
+        "del" | "rename_from" | "move_from" => KeyChange::Deleted,
+        "expire" | "persist" => KeyChange::Extended,
+        _ if lives => KeyChange::Changed,
+        _ => KeyChange::Set,
+    }
+}
+
+/// What stands for a change's place in the replication stream: the same on master and replica.
+fn number(key: &[u8], change: KeyChange, value: &[u8]) -> u64 {
+    hash_of(&[key, &[b' ', change as u8, b' '], value].concat())
+}
+
+/// A connection for questions about keys.
+struct Questions {
+    stream: Stream,
+    replies: ReplyReader,
+    inbox: BytesMut,
+}
+
+impl Questions {
+    fn new(stream: Stream) -> Questions {
+        Questions { stream, replies: ReplyReader::default(), inbox: BytesMut::new() }
+    }
+
+    /// The address from which is asked.
+    fn own(&self) -> SocketAddrV4 {
+        self.stream.connection().client
+    }
+
+    async fn ask(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+        let mut request = BytesMut::new();
+        frame::encode_request(&mut request, words);
+        self.stream.write_all(&request).await?;
+        loop {
+            let reply = self.replies.next(&mut self.inbox);
+            if let Some(reply) = reply.map_err(|_| io::ErrorKind::InvalidData)? {
+                return Ok(reply);
+            }
+            if self.stream.read_buf(&mut self.inbox).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::trace::KeyChange;
+
+    use super::{kind, number};
+
+    #[test]
+    fn words_of_the_server_are_changes() {
+        for (what, lives, wanted) in [
+            ("set", true, KeyChange::Set),
+            ("del", true, KeyChange::Deleted),
+            ("expire", true, KeyChange::Extended),
+            ("incrby", false, KeyChange::Set),
+            ("incrby", true, KeyChange::Changed),
+        ] {
+            assert_eq!(kind(what, lives), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_same_change_has_the_same_number_and_another_has_not() {
+        let set = number(b"lock", KeyChange::Set, b"t1");
+        assert_eq!(set, number(b"lock", KeyChange::Set, b"t1"));
+        for other in [
+            number(b"lock", KeyChange::Set, b"t2"),
+            number(b"lock", KeyChange::Deleted, b"t1"),
+            number(b"block", KeyChange::Set, b"t1"),
+        ] {
+            assert_ne!(set, other);
+        }
+    }
+}
