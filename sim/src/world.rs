@@ -89,6 +89,8 @@ pub struct World {
     struck: Vec<Struck>,
     clocks: Vec<ClockChange>,
     operator: Host,
+    /// The further names: those of masters, which a failover moves.
+    masters: Vec<String>,
 }
 
 /// A clock that follows another line from an instant on.
@@ -155,12 +157,13 @@ impl World {
             parts.push(host.part);
         }
         let operator = engine.add_host(OPERATOR, OPERATOR_ADDRESS, ClockSetting::default());
-        for (name, address) in spec.names {
-            engine.state().set_name(&name, address);
+        for (name, address) in &spec.names {
+            engine.state().set_name(name, *address);
         }
         let names = engine.state().names.clone();
         let mut world = World {
             operator: engine.host(operator),
+            masters: spec.names.into_keys().collect(),
             alive: vec![false; parts.len()],
             engine,
             names,

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::engine::disk::Files;
+use std::net::SocketAddrV4;
+
 use crate::engine::links::Disturbance;
 use crate::fault::{Fault, Target, Verb};
 use crate::time::Nanos;
@@ -184,22 +186,46 @@ impl World {
 
     /// Faults that act by command: the operator sends it until it is answered.
     fn command(&self, verb: &Verb, host: HostId) {
-        let name = self.names.name(host).to_owned();
         let words = match verb {
-            Verb::Failover => vec!["REPLICAOF".to_owned(), "NO".to_owned(), "ONE".to_owned()],
+            Verb::Failover => return self.fail_over(host),
             Verb::Evict { key } => vec!["DEBUG".to_owned(), "EVICT".to_owned(), key.clone()],
             _ => vec!["FLUSHALL".to_owned()],
         };
-        let moves_master = matches!(verb, Verb::Failover);
-        let move_name = self.engine.naming();
-        let platform = self.operator.clone();
+        let (platform, node) = (self.operator.clone(), self.address(host));
         self.operator.spawn(async move {
-            let address = platform.resolve(&name).expect("every host has an address");
-            operator::send(&platform, address, &words).await;
-            if moves_master {
-                move_name("master", address);
+            operator::send(&platform, node, &words).await;
+        });
+    }
+
+    /// The operator makes a replica a master, moves the names of its old one to it, and has that
+    /// one and its other replicas follow it, as soon as they answer.
+    fn fail_over(&self, host: HostId) {
+        let node = self.address(host);
+        let parts = self.names.ids().zip(&self.parts);
+        let others = parts.filter(|(id, part)| **part == Part::Node && *id != host);
+        let others: Vec<SocketAddrV4> = others.map(|(id, _)| self.address(id)).collect();
+        let (platform, names) = (self.operator.clone(), self.masters.clone());
+        let move_name = self.engine.naming();
+        self.operator.spawn(async move {
+            let told = operator::master_of(&platform, node).await;
+            let Some(old) = told.or_else(|| platform.resolve(names.first()?)) else { return };
+            operator::replicate(&platform, node, None).await;
+            for name in names.iter().filter(|name| platform.resolve(name) == Some(old)) {
+                move_name(name, node);
+            }
+            for other in others {
+                let operator = platform.clone();
+                platform.spawn(async move {
+                    if other == old || operator::master_of(&operator, other).await == Some(old) {
+                        operator::replicate(&operator, other, Some(node)).await;
+                    }
+                });
             }
         });
+    }
+
+    fn address(&self, host: HostId) -> SocketAddrV4 {
+        self.operator.resolve(self.names.name(host)).expect("every host has an address")
     }
 }
 
