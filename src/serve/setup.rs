@@ -77,6 +77,10 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
+        if plan.topology.sentinels.is_some() {
+            let what = "the Sentinels of the scenario are left out: serve starts none; FAILOVER n2";
+            setup.left_out.push(format!("{what} makes a replica the master"));
+        }
         if !plan.links.named.is_empty() || plan.links.loss_per_million > 0 {
             setup.left_out.push(
                 "the links of the scenario are left out: here they are those of this machine; \
