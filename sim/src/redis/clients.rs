@@ -228,12 +228,6 @@ impl Clients {
         }
     }
 
-    /// Notes that the database holds other keys now: whoever waits for one looks again.
-    pub fn note_all(&mut self, db: usize) {
-        let waiting: Vec<_> = self.waiting.keys().filter(|place| place.0 == db).cloned().collect();
-        self.ready.extend(waiting);
-    }
-
     /// Marks those who watch what was touched: their EXEC will refuse.
     fn mark_watchers(&mut self) {
         for place in std::mem::take(&mut self.touched) {

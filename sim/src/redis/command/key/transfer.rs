@@ -165,6 +165,7 @@ fn tell_swapped(call: &mut Call, db: usize, before: usize) {
         }
     }
     for key in now {
+        call.node.clients.renew(db, &key);
         call.node.note(db, key, KeyChange::Set);
     }
 }
