@@ -21,8 +21,10 @@
 //! - `conversation`: what is said on one connection
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
+//! - `cluster`: slots over masters, the bus between nodes, elections
 
 pub mod clients;
+pub mod cluster;
 pub mod command;
 pub mod compat;
 pub mod conversation;

@@ -9,6 +9,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::redis::clients::Clients;
+use crate::redis::cluster::{Cluster, ClusterConfig};
 use crate::redis::command::table::{Command, look_up};
 use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
@@ -58,6 +59,8 @@ pub struct NodeConfig {
     pub busy_after_ms: u64,
     /// Which server it answers like.
     pub compat: Compat,
+    /// The cluster that it is in: `cluster-enabled yes`.
+    pub cluster: Option<ClusterConfig>,
 }
 
 impl Default for NodeConfig {
@@ -73,6 +76,7 @@ impl Default for NodeConfig {
             max_memory: 0,
             busy_after_ms: 5_000,
             compat: Compat::default(),
+            cluster: None,
         }
     }
 }
@@ -250,6 +254,8 @@ pub struct Node {
     pub dice: u64,
     /// How many units of execution there were: what one of them told is kept together.
     pub unit: u64,
+    /// What it knows of its cluster, if it is in one.
+    pub cluster: Option<Box<Cluster>>,
 }
 
 impl Node {

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::BytesMut;
@@ -13,7 +14,6 @@ use bytes::BytesMut;
 use crate::platform::{Host, HostMutex};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
-use crate::redis::cycle;
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::node::{Append, Change, Effects, Node, NodeConfig, Told};
 use crate::redis::persistence::{FILE, Script, load, snapshot};
@@ -22,6 +22,7 @@ use crate::redis::script::begins;
 use crate::redis::session::After;
 use crate::redis::signal::{First, Signal, first};
 use crate::redis::witness;
+use crate::redis::{cluster, cycle};
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
 use crate::trace::{Event, KeyName, Origin, Request};
@@ -50,6 +51,8 @@ pub struct Server {
     pub freed: Signal,
     /// Raised when the process is to end.
     pub ended: Signal,
+    /// Raised when the cluster wants something done.
+    pub bus: Signal,
     /// Whether the file is synced each second.
     pub syncs: Cell<bool>,
     /// Whether the ends of waits are looked for.
@@ -82,6 +85,7 @@ pub async fn serve(host: Host, config: NodeConfig) {
     let mut listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(Server::start(&host, config));
     cycle::start(&server);
+    cluster::process::start(&server);
     if server.node.borrow().master.is_some() {
         follow_anew(&server);
     }
@@ -109,6 +113,11 @@ impl Server {
             }
             node.propagates = true;
         }
+        if let Some(own) = host.resolve(host.name()) {
+            let file = host.disk().read(cluster::file::FILE);
+            let own = SocketAddrV4::new(*own.ip(), node.config.port);
+            node.begin_cluster(own, &String::from_utf8_lossy(&file));
+        }
         host.record(Event::Role { master: node.master });
         host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
         Server {
@@ -123,6 +132,7 @@ impl Server {
             waits: Signal::default(),
             freed: Signal::default(),
             ended: Signal::default(),
+            bus: Signal::default(),
             syncs: Cell::new(false),
             tended: Cell::new(false),
             wakes: RefCell::default(),
@@ -238,6 +248,9 @@ impl Server {
                     wake.raise();
                 }
             }
+        }
+        if node.cluster.as_ref().is_some_and(|cluster| cluster.wants_something()) {
+            self.bus.raise();
         }
         if node.clients.take_new_wait() {
             self.watch_ends(&node, node.keyspace.next_end_ms());

@@ -199,8 +199,8 @@ fn cpu_section(text: &mut String, _: &mut Node) {
     }
 }
 
-fn cluster_section(text: &mut String, _: &mut Node) {
-    text.push_str("cluster_enabled:0\r\n");
+fn cluster_section(text: &mut String, node: &mut Node) {
+    let _ = write!(text, "cluster_enabled:{}\r\n", u8::from(node.cluster.is_some()));
 }
 
 fn replication(text: &mut String, node: &mut Node) {

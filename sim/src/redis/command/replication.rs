@@ -23,6 +23,9 @@ pub const FAMILY: Family = &[
 
 /// REPLICAOF host port | NO ONE
 pub fn replicaof(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if (&call.word(1)[..], &call.word(2)[..]) == (b"NO", b"ONE") {
         if call.node.master.is_some() {
             call.session.after = After::Follow(None);
