@@ -76,6 +76,7 @@ fn plan(seed: u64) -> Plan {
             nodes: 5,
             persistence: Persistence::None,
             keep_down: false,
+            shards: None,
         },
         lock: LockConfig {
             algorithm: "redlock".to_owned(),

@@ -12,17 +12,20 @@ use std::rc::Rc;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::cluster::slots::SlotSet;
+use lockstorm_sim::redis::cluster::{ClusterConfig, Member};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Instant, MILLISECOND};
 use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, WorkloadKind};
+use crate::plan::{Persistence, Plan, RESOURCE, Shards, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -201,6 +204,7 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
         TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
+        TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],
         _ => plan.nodes()[..1].to_vec(),
     }
 }
@@ -254,6 +258,7 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 
 fn node(plan: &Plan, n: u32) -> HostSpec {
     let follows = plan.topology.kind == TopologyKind::Replicated && n > 1;
+    let cluster = plan.topology.shards.as_ref();
     let config = NodeConfig {
         append: match plan.topology.persistence {
             Persistence::None => Append::None,
@@ -262,10 +267,27 @@ fn node(plan: &Plan, n: u32) -> HostSpec {
             Persistence::AofNo => Append::No,
         },
         replica_of: follows.then(|| node_address(1)),
+        cluster: cluster.map(|shards| cluster_of(shards, plan.topology.nodes)),
         ..NodeConfig::default()
     };
     let run = process(move |host| serve(host, config.clone()));
     host(plan, format!("n{n}"), node_address(n), Part::Node, run)
+}
+
+/// What every node of a cluster is set up with.
+fn cluster_of(shards: &Shards, nodes: u32) -> ClusterConfig {
+    let member = |n: u32| {
+        let master = shards.master_of(n);
+        let slots = match master {
+            Some(_) => SlotSet::default(),
+            None => SlotSet::range(shards.slots_of(n)),
+        };
+        Member { address: node_address(n), master: master.map(node_address), slots }
+    };
+    ClusterConfig {
+        members: (1..=nodes).map(member).collect(),
+        node_timeout_ms: shards.node_timeout / MILLISECOND,
+    }
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {

@@ -17,9 +17,10 @@ const WORKLOADS: [(&str, &str); 3] = [
 ];
 
 /// What the topologies are.
-const TOPOLOGIES: [(&str, &str); 3] = [
+const TOPOLOGIES: [(&str, &str); 4] = [
     ("single", "one node"),
     ("replicated", "n1 is the master, the others its replicas; failover by command"),
+    ("cluster", "masters that share the slots, then their replicas, which fail over by themselves"),
     ("independent", "masters that know nothing of each other"),
 ];
 

@@ -93,6 +93,10 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let usual = match kind {
         TopologyKind::Single => 1,
         TopologyKind::Replicated => 2,
+        TopologyKind::Cluster => {
+            let what = "serve starts no cluster";
+            return Err(Refusal::of_usage(what, "--topology replicated"));
+        }
         TopologyKind::Independent => 3,
     };
     let nodes = arguments.nodes.map_or(usual, u32::from);
@@ -108,7 +112,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
         }
         _ => {}
     }
-    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false }))
+    Ok(Setup::plain(Topology { kind, nodes, persistence, keep_down: false, shards: None }))
 }
 
 /// Binds every port before anything starts: one that is taken is refused.

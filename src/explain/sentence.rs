@@ -253,7 +253,10 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         Bounded::AmnesiacRestart => {
             format!("{who} was back after {}", length(lasted.unwrap_or(broken.actual)))
         }
-        Bounded::Failover => format!("{who} was made master"),
+        Bounded::Failover if condition.what == "failover" => format!("{who} was made master"),
+        Bounded::Failover => {
+            format!("{} of {who} lasted long enough for a replica to take over", condition.what)
+        }
         Bounded::KeyRemoval => format!("{} struck {who}", condition.what),
         Bounded::AccessDelay => format!("{} on {who}", condition.what),
     }

@@ -26,6 +26,9 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let length = fault.length.unwrap_or(plan.heal_at);
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
+    if lets_a_replica_take_over(plan, fault, length) {
+        return Some(Strain { what: Bounded::Failover, size: 1 });
+    }
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
         // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
@@ -54,6 +57,26 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         _ => return None,
     };
     Some(Strain { what, size })
+}
+
+/// Whether a fault keeps a node of a cluster from the others for so long that a replica may take
+/// its place.
+fn lets_a_replica_take_over(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
+    let Some(shards) = &plan.topology.shards else { return false };
+    if length <= shards.node_timeout {
+        return false;
+    }
+    let nodes = plan.nodes();
+    match (&fault.verb, &fault.target) {
+        (Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss, Target::Host(host)) => {
+            nodes.contains(host)
+        }
+        (Verb::Partition, Target::Links { from, to, .. }) => {
+            let has_node = |side: &[String]| side.iter().any(|host| nodes.contains(host));
+            has_node(from) && has_node(to)
+        }
+        _ => false,
+    }
 }
 
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.

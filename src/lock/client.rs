@@ -2,11 +2,13 @@
 //!
 //! It opens its connection when it needs one and drops it on every time-out or error, since the
 //! replies would then be out of step with the requests. It tries nothing twice: whether to ask
-//! again is the lock's decision.
+//! again is the lock's decision. In a cluster it goes to the node that serves the key's slot, and
+//! on to where that one sends it: what was sent on did nothing where it came from.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -18,13 +20,23 @@ use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
+use crate::lock::slot_map::SlotMap;
 use crate::lock::{Call, ScriptShape};
 
-/// A client of one node.
+/// How often a request is sent on before its answer is taken as it is.
+const MOST_TURNS: u32 = 4;
+
+/// A client of one node, or of a cluster.
 pub struct Client {
     host: Host,
     node: String,
+    /// The map of the cluster that the name stands for, if it stands for one.
+    slots: Option<SlotMap>,
+    /// Where the last request went.
+    at: Option<SocketAddrV4>,
     line: Option<Line>,
+    /// Connections to other nodes of the cluster.
+    parked: BTreeMap<SocketAddrV4, Line>,
     attempts: Attempts,
     scripts: ScriptShape,
     /// Scripts that were loaded by this process, with their SHA1.
@@ -79,9 +91,17 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        let (node, line) = (node.to_owned(), None);
-        let (attempts, scripts) = (Attempts::default(), ScriptShape::Eval);
-        Client { host, node, line, attempts, scripts, loaded: BTreeMap::new() }
+        Client {
+            host,
+            slots: SlotMap::of(node),
+            node: node.to_owned(),
+            at: None,
+            line: None,
+            parked: BTreeMap::new(),
+            attempts: Attempts::default(),
+            scripts: ScriptShape::Eval,
+            loaded: BTreeMap::new(),
+        }
     }
 
     /// The same, sending scripts in this way.
@@ -105,14 +125,14 @@ impl Client {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
         let mut sent = false;
-        let exchange = self.exchange(call.op, tag, command, args, &mut sent);
+        let exchange = self.travel(call.op, tag, command, args, &mut sent);
         let error = match host.timeout(timeout, exchange).await {
             Some(Ok(reply)) => return Ok(reply),
             _ if !sent => RequestError::NotSent,
             Some(Err(_)) => RequestError::Broken,
             None => RequestError::TimedOut,
         };
-        self.line = None;
+        self.drop_line();
         if error == RequestError::NotSent {
             self.note_unreached(command, call.op).await;
         }
@@ -121,7 +141,7 @@ impl Client {
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, op: u32) {
-        if let Some(to) = self.host.resolve(&self.node) {
+        if let Some(to) = self.at.or_else(|| self.host.resolve(&self.node)) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
@@ -171,6 +191,35 @@ impl Client {
         Ok(sha)
     }
 
+    /// Gives the connection up: in a cluster another node is asked for the way next.
+    fn drop_line(&mut self) {
+        self.line = None;
+        if let Some(slots) = &mut self.slots {
+            slots.doubt(self.at);
+        }
+    }
+
+    /// Asks the node that serves the key's slot, wherever the request is sent on to.
+    async fn travel(
+        &mut self,
+        op: u32,
+        tag: u32,
+        command: &'static str,
+        args: &[&[u8]],
+        sent: &mut bool,
+    ) -> io::Result<Reply> {
+        for _ in 0..MOST_TURNS {
+            let answer = self.exchange(op, tag, command, args, sent).await;
+            let Some(slots) = &mut self.slots else { return answer };
+            match &answer {
+                Ok(reply) if slots.follow(reply) => *sent = false,
+                Err(_) if !*sent => self.drop_line(),
+                _ => return answer,
+            }
+        }
+        self.exchange(op, tag, command, args, sent).await
+    }
+
     async fn exchange(
         &mut self,
         op: u32,
@@ -180,7 +229,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let line = self.line().await?;
+        let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
@@ -193,8 +242,47 @@ impl Client {
         Ok(reply)
     }
 
+    /// The connection for a request: the open one or, in a cluster, the one to the node of its key.
+    async fn line(
+        &mut self,
+        tag: u32,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> io::Result<&mut Line> {
+        let Some(slots) = &mut self.slots else { return self.open().await };
+        let slot = SlotMap::slot_of(command, args);
+        // What names no key goes where the last request went, or to any node.
+        let asking = match (slot, self.at) {
+            (None, Some(_)) => false,
+            (slot, _) => {
+                let (to, asking) = slots.find(&self.host, tag, slot.unwrap_or(0)).await?;
+                self.turn_to(to);
+                asking
+            }
+        };
+        let line = self.open().await?;
+        if asking {
+            line.stream.tag(tag);
+            line.requests += 1;
+            line.write("ASKING", &[]).await?;
+            line.reply().await?;
+        }
+        Ok(line)
+    }
+
+    /// Takes up the connection to another node, and keeps the present one.
+    fn turn_to(&mut self, to: SocketAddrV4) {
+        if self.at == Some(to) {
+            return;
+        }
+        if let (Some(at), Some(line)) = (self.at.replace(to), self.line.take()) {
+            self.parked.insert(at, line);
+        }
+        self.line = self.parked.remove(&to);
+    }
+
     /// The open connection, or a new one.
-    async fn line(&mut self) -> io::Result<&mut Line> {
+    async fn open(&mut self) -> io::Result<&mut Line> {
         let open = match self.line.take() {
             Some(line) => line.if_quiet().await,
             None => None,
@@ -208,7 +296,8 @@ impl Client {
 
     /// The name is looked up each time, since a failover moves it.
     async fn connect(&self) -> io::Result<Stream> {
-        let address = self.host.resolve(&self.node).ok_or(io::ErrorKind::NotFound)?;
+        let address = self.at.or_else(|| self.host.resolve(&self.node));
+        let address = address.ok_or(io::ErrorKind::NotFound)?;
         self.host.connect(address).await
     }
 }

@@ -131,12 +131,34 @@ fn topology(plan: &Plan) -> Checked {
             let what = format!("{} cannot be a master with replicas", counted(nodes));
             refuse_if(nodes < 2, place, what, "at least 2")?;
         }
+        TopologyKind::Cluster => cluster(plan)?,
         TopologyKind::Independent => {
             refuse_if(nodes == 0, place, "a lock needs a node", "at least 1")?;
         }
     }
     let mend = format!("at most {MOST_NODES}");
-    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)
+    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let odd = plan.topology.shards.is_some() && plan.topology.kind != TopologyKind::Cluster;
+    refuse_if(odd, "topology.shards", "there are no slots to share", "kind = \"cluster\"")
+}
+
+/// Refuses masters that are not there, replicas that nobody shares evenly, and a time-out that
+/// nodes cannot be told.
+fn cluster(plan: &Plan) -> Checked {
+    let nodes = plan.topology.nodes;
+    let Some(shards) = &plan.topology.shards else {
+        return refuse_if(true, "topology.shards", "nobody serves the slots", "add them");
+    };
+    let masters = shards.masters;
+    let what = "a cluster needs a master for its slots";
+    refuse_if(masters == 0 || nodes < masters, "topology.nodes", what, "at least 1")?;
+    let what = format!("{nodes} nodes are no even number of replicas for {masters} masters");
+    refuse_if(!nodes.is_multiple_of(masters), "topology.nodes", what, "as many for each")?;
+    let (place, length) = ("topology.node_timeout", shards.node_timeout);
+    in_reach(place, length)?;
+    let whole = length > 0 && length.is_multiple_of(MILLISECOND);
+    let what = "nodes count in whole milliseconds";
+    refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
 }
 
 fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {

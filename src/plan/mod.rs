@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::cluster::slots::SLOTS;
 use lockstorm_sim::rng::DrawKey;
-use lockstorm_sim::time::{ClockSetting, Nanos};
+use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::LockConfig;
@@ -84,7 +85,8 @@ impl Plan {
 pub struct Topology {
     /// How they belong together.
     pub kind: TopologyKind,
-    /// How many there are. `replicated`: `n1` is the master, the others its replicas.
+    /// How many there are. `replicated`: `n1` is the master, the others its replicas. `cluster`:
+    /// the masters come first, then their replicas: see [`Shards::master_of`].
     pub nodes: u32,
     /// What each keeps on disk.
     #[serde(default)]
@@ -92,6 +94,37 @@ pub struct Topology {
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
+    /// How the slots are served: in a `cluster` topology, and there alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Shards>,
+}
+
+/// The slots of a cluster: even shares of masters that all nodes know from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shards {
+    /// How many masters there are: `n1` has the first slots.
+    pub masters: u32,
+    /// After how long without an answer a node is suspected: `cluster-node-timeout`, ns.
+    pub node_timeout: Nanos,
+}
+
+impl Shards {
+    /// `cluster-node-timeout` where nothing is said.
+    pub const NODE_TIMEOUT: Nanos = 15 * SECOND;
+
+    /// The number of the master whom the nth node follows; `None` for a master. With three masters
+    /// `n4` and `n7` follow `n1`, `n5` and `n8` follow `n2`.
+    pub fn master_of(&self, nth: u32) -> Option<u32> {
+        (nth > self.masters).then(|| (nth - 1) % self.masters + 1)
+    }
+
+    /// The first and the last slot of the nth node, which is a master.
+    pub fn slots_of(&self, nth: u32) -> (u16, u16) {
+        let from = |nth: u32| u32::from(SLOTS) * nth / self.masters;
+        let slot = |slot: u32| u16::try_from(slot).unwrap_or(SLOTS - 1);
+        (slot(from(nth - 1)), slot(from(nth) - 1))
+    }
 }
 
 /// How nodes belong together.
@@ -102,6 +135,8 @@ pub enum TopologyKind {
     Single,
     /// A master and its replicas; `master` names the master, failover is by command.
     Replicated,
+    /// Masters that share the slots, and their replicas, which fail over by themselves.
+    Cluster,
     /// Masters that know nothing of each other.
     Independent,
 }

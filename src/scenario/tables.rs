@@ -10,15 +10,16 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Links, Persistence, Topology, TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Links, Persistence, Shards, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
-pub const TOPOLOGIES: [(&str, TopologyKind); 3] = [
+pub const TOPOLOGIES: [(&str, TopologyKind); 4] = [
     ("single", TopologyKind::Single),
     ("replicated", TopologyKind::Replicated),
+    ("cluster", TopologyKind::Cluster),
     ("independent", TopologyKind::Independent),
 ];
 
@@ -47,23 +48,47 @@ pub const FENCES: [(&str, FenceMode); 4] = [
 
 /// `[topology]`: one node unless it says otherwise.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
-    let keys = ["kind", "nodes", "persistence", "keep_down"];
+    let keys = ["kind", "nodes", "persistence", "keep_down", "replicas", "node_timeout"];
     let Some(section) = scenario.section("topology", &keys)? else {
         let (kind, persistence) = (TopologyKind::Single, Persistence::None);
-        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false });
+        return Ok(Topology { kind, nodes: 1, persistence, keep_down: false, shards: None });
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
     let usual = match kind {
         TopologyKind::Single => 1,
         TopologyKind::Replicated => 2,
+        TopologyKind::Cluster => 3,
         TopologyKind::Independent => 5,
     };
+    let nodes = section.number("nodes")?.unwrap_or(usual);
+    let (replicas, shards) = shards(&section, kind, nodes)?;
     Ok(Topology {
         kind,
-        nodes: section.number("nodes")?.unwrap_or(usual),
+        nodes: nodes.saturating_mul(replicas.saturating_add(1)),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         keep_down: section.flag("keep_down")?.unwrap_or(false),
+        shards,
     })
+}
+
+/// What `[topology]` says of a cluster: how many replicas each of the masters has, and the rest.
+/// Where there is none, the keys that speak of it are refused.
+fn shards(
+    section: &Section,
+    kind: TopologyKind,
+    masters: u32,
+) -> Result<(u32, Option<Shards>), Wrong> {
+    if kind != TopologyKind::Cluster {
+        let keys = ["replicas", "node_timeout"];
+        let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
+            return Ok((0, None));
+        };
+        let what = format!("'{key}' speaks of a cluster, and there is none");
+        return Err(Wrong::at(value.span(), what, "kind = \"cluster\", or take it out"));
+    }
+    let node_timeout = section.length("node_timeout")?.unwrap_or(Shards::NODE_TIMEOUT);
+    let replicas = section.number("replicas")?.unwrap_or(1);
+    Ok((replicas, Some(Shards { masters, node_timeout })))
 }
 
 /// `[lock]`: its algorithm has to be named, and to be one of `locks`.

@@ -351,7 +351,7 @@ impl Cluster {
                 self.current_epoch = self.current_epoch.max(epoch);
             }
         }
-        self.size = self.nodes.values().filter(|peer| peer.decides()).count();
+        self.size = self.nodes.values().filter(|peer| peer.decides()).count().max(1);
         self.is_up = !members.is_empty();
         self.unsaved = true;
     }

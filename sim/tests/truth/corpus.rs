@@ -62,7 +62,12 @@ pub fn folder() -> PathBuf {
 
 /// All scripts, by name. A file is one by being there.
 pub fn scripts() -> Vec<Script> {
-    let entries = std::fs::read_dir(folder()).expect("the folder is there");
+    scripts_in(&folder())
+}
+
+/// The same of another folder.
+pub fn scripts_in(folder: &Path) -> Vec<Script> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("an entry can be read").path());
     let is_script = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

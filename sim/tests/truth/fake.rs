@@ -41,12 +41,13 @@ impl Fake {
                 other => panic!("no such setting of the fake node: {other}"),
             }
         }
-        let mut fake = Fake {
-            node: Node::new(config, now_ms, [1, 2, 3]),
-            connections: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            now_ms: 0,
-        };
+        Fake::of(Node::new(config, now_ms, [1, 2, 3]), now_ms)
+    }
+
+    /// This node, at this time.
+    pub fn of(node: Node, now_ms: u64) -> Fake {
+        let mut fake =
+            Fake { node, connections: BTreeMap::new(), waits: BTreeMap::new(), now_ms: 0 };
         fake.set_time(now_ms);
         fake
     }

@@ -83,11 +83,11 @@ fn member(cluster: &Cluster, peer: &Peer) -> Reply {
         () if is_replica && offset == 0 => "loading",
         () => "online",
     };
-    Reply::Map(vec![
-        Reply::word("id"),
-        text(&peer.id),
-        Reply::word("port"),
-        port(peer),
+    let mut facts = vec![Reply::word("id"), text(&peer.id)];
+    if peer.address.port() > 0 {
+        facts.extend([Reply::word("port"), port(peer)]);
+    }
+    facts.extend([
         Reply::word("ip"),
         ip(peer),
         Reply::word("endpoint"),
@@ -98,7 +98,8 @@ fn member(cluster: &Cluster, peer: &Peer) -> Reply {
         Reply::Integer(i64::try_from(offset).unwrap_or(i64::MAX)),
         Reply::word("health"),
         Reply::word(health),
-    ])
+    ]);
+    Reply::Map(facts)
 }
 
 fn offset(cluster: &Cluster, peer: &Peer) -> u64 {
