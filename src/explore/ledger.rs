@@ -213,3 +213,34 @@ pub fn keep_within(plan: &mut Plan, promise: &Promise) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+    use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+    use super::{Strain, strain};
+    use crate::explore::ground::ground;
+    use crate::lock::Bounded;
+    use crate::plan::TopologyKind;
+
+    #[test]
+    fn what_keeps_a_node_from_its_cluster_for_the_time_out_can_make_a_replica_master() {
+        let plan = ground("token-lua", TopologyKind::Cluster);
+        let timeout = plan.topology.shards.expect("it is a cluster").node_timeout;
+        let lets = |verb, target: &str, length| {
+            let target = Target::try_from(target.to_owned()).expect("a target");
+            let fault =
+                Fault { id: 1, verb, target, anchor: Anchor::At(SECOND), length: Some(length) };
+            strain(&plan, &fault) == Some(Strain { what: Bounded::Failover, size: 1 })
+        };
+        let long = timeout + MILLISECOND;
+        assert!(lets(Verb::Pause, "n2", long));
+        assert!(lets(Verb::Crash, "n5", long), "a replica may be master by then");
+        assert!(lets(Verb::PowerLoss, "n1", long));
+        assert!(lets(Verb::Partition, "n2 c1 <-> n1 n3", long));
+        assert!(!lets(Verb::Pause, "n2", timeout), "not for long enough");
+        assert!(!lets(Verb::Pause, "c1", long));
+        assert!(!lets(Verb::Partition, "c1 <-> n2", long), "the nodes see each other");
+    }
+}

@@ -237,3 +237,19 @@ pub struct Links {
     #[serde(default)]
     pub loss_per_million: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Shards;
+
+    #[test]
+    fn masters_share_the_slots_evenly_and_replicas_follow_them_in_turn() {
+        let shards = Shards { masters: 3, node_timeout: Shards::NODE_TIMEOUT };
+        let slots = [1, 2, 3].map(|nth| shards.slots_of(nth));
+        assert_eq!(slots, [(0, 5460), (5461, 10921), (10922, 16383)]);
+        let masters = [1, 3, 4, 5, 6, 7, 9].map(|nth| shards.master_of(nth));
+        assert_eq!(masters, [None, None, Some(1), Some(2), Some(3), Some(1), Some(3)]);
+        let one = Shards { masters: 1, ..shards };
+        assert_eq!((one.slots_of(1), one.master_of(2)), ((0, 16383), Some(1)));
+    }
+}

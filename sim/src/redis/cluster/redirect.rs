@@ -204,3 +204,131 @@ fn first_of(cluster: &Cluster, parts: &[(&Command, &[Bytes])], refusal: Refusal)
         Some(_) => refusal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use bytes::Bytes;
+
+    use crate::redis::cluster::slots::SlotSet;
+    use crate::redis::cluster::{ClusterConfig, Member, name_of};
+    use crate::redis::node::{Node, NodeConfig};
+
+    fn address(n: u8) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, n), 6379)
+    }
+
+    /// Node n of a cluster: 1 serves the slot of `b` (3300), 2 that of `a` (15495), 3 follows 2.
+    fn node(n: u8) -> Node {
+        let member = |n, master, slots| Member { address: address(n), master, slots };
+        let members = vec![
+            member(1, None, SlotSet::range((0, 9_999))),
+            member(2, None, SlotSet::range((10_000, 16_383))),
+            member(3, Some(address(2)), SlotSet::default()),
+        ];
+        let cluster = Some(ClusterConfig { members, node_timeout_ms: 1_000 });
+        let mut node = Node::new(NodeConfig { cluster, ..NodeConfig::default() }, 1_000, [1, 2, 3]);
+        node.begin_cluster(address(n), "");
+        node.connect([address(n); 2]);
+        node
+    }
+
+    /// Asks line by line; what stands behind an arrow is the answer, `<1>` the name of node 1.
+    #[track_caller]
+    fn check(mut node: Node, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (request, answer) = line.split_once(" -> ").expect("a request and its answer");
+            let named = |word: &str| match word {
+                "<1>" => name_of(address(1)).to_string(),
+                "<2>" => name_of(address(2)).to_string(),
+                other => other.replace('_', " "),
+            };
+            let words: Vec<Bytes> = request.split(' ').map(|word| named(word).into()).collect();
+            node.request(1, &words);
+            let session = node.clients.get_mut(1).expect("it is connected");
+            let told = String::from_utf8_lossy(&std::mem::take(&mut session.output)).into_owned();
+            assert_eq!(told.trim_end().replace("\r\n", " "), answer, "{request}");
+        }
+    }
+
+    #[test]
+    fn keys_of_others_are_theirs() {
+        check(
+            node(1),
+            "GET b -> $-1
+             GET a -> -MOVED 15495 10.0.0.2:6379
+             MGET b a -> -CROSSSLOT Keys in request don't hash to the same slot
+             PING -> +PONG
+             MULTI -> +OK
+             GET b -> +QUEUED
+             GET a -> -MOVED 15495 10.0.0.2:6379
+             EXEC -> -EXECABORT Transaction discarded because of previous errors.
+             SSUBSCRIBE a -> -MOVED 15495 10.0.0.2:6379
+             SPUBLISH a x -> -MOVED 15495 10.0.0.2:6379",
+        );
+    }
+
+    #[test]
+    fn a_replica_answers_what_reads_if_it_is_asked_to() {
+        check(
+            node(3),
+            "GET a -> -MOVED 15495 10.0.0.2:6379
+             READONLY -> +OK
+             GET a -> $-1
+             GET b -> -MOVED 3300 10.0.0.1:6379
+             SET a 1 -> -MOVED 15495 10.0.0.2:6379
+             MULTI -> +OK
+             GET a -> +QUEUED
+             EXEC -> *1 $-1
+             EVAL return_redis.call('get','a') 1 a -> $-1
+             READWRITE -> +OK
+             GET a -> -MOVED 15495 10.0.0.2:6379",
+        );
+    }
+
+    #[test]
+    fn a_slot_that_moves_is_asked_for_at_both_ends() {
+        check(
+            node(1),
+            "SET b 1 -> +OK
+             CLUSTER SETSLOT 3300 MIGRATING <2> -> +OK
+             GET b -> $1 1
+             GET {b}x -> -ASK 3300 10.0.0.2:6379
+             MGET b {b}x -> -TRYAGAIN Multiple keys request during rehashing of slot
+             MGET {b}y {b}x -> -ASK 3300 10.0.0.2:6379
+             CLUSTER SETSLOT 3300 NODE <2> -> -ERR Can't assign hashslot 3300 to a different node \
+             while I still hold keys for this hash slot.
+             DEL b -> :1
+             CLUSTER SETSLOT 3300 NODE <2> -> +OK
+             GET b -> -MOVED 3300 10.0.0.2:6379",
+        );
+        check(
+            node(2),
+            "CLUSTER SETSLOT 3300 IMPORTING <1> -> +OK
+             GET b -> -MOVED 3300 10.0.0.1:6379
+             ASKING -> +OK
+             GET b -> $-1
+             GET b -> -MOVED 3300 10.0.0.1:6379
+             ASKING -> +OK
+             MGET b {b}x -> -TRYAGAIN Multiple keys request during rehashing of slot
+             ASKING -> +OK
+             SET b 2 -> +OK
+             CLUSTER SETSLOT 3300 NODE <2> -> +OK
+             GET b -> $1 2",
+        );
+    }
+
+    #[test]
+    fn a_node_of_no_cluster_knows_nothing_of_slots() {
+        let mut node = Node::new(NodeConfig::default(), 1_000, [1, 2, 3]);
+        node.connect([address(1); 2]);
+        let off = "-ERR This instance has cluster support disabled";
+        check(
+            node,
+            &format!(
+                "MGET a b -> *2 $-1 $-1\nCLUSTER INFO -> {off}\nASKING -> {off}\nSELECT 1 -> +OK"
+            ),
+        );
+    }
+}
