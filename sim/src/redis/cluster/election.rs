@@ -164,7 +164,7 @@ impl Cluster {
         self.send(&head.id, Kind::AuthAck);
     }
 
-    /// The replica is master now, of all that its master served (`clusterFailoverReplaceYourMaster`).
+    /// The replica is master of all that its master served (`clusterFailoverReplaceYourMaster`).
     fn take_masters_place(&mut self) {
         let Some(master) = self.own_master().map(|master| master.id.clone()) else { return };
         self.myself_mut().part = Part::Master;
