@@ -96,13 +96,16 @@ async fn follow(host: Host, script: &'static str, log: Log) {
         }
         let (node, request) = line.split_once(' ').expect("a node and a request");
         let node: u8 = node.parse().expect("a node");
-        if !clients.contains_key(&node) {
-            let stream = host.connect(address(node)).await.expect("the node is up");
-            clients.insert(node, Client { stream, inbox: BytesMut::new() });
-        }
-        let answer = show(clients.get_mut(&node).expect("it is connected").ask(request).await);
-        if answer == "(end)" {
-            clients.remove(&node);
+        let mut client = match clients.remove(&node) {
+            Some(client) => client,
+            None => {
+                let stream = host.connect(address(node)).await.expect("the node is up");
+                Client { stream, inbox: BytesMut::new() }
+            }
+        };
+        let answer = show(client.ask(request).await);
+        if answer != "(end)" {
+            clients.insert(node, client);
         }
         log.borrow_mut().push_str(&format!("{line}: {answer}\n"));
     }

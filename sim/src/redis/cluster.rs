@@ -27,6 +27,10 @@ pub mod process;
 pub mod redirect;
 pub mod slots;
 #[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod tests;
 pub mod view;
 
