@@ -77,10 +77,14 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
-        if setup.topology.shards.take().is_some() {
+        if plan.topology.shards.is_some() {
             let what =
                 "the cluster of the scenario is left out: its nodes know nothing of each other";
             setup.left_out.push(what.to_owned());
+        }
+        if plan.topology.sentinels.is_some() {
+            let what = "the Sentinels of the scenario are left out: serve starts none; FAILOVER n2";
+            setup.left_out.push(format!("{what} makes a replica the master"));
         }
         if !plan.links.named.is_empty() || plan.links.loss_per_million > 0 {
             setup.left_out.push(

@@ -1,5 +1,6 @@
 //! Redis nodes in whole worlds: what clients are answered, what the trace says, what survives.
 
+mod facts;
 mod persistence;
 mod replication;
 mod stage;
