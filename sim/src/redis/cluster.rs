@@ -3,8 +3,8 @@
 //! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
 //! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
 //! [`Cluster::actions`], which `process` carries out. The rules are those of Redis 7.0's
-//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of every
-//! node and not of some by chance, and replicas do not move to masters that have none.
+//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
+//! nodes in turn and not by chance, and replicas do not move to masters that have none.
 //!
 //! - `slots`: keys to slots, sets of slots
 //! - `message`: what nodes say to each other, and its bytes
@@ -213,7 +213,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    fn of(settings: &Settings) -> Rules {
+    /// What these settings say. To look it up takes time: it is kept until CONFIG SET.
+    pub fn of(settings: &Settings) -> Rules {
         Rules {
             node_timeout: settings.number("cluster-node-timeout"),
             validity_factor: settings.number("cluster-replica-validity-factor"),
@@ -466,10 +467,9 @@ impl Node {
     /// What the node knows of its cluster, which is told of the node first.
     pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
         self.cluster.as_ref()?;
-        let (moment, rules) = (self.cluster_moment(), Rules::of(&self.settings));
+        let moment = self.cluster_moment();
         let cluster = self.cluster.as_mut()?;
         cluster.set_moment(moment);
-        cluster.rules = rules;
         Some(cluster)
     }
 

@@ -153,8 +153,9 @@ impl Cluster {
         if (!master.has_failed() && !force) || now - master.voted_at < late {
             return;
         }
-        let newer = |peer: &Peer| peer.config_epoch > head.config_epoch;
-        if head.slots.iter().any(|slot| self.owner(slot).is_some_and(newer)) {
+        let newer =
+            |peer: &Peer| peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots);
+        if self.nodes.values().any(newer) {
             return;
         }
         let id = master.id.clone();

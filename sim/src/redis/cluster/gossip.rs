@@ -162,8 +162,11 @@ impl Cluster {
         if head.master.is_none() {
             self.take_slots(&head.id, head.config_epoch, &head.slots);
         }
-        let newer = |peer: &&Peer| peer.id != head.id && peer.config_epoch > head.config_epoch;
-        let right = head.slots.iter().find_map(|slot| self.owner(slot).filter(newer));
+        let newer = |peer: &&Peer| {
+            let is_other = peer.id != head.id;
+            is_other && peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots)
+        };
+        let right = self.nodes.values().find(newer);
         if let Some(right) = right {
             let (id, epoch, slots) = (right.id.clone(), right.config_epoch, right.slots.clone());
             self.send(&head.id, Kind::Update { id, epoch, slots });

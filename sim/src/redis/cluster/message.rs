@@ -12,6 +12,9 @@ use crate::redis::cluster::slots::SlotSet;
 use crate::redis::cluster::{Cluster, Health, Id, Ms, Part, Peer};
 use crate::redis::frame::encode_request;
 
+/// Of how many nodes that answer a ping speaks.
+const IN_TURN: usize = 3;
+
 /// What every message begins with: who sends it, and what he is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -132,9 +135,15 @@ impl Cluster {
         }
     }
 
-    /// What this node knows of all the others.
+    /// What this node knows of everybody who fails, and of three others, whose turn it is.
     pub fn rumours(&self) -> Vec<Rumour> {
-        let told = |peer: &&Peer| peer.id != self.me && !peer.is_stranger();
+        let turn = usize::try_from(self.ticks % 1_000).unwrap_or(0);
+        let all = self.nodes.len();
+        let has_turn = |nth: usize| (nth + turn * IN_TURN) % all < IN_TURN;
+        let told = |(nth, peer): &(usize, &Peer)| {
+            let is_known = peer.id != self.me && !peer.is_stranger();
+            is_known && (peer.health != Health::Up || has_turn(*nth))
+        };
         let rumour = |peer: &Peer| Rumour {
             id: peer.id.clone(),
             address: peer.address,
@@ -142,7 +151,7 @@ impl Cluster {
             fails: peer.health != Health::Up,
             answered_at: peer.answered_at,
         };
-        self.nodes.values().filter(told).map(rumour).collect()
+        self.nodes.values().enumerate().filter(told).map(|(_, peer)| rumour(peer)).collect()
     }
 }
 

@@ -62,6 +62,12 @@ impl SlotSet {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
+    /// Whether a slot is in both.
+    pub fn meets(&self, other: &SlotSet) -> bool {
+        let meets = |(a, b): &(u16, u16), (c, d): &(u16, u16)| a <= d && c <= b;
+        self.0.iter().any(|one| other.0.iter().any(|two| meets(one, two)))
+    }
+
     /// Puts a slot into it.
     pub fn insert(&mut self, slot: u16) {
         if self.contains(slot) {
@@ -91,12 +97,6 @@ impl SlotSet {
     }
 }
 
-impl Extend<u16> for SlotSet {
-    fn extend<T: IntoIterator<Item = u16>>(&mut self, slots: T) {
-        slots.into_iter().for_each(|slot| self.insert(slot));
-    }
-}
-
 /// `0-5460 7000`, as CLUSTER NODES has them.
 impl fmt::Display for SlotSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,17 +111,23 @@ impl fmt::Display for SlotSet {
     }
 }
 
+/// Ranges that are out of order, or touch each other, are refused: nobody writes them so.
 impl FromStr for SlotSet {
     type Err = ();
 
     fn from_str(text: &str) -> Result<SlotSet, ()> {
-        let mut slots = SlotSet::default();
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
         for word in text.split(' ').filter(|word| !word.is_empty()) {
             let (first, last) = word.split_once('-').unwrap_or((word, word));
             let number = |text: &str| text.parse().ok().filter(|slot| *slot < SLOTS).ok_or(());
-            slots.extend(number(first)?..=number(last)?);
+            let (first, last) = (number(first)?, number(last)?);
+            let is_behind = ranges.last().is_none_or(|before| before.1 + 1 < first);
+            if !is_behind || first > last {
+                return Err(());
+            }
+            ranges.push((first, last));
         }
-        Ok(slots)
+        Ok(SlotSet(ranges))
     }
 }
 
@@ -150,14 +156,17 @@ mod tests {
     #[test]
     fn a_set_keeps_ranges_apart_and_is_read_as_it_is_written() {
         let mut set = SlotSet::default();
-        set.extend([5, 7, 6, 1, 0, 9]);
+        [5, 7, 6, 1, 0, 9].into_iter().for_each(|slot| set.insert(slot));
         assert_eq!((set.to_string(), set.len()), ("0-1 5-7 9".to_owned(), 6));
         set.remove(6);
         set.remove(0);
         set.remove(3);
         assert_eq!(set.to_string(), "1 5 7 9");
         assert_eq!(set.iter().collect::<Vec<_>>(), [1, 5, 7, 9]);
+        assert!(set.meets(&SlotSet::range((8, 9))) && !set.meets(&SlotSet::range((2, 4))));
         assert_eq!("1 5 7 9".parse(), Ok(set));
-        assert_eq!("5-16384".parse::<SlotSet>(), Err(()));
+        for wrong in ["5-16384", "7-5", "5-7 6", "5 6", "7 5", "x", "-1"] {
+            assert_eq!(wrong.parse::<SlotSet>(), Err(()), "{wrong}");
+        }
     }
 }
