@@ -320,6 +320,18 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_from_a_replica_is_listed_so_until_a_reset() {
+        let mut node = node(3);
+        for (request, flags) in [("READONLY", "flags=r "), ("RESET", "flags=N ")] {
+            node.request(1, &[Bytes::from(request)]);
+            node.request(1, &[Bytes::from("CLIENT"), Bytes::from("INFO")]);
+            let session = node.clients.get_mut(1).expect("it is connected");
+            let told = String::from_utf8_lossy(&session.output.split()).into_owned();
+            assert!(told.contains(flags), "{request}: {told}");
+        }
+    }
+
+    #[test]
     fn a_node_of_no_cluster_knows_nothing_of_slots() {
         let mut node = Node::new(NodeConfig::default(), 1_000, [1, 2, 3]);
         node.connect([address(1); 2]);
