@@ -84,7 +84,9 @@ pub fn role(call: &mut Call) -> Outcome {
 /// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms]
 pub fn failover(call: &mut Call) -> Outcome {
     if call.node.cluster.is_some() {
-        return Err(Reply::error("ERR FAILOVER not allowed in cluster mode."));
+        return Err(Reply::error(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
     }
     if let [word] = call.from(1)
         && word.eq_ignore_ascii_case(b"ABORT")
