@@ -13,6 +13,8 @@ use std::rc::Rc;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::HostNames;
 use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::cluster::slots::SlotSet;
+use lockstorm_sim::redis::cluster::{ClusterConfig, Member};
 use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
 use lockstorm_sim::redis::server::serve;
@@ -24,8 +26,9 @@ use crate::check::{Invariant, Terms};
 use crate::history::History;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
+use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Plan, RESOURCE, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, RESOURCE, Shards, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -259,6 +262,7 @@ fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
         TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
         TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
+        TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],
         _ => plan.nodes()[..1].to_vec(),
     }
 }
@@ -336,12 +340,17 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 }
 
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
-    NodeConfig { replica_of: follows(plan, n).then(|| node_address(1)), ..plan.topology.node() }
+    let topology = &plan.topology;
+    NodeConfig {
+        replica_of: follows(plan, n).then(|| node_address(1)),
+        cluster: topology.shards.map(|shards| cluster_of(&shards, topology.nodes)),
+        ..topology.node()
+    }
 }
 
 /// Whether a node begins as a replica of the first.
 pub fn follows(plan: &Plan, n: u32) -> bool {
-    plan.topology.kind != TopologyKind::Independent && n > 1
+    plan.topology.has_one_master() && n > 1
 }
 
 fn sentinel_config(plan: &Plan) -> SentinelConfig {
@@ -354,6 +363,22 @@ fn sentinel_config(plan: &Plan) -> SentinelConfig {
         down_after_ms: sentinels.down_after / MILLISECOND,
         failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
         parallel_syncs: sentinels.parallel_syncs,
+    }
+}
+
+/// What every node of a cluster is set up with.
+fn cluster_of(shards: &Shards, nodes: u32) -> ClusterConfig {
+    let member = |n: u32| {
+        let master = shards.master_of(n);
+        let slots = match master {
+            Some(_) => SlotSet::default(),
+            None => SlotSet::range(shards.slots_of(n)),
+        };
+        Member { address: node_address(n), master: master.map(node_address), slots }
+    };
+    ClusterConfig {
+        members: (1..=nodes).map(member).collect(),
+        node_timeout_ms: shards.node_timeout / MILLISECOND,
     }
 }
 

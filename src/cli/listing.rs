@@ -18,10 +18,11 @@ const WORKLOADS: [(&str, &str); 3] = [
 ];
 
 /// What the topologies are.
-const TOPOLOGIES: [(&str, &str); 4] = [
+const TOPOLOGIES: [(&str, &str); 5] = [
     ("single", "one node"),
     ("replicated", "n1 is the master, the others its replicas; failover by command"),
     ("sentinel", "n1 is the first master; Sentinels s1, s2, ... fail over, and clients ask them"),
+    ("cluster", "masters that share the slots, then their replicas, which fail over by themselves"),
     ("independent", "masters that know nothing of each other"),
 ];
 

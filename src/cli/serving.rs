@@ -93,7 +93,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let persistence = persistence.expect("the parser knows the words").1;
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel | TopologyKind::Cluster => 2,
         TopologyKind::Independent => 3,
     };
     let nodes = arguments.nodes.map_or(usual, u32::from);
@@ -103,8 +103,11 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
             let help = "add --topology independent or --topology replicated";
             return Err(Refusal::of_usage(what, help));
         }
-        (TopologyKind::Sentinel, _) => {
-            let what = "serve starts no Sentinels";
+        (TopologyKind::Sentinel | TopologyKind::Cluster, _) => {
+            let what = match kind {
+                TopologyKind::Sentinel => "serve starts no Sentinels",
+                _ => "serve starts no cluster",
+            };
             return Err(Refusal::of_usage(what, "--topology replicated"));
         }
         (TopologyKind::Replicated, ..=1) => {

@@ -22,7 +22,7 @@ use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::confirm::processes::{Home, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::Plan;
 use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
 
 /// How long the world runs between two looks at which nodes stand still, and what their clocks are.
@@ -142,7 +142,7 @@ impl RealGround {
         let (known, first) = (self.place(at), node_address(1));
         let master = self.place(first);
         let is_node = plan.nodes().iter().any(|node| node == name);
-        let follows = is_node && at != first && plan.topology.kind != TopologyKind::Independent;
+        let follows = is_node && at != first && plan.topology.has_one_master();
         let watch = |terms| Watch { master, terms };
         let setup = Setup {
             own: free_port(known)?,

@@ -255,7 +255,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         }
         Bounded::Failover if condition.what == "failover" => format!("{who} was made master"),
         Bounded::Failover => {
-            format!("{} of {who} lasted long enough for Sentinels to fail over", condition.what)
+            format!("{} of {who} lasted long enough for a failover", condition.what)
         }
         Bounded::KeyRemoval => format!("{} struck {who}", condition.what),
         Bounded::AccessDelay => format!("{} on {who}", condition.what),

@@ -8,12 +8,16 @@ use lockstorm_sim::time::{MILLISECOND, SECOND};
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Topology, TopologyKind, Workload,
+    FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 
 /// Time to live of the lock's key: short, so that leases end often in a short run.
 const TTL: u64 = 3 * SECOND;
+
+/// Masters of a cluster, each with one replica. They are quick to fail over, since a run of a hunt
+/// is short.
+const MASTERS: u32 = 3;
 
 /// When the faults of a hunt are healed.
 const HEAL_AT: u64 = 15 * SECOND;
@@ -44,6 +48,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
     let nodes = match topology {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 3,
+        TopologyKind::Cluster => 2 * MASTERS,
         TopologyKind::Independent => 5,
     };
     Plan {
@@ -52,6 +57,8 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
         seed: 1,
         topology: Topology {
             sentinels: (topology == TopologyKind::Sentinel).then_some(SENTINELS),
+            shards: (topology == TopologyKind::Cluster)
+                .then_some(Shards { masters: MASTERS, node_timeout: SECOND }),
             ..Topology::plain(topology, nodes)
         },
         lock: LockConfig {

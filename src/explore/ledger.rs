@@ -10,7 +10,7 @@ use lockstorm_sim::time::Nanos;
 
 use crate::explain::finding::BrokenAssumption;
 use crate::lock::{Bounded, Promise};
-use crate::plan::{Persistence, Plan, RESOURCE};
+use crate::plan::{Persistence, Plan, RESOURCE, Topology};
 
 /// What a fault does to one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
     let on_resource = matches!(&fault.target, Target::Host(host) if host == RESOURCE);
-    if lets_sentinels_fail_over(plan, fault, length) {
+    if lets_another_lead(plan, fault, length) {
         return Some(Strain { what: Bounded::Failover, size: 1 });
     }
     let (what, size) = match &fault.verb {
@@ -60,26 +60,35 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     Some(Strain { what, size })
 }
 
-/// Whether a fault keeps a node from so many Sentinels for so long that they may replace it.
-fn lets_sentinels_fail_over(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
-    let Some(sentinels) = &plan.topology.sentinels else { return false };
-    if length <= sentinels.down_after {
+/// Whether a fault keeps a node for so long from those who would replace it that they may: from a
+/// quorum of Sentinels, or from nodes of its cluster.
+fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
+    let Topology { sentinels, shards, .. } = &plan.topology;
+    let patience = sentinels.map(|them| them.down_after).or(shards.map(|them| them.node_timeout));
+    if patience.is_none_or(|patience| length <= patience) {
         return false;
     }
-    let nodes = plan.nodes();
     match (&fault.verb, &fault.target) {
         (Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss, Target::Host(host)) => {
-            nodes.contains(host)
+            plan.nodes().contains(host)
         }
         (Verb::Partition, Target::Links { from, to, .. }) => {
-            let has_node = |side: &[String]| side.iter().any(|host| nodes.contains(host));
-            let watching = plan.sentinels();
-            let cut = |side: &[String]| side.iter().filter(|h| watching.contains(h)).count();
-            let quorum = usize::try_from(sentinels.quorum).unwrap_or(usize::MAX);
-            (has_node(from) && cut(to) >= quorum) || (has_node(to) && cut(from) >= quorum)
+            cuts_off(plan, from, to) || cuts_off(plan, to, from)
         }
         _ => false,
     }
+}
+
+/// Whether a node on one side is kept from enough on the other who would replace it.
+fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
+    let nodes = plan.nodes();
+    let (judges, enough) = match &plan.topology.sentinels {
+        Some(sentinels) => (plan.sentinels(), sentinels.quorum),
+        None => (nodes.clone(), 1),
+    };
+    let enough = usize::try_from(enough).unwrap_or(usize::MAX);
+    let cut = other.iter().filter(|host| judges.contains(host)).count();
+    side.iter().any(|host| nodes.contains(host)) && cut >= enough
 }
 
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.
@@ -213,5 +222,36 @@ pub fn keep_within(plan: &mut Plan, promise: &Promise) {
         if !broken(plan, promise).is_empty() {
             plan.faults.pop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+    use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+    use super::{Strain, strain};
+    use crate::explore::ground::ground;
+    use crate::lock::Bounded;
+    use crate::plan::TopologyKind;
+
+    #[test]
+    fn what_keeps_a_node_from_its_cluster_for_the_time_out_can_make_a_replica_master() {
+        let plan = ground("token-lua", TopologyKind::Cluster);
+        let timeout = plan.topology.shards.expect("it is a cluster").node_timeout;
+        let lets = |verb, target: &str, length| {
+            let target = Target::try_from(target.to_owned()).expect("a target");
+            let fault =
+                Fault { id: 1, verb, target, anchor: Anchor::At(SECOND), length: Some(length) };
+            strain(&plan, &fault) == Some(Strain { what: Bounded::Failover, size: 1 })
+        };
+        let long = timeout + MILLISECOND;
+        assert!(lets(Verb::Pause, "n2", long));
+        assert!(lets(Verb::Crash, "n5", long), "a replica may be master by then");
+        assert!(lets(Verb::PowerLoss, "n1", long));
+        assert!(lets(Verb::Partition, "n2 c1 <-> n1 n3", long));
+        assert!(!lets(Verb::Pause, "n2", timeout), "not for long enough");
+        assert!(!lets(Verb::Pause, "c1", long));
+        assert!(!lets(Verb::Partition, "c1 <-> n2", long), "the nodes see each other");
     }
 }

@@ -147,8 +147,10 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
 pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
     let topology = &plan.topology;
     let replicated = topology.kind == TopologyKind::Replicated && topology.nodes > 1;
+    let has_replicas = topology.shards.is_some_and(|shards| topology.nodes > shards.masters);
     match verb {
         "replica-lag" if topology.kind == TopologyKind::Sentinel => None,
+        "replica-lag" if has_replicas => None,
         "failover" | "replica-lag" if !replicated => Some(Lack::Replica),
         "lying-disk" if topology.persistence == Persistence::None => Some(Lack::Persistence),
         _ => None,
@@ -199,7 +201,10 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
     match word {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
         "slow-node" | "slow-script" | "evict" | "flush" | "lying-disk" => host(nodes),
-        "replica-lag" | "failover" => host(nodes[1..].to_vec()),
+        "replica-lag" | "failover" => {
+            let masters = plan.topology.shards.map_or(1, |shards| shards.masters);
+            host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
+        }
         // Drawn evenly over hosts, many nodes would leave the few clients in peace.
         _ => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
@@ -232,7 +237,7 @@ fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let clients = plan.clients();
     let nodes = match plan.topology.kind {
-        TopologyKind::Independent => plan.nodes(),
+        TopologyKind::Independent | TopologyKind::Cluster => plan.nodes(),
         // Clients ask the master alone.
         TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => {
             plan.nodes()[..1].to_vec()

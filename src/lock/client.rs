@@ -2,7 +2,8 @@
 //!
 //! It opens its connection when it needs one and drops it on every time-out or error, since the
 //! replies would then be out of step with the requests. It tries nothing twice: whether to ask
-//! again is the lock's decision.
+//! again is the lock's decision. In a cluster it goes to the node that serves the key's slot, and
+//! on to where that one sends it: what was sent on did nothing where it came from.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -20,15 +21,21 @@ use lockstorm_sim::trace::{Event, Leg, Request};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::lock::route::Route;
+use crate::lock::slot_map::SlotMap;
 use crate::lock::{Call, ScriptShape};
 
-/// A client of one node.
+/// How often a request is sent on before its answer is taken as it is.
+const MOST_TURNS: u32 = 4;
+
+/// A client of one node, or of a cluster.
 pub struct Client {
     host: Host,
     route: Route,
-    /// Where the last connection went, or was to go.
+    /// Where the last request went, or was to go.
     to: Option<SocketAddrV4>,
     line: Option<Line>,
+    /// Connections to other nodes of the cluster.
+    parked: BTreeMap<SocketAddrV4, Line>,
     attempts: Attempts,
     scripts: ScriptShape,
     /// Scripts that were loaded by this process, with their SHA1.
@@ -83,8 +90,16 @@ impl RequestError {
 impl Client {
     /// A client of the node with this name. It connects with its first request.
     pub fn new(host: Host, node: &str) -> Client {
-        let (route, attempts, scripts) = (Route::of(node), Attempts::default(), ScriptShape::Eval);
-        Client { host, route, to: None, line: None, attempts, scripts, loaded: BTreeMap::new() }
+        Client {
+            host,
+            route: Route::of(node),
+            to: None,
+            line: None,
+            parked: BTreeMap::new(),
+            attempts: Attempts::default(),
+            scripts: ScriptShape::Eval,
+            loaded: BTreeMap::new(),
+        }
     }
 
     /// The same, sending scripts in this way.
@@ -108,7 +123,7 @@ impl Client {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
         let mut sent = false;
-        let exchange = self.exchange(call.op, tag, command, args, &mut sent);
+        let exchange = self.travel(call.op, tag, command, args, &mut sent);
         let error = match host.timeout(timeout, exchange).await {
             Some(Ok(reply)) => {
                 if self.route.is_spent(&reply) {
@@ -120,7 +135,7 @@ impl Client {
             Some(Err(_)) => RequestError::Broken,
             None => RequestError::TimedOut,
         };
-        self.line = None;
+        self.drop_line();
         if error == RequestError::NotSent {
             self.note_unreached(command, call.op).await;
         }
@@ -129,11 +144,8 @@ impl Client {
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, op: u32) {
-        let first = match &self.route {
-            Route::Name(name) => name,
-            Route::Sentinels { sentinels, .. } => &sentinels[0],
-        };
-        if let Some(to) = self.to.or_else(|| self.host.resolve(first)) {
+        let first = || self.host.resolve(self.route.first());
+        if let Some(to) = self.to.or_else(first) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
@@ -183,6 +195,35 @@ impl Client {
         Ok(sha)
     }
 
+    /// Gives the connection up: in a cluster another node is asked for the way next.
+    fn drop_line(&mut self) {
+        self.line = None;
+        if let Route::Cluster(slots) = &mut self.route {
+            slots.doubt(self.to);
+        }
+    }
+
+    /// Asks the node that serves the key's slot, wherever the request is sent on to.
+    async fn travel(
+        &mut self,
+        op: u32,
+        tag: u32,
+        command: &'static str,
+        args: &[&[u8]],
+        sent: &mut bool,
+    ) -> io::Result<Reply> {
+        for _ in 0..MOST_TURNS {
+            let answer = self.exchange(op, tag, command, args, sent).await;
+            let Route::Cluster(slots) = &mut self.route else { return answer };
+            match &answer {
+                Ok(reply) if slots.follow(reply) => *sent = false,
+                Err(_) if !*sent => self.drop_line(),
+                _ => return answer,
+            }
+        }
+        self.exchange(op, tag, command, args, sent).await
+    }
+
     async fn exchange(
         &mut self,
         op: u32,
@@ -192,7 +233,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let line = self.line(tag).await?;
+        let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
@@ -205,8 +246,47 @@ impl Client {
         Ok(reply)
     }
 
+    /// The connection for a request: the open one or, in a cluster, the one to the node of its key.
+    async fn line(
+        &mut self,
+        tag: u32,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> io::Result<&mut Line> {
+        let Route::Cluster(slots) = &mut self.route else { return self.open(tag).await };
+        let slot = SlotMap::slot_of(command, args);
+        // What names no key goes where the last request went, or to any node.
+        let asking = match (slot, self.to) {
+            (None, Some(_)) => false,
+            (slot, _) => {
+                let (to, asking) = slots.find(&self.host, tag, slot.unwrap_or(0)).await?;
+                self.turn_to(to);
+                asking
+            }
+        };
+        let line = self.open(tag).await?;
+        if asking {
+            line.stream.tag(tag);
+            line.requests += 1;
+            line.write("ASKING", &[]).await?;
+            line.reply().await?;
+        }
+        Ok(line)
+    }
+
+    /// Takes up the connection to another node, and keeps the present one.
+    fn turn_to(&mut self, to: SocketAddrV4) {
+        if self.to == Some(to) {
+            return;
+        }
+        if let (Some(before), Some(line)) = (self.to.replace(to), self.line.take()) {
+            self.parked.insert(before, line);
+        }
+        self.line = self.parked.remove(&to);
+    }
+
     /// The open connection, or a new one.
-    async fn line(&mut self, tag: u32) -> io::Result<&mut Line> {
+    async fn open(&mut self, tag: u32) -> io::Result<&mut Line> {
         let open = match self.line.take() {
             Some(line) => line.if_quiet().await,
             None => None,
@@ -218,9 +298,13 @@ impl Client {
         Ok(self.line.insert(line))
     }
 
-    /// The node is looked for each time, since a failover moves it.
+    /// The node is looked for each time, since a failover moves it. In a cluster the request's
+    /// slot has decided already.
     async fn connect(&mut self, tag: u32) -> io::Result<Line> {
-        let to = self.route.find(&self.host, tag).await?;
+        let to = match (&self.route, self.to) {
+            (Route::Cluster(_), Some(to)) => to,
+            (route, _) => route.find(&self.host, tag).await?,
+        };
         self.to = Some(to);
         let (stream, requests) = self.route.open(&self.host, to, tag).await?;
         Ok(Line { requests, ..Line::new(stream) })

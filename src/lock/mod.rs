@@ -28,6 +28,7 @@ pub mod route;
 pub mod scripts;
 pub mod setnx;
 pub mod setnx_expire;
+pub mod slot_map;
 pub mod token;
 pub mod token_get_del;
 pub mod token_lua;

@@ -1,6 +1,6 @@
-//! The way to the node that a lock asks: by its name, or through Sentinels.
+//! The way to the node that a lock asks: by its name, through Sentinels, or by a cluster's slots.
 //!
-//! As client libraries do: the Sentinels are asked in turn where the master is, each time that a
+//! As client libraries do. The Sentinels are asked in turn where the master is, each time that a
 //! connection is to be opened, and the node that they name has to say itself that it is one. Who
 //! has a connection goes on using it; nobody tells it of a failover but the node that closes it.
 
@@ -13,6 +13,8 @@ use lockstorm_sim::redis::frame::decode::decode_reply;
 use lockstorm_sim::redis::frame::{Reply, encode_request};
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::lock::slot_map::SlotMap;
 
 /// How names of masters begin that Sentinels know: `redis+sentinel://s1,s2,s3/mymaster`.
 const SCHEME: &str = "redis+sentinel://";
@@ -31,11 +33,16 @@ pub enum Route {
         /// The master's.
         master: String,
     },
+    /// The nodes of a cluster, each for the slots that are its own.
+    Cluster(SlotMap),
 }
 
 impl Route {
     /// The way that a node's name stands for.
     pub fn of(name: &str) -> Route {
+        if let Some(slots) = SlotMap::of(name) {
+            return Route::Cluster(slots);
+        }
         let parts = name.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/'));
         let Some((sentinels, master)) = parts else { return Route::Name(name.to_owned()) };
         let sentinels = sentinels.split(',').map(str::to_owned).collect();
@@ -47,14 +54,25 @@ impl Route {
         format!("{SCHEME}{}/{master}", sentinels.join(","))
     }
 
-    /// Where the node is now.
+    /// The name of whom is asked first.
+    pub fn first(&self) -> &str {
+        match self {
+            Route::Name(name) => name,
+            Route::Sentinels { sentinels, .. } => &sentinels[0],
+            Route::Cluster(slots) => slots.first(),
+        }
+    }
+
+    /// Where the node is now. Of a cluster it is the first.
     ///
     /// # Errors
     /// `NotFound` if there is no such name, or no Sentinel knows where the master is.
     pub async fn find(&self, host: &Host, tag: u32) -> io::Result<SocketAddrV4> {
         let nobody = || io::Error::from(io::ErrorKind::NotFound);
         let (sentinels, master) = match self {
-            Route::Name(name) => return host.resolve(name).ok_or_else(nobody),
+            Route::Name(_) | Route::Cluster(_) => {
+                return host.resolve(self.first()).ok_or_else(nobody);
+            }
             Route::Sentinels { sentinels, master } => (sentinels, master),
         };
         for address in sentinels.iter().filter_map(|name| host.resolve(name)) {
@@ -73,7 +91,7 @@ impl Route {
     /// What the network reports; `NotConnected` if it is no master.
     pub async fn open(&self, host: &Host, to: SocketAddrV4, tag: u32) -> io::Result<(Stream, u32)> {
         let mut stream = host.connect(to).await?;
-        if matches!(self, Route::Name(_)) {
+        if !matches!(self, Route::Sentinels { .. }) {
             return Ok((stream, 0));
         }
         let role = ask(&mut stream, tag, &["ROLE"]).await?;
@@ -136,5 +154,6 @@ mod tests {
         let master = "mymaster".to_owned();
         assert_eq!(Route::of(&name), Route::Sentinels { sentinels: sentinels.to_vec(), master });
         assert_eq!(Route::of("n1"), Route::Name("n1".to_owned()));
+        assert_eq!(Route::of("redis+cluster://n1,n2").first(), "n1");
     }
 }

@@ -148,10 +148,7 @@ fn files(plan: &Plan) -> Checked {
 /// A master that needs more replicas than there are would never write.
 fn min_replicas(plan: &Plan) -> Checked {
     let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
-    let replicas = match plan.topology.kind {
-        TopologyKind::Single | TopologyKind::Independent => 0,
-        TopologyKind::Replicated | TopologyKind::Sentinel => plan.topology.nodes.saturating_sub(1),
-    };
+    let replicas = plan.topology.replicas();
     let what = format!("a master with {replicas} replicas would never have {}", least.to_write);
     let mend = if replicas == 0 {
         "kind = \"replicated\" or \"sentinel\"".to_owned()
@@ -180,12 +177,15 @@ fn topology(plan: &Plan) -> Checked {
             let what = format!("{} cannot be a master with replicas", counted(nodes));
             refuse_if(nodes < 2, place, what, "at least 2")?;
         }
+        TopologyKind::Cluster => cluster(plan)?,
         TopologyKind::Independent => {
             refuse_if(nodes == 0, place, "a lock needs a node", "at least 1")?;
         }
     }
     let mend = format!("at most {MOST_NODES}");
     refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let odd = plan.topology.shards.is_some() && plan.topology.kind != TopologyKind::Cluster;
+    refuse_if(odd, "topology.shards", "there are no slots to share", "kind = \"cluster\"")?;
     let place = "topology.sentinels";
     match (plan.topology.kind, &plan.topology.sentinels) {
         (TopologyKind::Sentinel, Some(sentinels)) => watch(sentinels),
@@ -209,16 +209,32 @@ fn watch(sentinels: &Sentinels) -> Checked {
     let none = sentinels.parallel_syncs == 0;
     let what = "no replica would ever follow the new master";
     refuse_if(none, "topology.parallel_syncs", what, "at least 1")?;
-    for (place, length) in [
-        ("topology.down_after", sentinels.down_after),
-        ("topology.failover_timeout", sentinels.failover_timeout),
-    ] {
-        in_reach(place, length)?;
-        let whole = length > 0 && length.is_multiple_of(MILLISECOND);
-        let what = "Sentinels count in whole milliseconds";
-        refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")?;
-    }
-    Ok(())
+    let who = "Sentinels";
+    in_whole_ms("topology.down_after", sentinels.down_after, who)?;
+    in_whole_ms("topology.failover_timeout", sentinels.failover_timeout, who)
+}
+
+/// Refuses a length that cannot be told to those who count in milliseconds.
+fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
+    in_reach(place, length)?;
+    let whole = length > 0 && length.is_multiple_of(MILLISECOND);
+    let what = format!("{who} count in whole milliseconds");
+    refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
+}
+
+/// Refuses masters that are not there, replicas that nobody shares evenly, and a time-out that
+/// nodes cannot be told.
+fn cluster(plan: &Plan) -> Checked {
+    let nodes = plan.topology.nodes;
+    let Some(shards) = &plan.topology.shards else {
+        return refuse_if(true, "topology.shards", "nobody serves the slots", "add them");
+    };
+    let masters = shards.masters;
+    let what = "a cluster needs a master for its slots";
+    refuse_if(masters == 0 || nodes < masters, "topology.nodes", what, "at least 1")?;
+    let what = format!("{nodes} nodes are no even number of replicas for {masters} masters");
+    refuse_if(!nodes.is_multiple_of(masters), "topology.nodes", what, "as many for each")?;
+    in_whole_ms("topology.node_timeout", shards.node_timeout, "nodes")
 }
 
 fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
@@ -342,10 +358,9 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let mend = "at least 1ms";
     let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
     refuse_if(never, "lock.ack_timeout", "WAIT takes whole milliseconds, and 0 is for ever", mend)?;
-    let replicas = plan.topology.nodes.saturating_sub(1);
+    let replicas = plan.topology.replicas();
     let what = format!("{name} needs replicas");
-    let has_replicas = plan.topology.kind != TopologyKind::Single && replicas > 0;
-    refuse_if(!has_replicas, "topology.kind", what, "kind = \"replicated\"")?;
+    refuse_if(replicas == 0, "topology.kind", what, "kind = \"replicated\"")?;
     let acks = config.acks.unwrap_or(1);
     let what = format!("{acks} of {replicas} replicas would have to acknowledge");
     let mend = format!("from 1 to {replicas}");

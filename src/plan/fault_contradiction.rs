@@ -11,7 +11,7 @@ use crate::lock::catalogue::Algorithm;
 use crate::plan::contradiction::{
     Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
 };
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
+use crate::plan::{Persistence, Plan, RESOURCE, Shards, TopologyKind};
 use crate::refusal::nearest;
 
 /// Checks every fault, and that each anchor can come.
@@ -116,6 +116,9 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     if !matches!(verb, Verb::ReplicaLag { .. } | Verb::Failover) {
         return Ok(());
     }
+    if let Some(shards) = &plan.topology.shards {
+        return in_cluster(shards, verb, host, at);
+    }
     let what = format!("{word} needs a replica, and there is none");
     let has = [TopologyKind::Replicated, TopologyKind::Sentinel].contains(&plan.topology.kind);
     refuse_if(!has, at, what, "kind = \"replicated\" in [topology]")?;
@@ -131,6 +134,17 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     });
     let what = format!("{word} happens to a replica, and 'n1' is the master");
     refuse_if(host == "n1" && !moved, at, what, "name a replica: 'n2'")
+}
+
+/// A cluster fails over by itself; who lags behind is a replica.
+fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
+    let by_hand = matches!(verb, Verb::Failover);
+    let what = "the cluster fails over by itself";
+    refuse_if(by_hand, at, what, "pause or crash the master, or kind = \"replicated\"")?;
+    let nth = host.strip_prefix('n').and_then(|nth| nth.parse().ok()).unwrap_or(0);
+    let what = format!("{} happens to a replica, and '{host}' is a master", verb.word());
+    let first = format!("name a replica: 'n{}' follows 'n1'", shards.masters + 1);
+    refuse_if(shards.master_of(nth).is_none(), at, what, &first)
 }
 
 /// Checks the verb's own fields.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::cluster::slots::SLOTS;
 use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::rng::DrawKey;
@@ -97,7 +98,8 @@ pub struct Topology {
     /// How they belong together.
     pub kind: TopologyKind,
     /// How many there are. `replicated`, `sentinel`: `n1` is the (first) master, the others are its
-    /// replicas.
+    /// replicas. `cluster`: the masters come first, then their replicas: see
+    /// [`Shards::master_of`].
     pub nodes: u32,
     /// What each keeps on disk.
     #[serde(default)]
@@ -117,6 +119,9 @@ pub struct Topology {
     /// Who watches the master: in a `sentinel` topology, and there alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinels: Option<Sentinels>,
+    /// How the slots are served: in a `cluster` topology, and there alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Shards>,
 }
 
 impl Topology {
@@ -131,6 +136,7 @@ impl Topology {
             compat: Compat::default(),
             min_replicas: None,
             sentinels: None,
+            shards: None,
         }
     }
 }
@@ -174,8 +180,51 @@ impl Sentinels {
     }
 }
 
+/// The slots of a cluster: even shares of masters that all nodes know from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shards {
+    /// How many masters there are: `n1` has the first slots.
+    pub masters: u32,
+    /// After how long without an answer a node is suspected: `cluster-node-timeout`, ns.
+    pub node_timeout: Nanos,
+}
+
+impl Shards {
+    /// `cluster-node-timeout` where nothing is said.
+    pub const NODE_TIMEOUT: Nanos = 15 * SECOND;
+
+    /// The number of the master whom the nth node follows; `None` for a master. With three masters
+    /// `n4` and `n7` follow `n1`, `n5` and `n8` follow `n2`.
+    pub fn master_of(&self, nth: u32) -> Option<u32> {
+        (nth > self.masters).then(|| (nth - 1) % self.masters + 1)
+    }
+
+    /// The first and the last slot of the nth node, which is a master.
+    pub fn slots_of(&self, nth: u32) -> (u16, u16) {
+        let from = |nth: u32| u32::from(SLOTS) * nth / self.masters;
+        let slot = |slot: u32| u16::try_from(slot).unwrap_or(SLOTS - 1);
+        (slot(from(nth - 1)), slot(from(nth) - 1))
+    }
+}
+
 impl Topology {
-    /// How each of its nodes is set up, apart from its address and its master.
+    /// Whether `n1` is the master of all the others at the start.
+    pub fn has_one_master(&self) -> bool {
+        matches!(self.kind, TopologyKind::Replicated | TopologyKind::Sentinel)
+    }
+
+    /// How many replicas each master has at the start.
+    pub fn replicas(&self) -> u32 {
+        let masters = match self.kind {
+            TopologyKind::Single | TopologyKind::Independent => self.nodes,
+            TopologyKind::Replicated | TopologyKind::Sentinel => 1,
+            TopologyKind::Cluster => self.shards.map_or(self.nodes, |shards| shards.masters),
+        };
+        (self.nodes / masters.max(1)).saturating_sub(1)
+    }
+
+    /// How each of its nodes is set up, apart from its address, its master and its cluster.
     pub fn node(&self) -> NodeConfig {
         let save = match (self.persistence, &self.files.save[..]) {
             (Persistence::Rdb, "") => USUAL_SAVE_POINTS,
@@ -236,6 +285,8 @@ pub enum TopologyKind {
     Replicated,
     /// A master, its replicas, and Sentinels that fail over by themselves; clients ask these.
     Sentinel,
+    /// Masters that share the slots, and their replicas, which fail over by themselves.
+    Cluster,
     /// Masters that know nothing of each other.
     Independent,
 }
@@ -337,4 +388,20 @@ pub struct Links {
     /// Lost tries in a million on every link.
     #[serde(default)]
     pub loss_per_million: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shards;
+
+    #[test]
+    fn masters_share_the_slots_evenly_and_replicas_follow_them_in_turn() {
+        let shards = Shards { masters: 3, node_timeout: Shards::NODE_TIMEOUT };
+        let slots = [1, 2, 3].map(|nth| shards.slots_of(nth));
+        assert_eq!(slots, [(0, 5460), (5461, 10921), (10922, 16383)]);
+        let masters = [1, 3, 4, 5, 6, 7, 9].map(|nth| shards.master_of(nth));
+        assert_eq!(masters, [None, None, Some(1), Some(2), Some(3), Some(1), Some(3)]);
+        let one = Shards { masters: 1, ..shards };
+        assert_eq!((one.slots_of(1), one.master_of(2)), ((0, 16383), Some(1)));
+    }
 }

@@ -211,11 +211,21 @@ pub fn subject(finding: &Finding) -> String {
         TopologyKind::Single => "",
         TopologyKind::Replicated => "replicated ",
         TopologyKind::Sentinel => "watched ",
+        TopologyKind::Cluster => "clustered ",
         TopologyKind::Independent => "independent ",
     };
     let sentinels = match plan.sentinels().len() {
         0 => String::new(),
         many => format!(", {}", count(many as u64, "Sentinel")),
+    };
+    let masters = match &plan.topology.shards {
+        None => String::new(),
+        Some(shards) => {
+            let (first, replica) = (count(shards.masters.into(), "master"), shards.masters + 1);
+            let follows = plan.topology.nodes >= replica;
+            let pairs = if follows { format!(", n{replica} follows n1") } else { String::new() };
+            format!(" ({first}{pairs})")
+        }
     };
     let disk = match plan.topology.persistence {
         Persistence::None => "no persistence",
@@ -227,7 +237,7 @@ pub fn subject(finding: &Finding) -> String {
     let (number, nodes) = nodes.split_once(' ').unwrap_or(("", &nodes));
     let ttl = plan.lock.ttl.map_or_else(String::new, |ttl| format!(" of {}", length(ttl)));
     format!(
-        "{}{ttl}, {}, {number} {kind}{nodes}{sentinels}, {disk}",
+        "{}{ttl}, {}, {number} {kind}{nodes}{masters}{sentinels}, {disk}",
         plan.lock.algorithm,
         count(plan.workload.clients.into(), "client"),
     )

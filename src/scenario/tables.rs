@@ -11,17 +11,18 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
-    FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Topology, TopologyKind,
-    Workload, WorkloadKind,
+    FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,
+    TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Wrong;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
-pub const TOPOLOGIES: [(&str, TopologyKind); 4] = [
+pub const TOPOLOGIES: [(&str, TopologyKind); 5] = [
     ("single", TopologyKind::Single),
     ("replicated", TopologyKind::Replicated),
     ("sentinel", TopologyKind::Sentinel),
+    ("cluster", TopologyKind::Cluster),
     ("independent", TopologyKind::Independent),
 ];
 
@@ -68,6 +69,8 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         "down_after",
         "failover_timeout",
         "parallel_syncs",
+        "replicas",
+        "node_timeout",
     ];
     let Some(section) = scenario.section("topology", &keys)? else {
         return Ok(Topology::plain(TopologyKind::Single, 1));
@@ -76,11 +79,14 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
     let usual = match kind {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 2,
+        TopologyKind::Cluster => 3,
         TopologyKind::Independent => 5,
     };
+    let nodes = section.number("nodes")?.unwrap_or(usual);
+    let (replicas, shards) = shards(&section, kind, nodes)?;
     Ok(Topology {
         kind,
-        nodes: section.number("nodes")?.unwrap_or(usual),
+        nodes: nodes.saturating_mul(replicas.saturating_add(1)),
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         files: Files {
             save: section.text("save")?.unwrap_or_default().to_owned(),
@@ -92,6 +98,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
         compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
         min_replicas: min_replicas(&section)?,
         sentinels: sentinels(&section, kind)?,
+        shards,
     })
 }
 
@@ -124,6 +131,26 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
         failover_timeout: section.length("failover_timeout")?.unwrap_or(usual.failover_timeout),
         parallel_syncs: section.number("parallel_syncs")?.unwrap_or(usual.parallel_syncs),
     }))
+}
+
+/// What `[topology]` says of a cluster: how many replicas each of the masters has, and the rest.
+/// Where there is none, the keys that speak of it are refused.
+fn shards(
+    section: &Section,
+    kind: TopologyKind,
+    masters: u32,
+) -> Result<(u32, Option<Shards>), Wrong> {
+    if kind != TopologyKind::Cluster {
+        let keys = ["replicas", "node_timeout"];
+        let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
+            return Ok((0, None));
+        };
+        let what = format!("'{key}' speaks of a cluster, and there is none");
+        return Err(Wrong::at(value.span(), what, "kind = \"cluster\", or take it out"));
+    }
+    let node_timeout = section.length("node_timeout")?.unwrap_or(Shards::NODE_TIMEOUT);
+    let replicas = section.number("replicas")?.unwrap_or(1);
+    Ok((replicas, Some(Shards { masters, node_timeout })))
 }
 
 /// `[lock]`: its algorithm has to be named, and to be one of `locks`.

@@ -77,6 +77,11 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
+        if plan.topology.shards.is_some() {
+            let what =
+                "the cluster of the scenario is left out: its nodes know nothing of each other";
+            setup.left_out.push(what.to_owned());
+        }
         if plan.topology.sentinels.is_some() {
             let what = "the Sentinels of the scenario are left out: serve starts none; FAILOVER n2";
             setup.left_out.push(format!("{what} makes a replica the master"));
@@ -100,7 +105,10 @@ impl Setup {
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.nodes as usize / 2 + 1,
-            TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => 1,
+            TopologyKind::Single
+            | TopologyKind::Replicated
+            | TopologyKind::Sentinel
+            | TopologyKind::Cluster => 1,
         }
     }
 
@@ -110,8 +118,7 @@ impl Setup {
     }
 
     fn follows(&self, node: usize) -> bool {
-        let kinds = [TopologyKind::Replicated, TopologyKind::Sentinel];
-        kinds.contains(&self.topology.kind) && node > 0
+        self.topology.has_one_master() && node > 0
     }
 
     /// The world of these nodes. Faults are not in it yet.

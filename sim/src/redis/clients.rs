@@ -376,6 +376,8 @@ impl Node {
         session.since_ms[1] = self.now_ms;
         self.unit += 1;
         let reply = apply(self, &mut session, args);
+        let asks = session.last_command.is_some_and(|command| command.name == "ASKING");
+        session.asking &= asks || session.queued.is_some();
         let waits = session.blocked.is_some();
         if !waits {
             session.answer(&reply);

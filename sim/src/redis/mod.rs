@@ -26,8 +26,10 @@
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 //! - `sentinel`: a node in another mode, which watches masters
+//! - `cluster`: slots over masters, the bus between nodes, elections
 
 pub mod clients;
+pub mod cluster;
 pub mod command;
 pub mod compat;
 pub mod conversation;

@@ -9,6 +9,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::redis::clients::Clients;
+use crate::redis::cluster::{Cluster, ClusterConfig};
 use crate::redis::command::table::{Command, all, all_of_sentinel, look_up_in};
 use crate::redis::compat::{Compat, Difference};
 use crate::redis::frame::Arguments;
@@ -73,6 +74,8 @@ pub struct NodeConfig {
     pub busy_after_ms: u64,
     /// Which server it answers like.
     pub compat: Compat,
+    /// The cluster that it is in: `cluster-enabled yes`.
+    pub cluster: Option<ClusterConfig>,
 }
 
 impl Default for NodeConfig {
@@ -93,6 +96,7 @@ impl Default for NodeConfig {
             max_memory: 0,
             busy_after_ms: 5_000,
             compat: Compat::default(),
+            cluster: None,
         }
     }
 }
@@ -263,6 +267,8 @@ pub struct Node {
     pub unit: u64,
     /// What it watches, if it is a Sentinel: then it keeps no keys.
     pub sentinel: Option<Box<Sentinel>>,
+    /// What it knows of its cluster, if it is in one.
+    pub cluster: Option<Box<Cluster>>,
 }
 
 /// The parameters that a configuration sets otherwise than Redis does.
@@ -308,6 +314,15 @@ impl Node {
             clients,
             dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
             ..Node::default()
+        }
+    }
+
+    /// What it is run as, as INFO and HELLO tell it.
+    pub fn mode(&self) -> &'static str {
+        match (&self.sentinel, &self.cluster) {
+            (Some(_), _) => "sentinel",
+            (_, Some(_)) => "cluster",
+            _ => "standalone",
         }
     }
 

@@ -29,6 +29,7 @@ mod value;
 use bytes::Bytes;
 use mlua::Function;
 
+use crate::redis::cluster::slots::of_key;
 use crate::redis::command::Call;
 use crate::redis::command::admission::{MASTERDOWN, OOM, check_write, is_stale};
 use crate::redis::command::scripting::sha1_hex;
@@ -120,6 +121,8 @@ fn execute(
         read_only: read_only || flags.has(ScriptFlags::NO_WRITES),
         allow_oom: flags.has(ScriptFlags::ALLOW_OOM),
         wrote: false,
+        keeps_to_slot: program.flags.is_some() && !flags.has(ScriptFlags::ALLOW_CROSS_SLOT),
+        slot: words.0.first().map(|key| of_key(key)),
     };
     let mut inner = Session {
         id: session.id,
@@ -127,6 +130,8 @@ fn execute(
         from_master: session.from_master,
         user: session.user.clone(),
         addresses: session.addresses,
+        asking: session.asking,
+        reads_here: session.reads_here,
         script: Some(script),
         ..Session::default()
     };
@@ -150,6 +155,10 @@ fn execute(
 /// What still speaks against a script that says what it does: `scriptPrepareForRun`. Admission has
 /// looked at its flags, unless it was not known by then.
 fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
+    if flags.has(ScriptFlags::NO_CLUSTER) && node.cluster.is_some() {
+        let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
+        return Err(Reply::error(text));
+    }
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());
     }

@@ -6,12 +6,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use crate::platform::{Host, HostMutex, Listener};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
-use crate::redis::cycle;
 use crate::redis::files::{Log, has_file, read_files};
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::node::{Append, Change, Effects, Node, NodeConfig};
@@ -21,6 +21,7 @@ use crate::redis::script::begins;
 use crate::redis::session::After;
 use crate::redis::signal::{First, Signal, first};
 use crate::redis::witness;
+use crate::redis::{cluster, cycle};
 use crate::rng::Purpose;
 use crate::time::{Clock, MILLISECOND, Nanos};
 use crate::trace::{Event, KeyName, Origin, Request};
@@ -49,6 +50,8 @@ pub struct Server {
     pub freed: Signal,
     /// Raised when the process is to end.
     pub ended: Signal,
+    /// Raised when the cluster wants something done.
+    pub bus: Signal,
     /// Whether the file is synced each second.
     pub syncs: Cell<bool>,
     /// Whether the ends of waits are looked for.
@@ -104,6 +107,11 @@ impl Server {
         let wall = host.now(Clock::Wall);
         let mut node = Node::new(config, wall / MILLISECOND, ids(host));
         node.set_time(wall);
+        if let Some(own) = host.resolve(host.name()) {
+            let file = host.disk().read(cluster::file::FILE);
+            let own = SocketAddrV4::new(*own.ip(), node.config.port);
+            node.begin_cluster(own, &String::from_utf8_lossy(&file));
+        }
         host.record(Event::Role { master: node.master });
         Server::of(host, node)
     }
@@ -122,6 +130,7 @@ impl Server {
             waits: Signal::default(),
             freed: Signal::default(),
             ended: Signal::default(),
+            bus: Signal::default(),
             syncs: Cell::new(false),
             tended: Cell::new(false),
             wakes: RefCell::default(),
@@ -142,6 +151,7 @@ impl Server {
         let follows = node.master.is_some();
         drop(node);
         cycle::start(self);
+        cluster::process::start(self);
         if follows {
             follow_anew(self);
         }
@@ -273,6 +283,9 @@ impl Server {
                     wake.raise();
                 }
             }
+        }
+        if node.cluster.as_ref().is_some_and(|cluster| cluster.wants_something()) {
+            self.bus.raise();
         }
         if node.clients.take_new_wait() {
             self.watch_ends(&node, node.keyspace.next_end_ms());

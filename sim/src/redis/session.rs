@@ -48,6 +48,10 @@ pub struct Session {
     pub watched: Vec<(usize, Key, bool)>,
     /// Whether one of them was touched.
     pub dirty: bool,
+    /// Whether ASKING stood before this request.
+    pub asking: bool,
+    /// Whether READONLY lets a replica of a cluster answer it.
+    pub reads_here: bool,
     /// What it listens to.
     pub subscriptions: Subscriptions,
     /// Whether it sees all commands.
@@ -93,6 +97,8 @@ impl Default for Session {
             running: None,
             watched: Vec::new(),
             dirty: false,
+            asking: false,
+            reads_here: false,
             subscriptions: Subscriptions::default(),
             monitors: false,
             blocked: None,
@@ -213,6 +219,10 @@ pub struct ScriptRun {
     pub allow_oom: bool,
     /// Whether it has written.
     pub wrote: bool,
+    /// Whether all its keys have to be in one slot of a cluster.
+    pub keeps_to_slot: bool,
+    /// The slot of its first key.
+    pub slot: Option<u16>,
 }
 
 /// What a replica asks for with PSYNC.

@@ -12,6 +12,7 @@
 
 #[path = "../../fuzz/src/body.rs"]
 mod body;
+mod cluster;
 mod compat;
 mod corpus;
 mod fake;

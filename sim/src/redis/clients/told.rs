@@ -108,6 +108,7 @@ fn flags(node: &Node, session: &Session) -> String {
         ('d', session.dirty),
         ('c', session.closing == Some(Closing::AfterOutput)),
         ('A', session.closing == Some(Closing::AtOnce)),
+        ('r', session.reads_here),
         ('e', session.stays),
     ];
     let told: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
+use crate::redis::cluster::redirect;
 use crate::redis::command::table::{Command, Flags, find_in, look_up};
 use crate::redis::command::{
     Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
@@ -76,6 +77,10 @@ fn refuse(
     node.count_error(&refusal);
     session.broken |= session.queued.is_some();
     if command.is_some_and(|command| command.name == "EXEC") {
+        if redirect::is_from_cluster(&refusal) {
+            transaction::abort(node, session, &refusal);
+            return refusal;
+        }
         return transaction::abort(node, session, &refusal);
     }
     refusal
@@ -101,6 +106,7 @@ fn admit(
         acl::check(node, session, command, args)?;
     }
     let flags = flags_of(node, session, command, args);
+    redirect::check(node, session, command, args, flags)?;
     if !node.loading && !session.from_master {
         check_memory(node, session, command, flags)?;
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::redis::cluster::Rules;
 use crate::redis::command::introspection::help;
 use crate::redis::command::key::matches;
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, container};
@@ -68,6 +69,9 @@ pub fn set(call: &mut Call) -> Outcome {
     }
     call.node.recount_good_replicas();
     call.node.limits = Limits::of(&call.node.settings);
+    if let Some(cluster) = &mut call.node.cluster {
+        cluster.rules = Rules::of(&call.node.settings);
+    }
     Ok(Reply::OK)
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::redis::command::acl::authenticate;
 use crate::redis::command::client::check_name;
 use crate::redis::command::transaction::end;
-use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, container, word, wrong_arity};
+use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, word, wrong_arity};
 use crate::redis::compat::Difference;
 use crate::redis::frame::{Protocol, Reply, integer};
 use crate::redis::keyspace::DATABASES;
@@ -14,41 +14,10 @@ use crate::redis::session::{Answers, Closing};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
-    ("asking", no_cluster),
-    ("cluster", container),
-    ("cluster|addslots", no_cluster),
-    ("cluster|addslotsrange", no_cluster),
-    ("cluster|bumpepoch", no_cluster),
-    ("cluster|count-failure-reports", no_cluster),
-    ("cluster|countkeysinslot", no_cluster),
-    ("cluster|delslots", no_cluster),
-    ("cluster|delslotsrange", no_cluster),
-    ("cluster|failover", no_cluster),
-    ("cluster|flushslots", no_cluster),
-    ("cluster|forget", no_cluster),
-    ("cluster|getkeysinslot", no_cluster),
-    ("cluster|help", no_cluster),
-    ("cluster|info", no_cluster),
-    ("cluster|keyslot", no_cluster),
-    ("cluster|links", no_cluster),
-    ("cluster|meet", no_cluster),
-    ("cluster|myid", no_cluster),
-    ("cluster|nodes", no_cluster),
-    ("cluster|replicas", no_cluster),
-    ("cluster|replicate", no_cluster),
-    ("cluster|reset", no_cluster),
-    ("cluster|saveconfig", no_cluster),
-    ("cluster|set-config-epoch", no_cluster),
-    ("cluster|setslot", no_cluster),
-    ("cluster|shards", no_cluster),
-    ("cluster|slaves", no_cluster),
-    ("cluster|slots", no_cluster),
     ("echo", echo),
     ("hello", hello),
     ("ping", ping),
     ("quit", quit),
-    ("readonly", no_cluster),
-    ("readwrite", no_cluster),
     ("reset", reset),
     ("select", select),
 ];
@@ -86,6 +55,9 @@ pub fn select(call: &mut Call) -> Outcome {
         ));
     }
     let db = usize::try_from(number).ok().filter(|db| *db < DATABASES);
+    if call.node.cluster.is_some() && number != 0 {
+        return Err(Reply::error("ERR SELECT is not allowed in cluster mode"));
+    }
     call.session.db = db.ok_or(Reply::error("ERR DB index is out of range"))?;
     Ok(Reply::OK)
 }
@@ -146,7 +118,7 @@ fn unauthenticated(node: &Node) -> Reply {
 
 fn greeting(call: &Call) -> Reply {
     let is_sentinel = call.node.sentinel.is_some();
-    let mode = if is_sentinel { "sentinel" } else { "standalone" };
+    let mode = call.node.mode();
     let compat = call.node.config.compat;
     let mut facts = vec![
         Reply::word("server"),
@@ -190,11 +162,7 @@ pub fn reset(call: &mut Call) -> Outcome {
     let session = &mut *call.session;
     (session.db, session.protocol, session.answers) = (0, Protocol::Two, Answers::On);
     (session.name, session.stays) = (Bytes::new(), false);
+    session.reads_here = false;
     session.user = (!call.node.users.ask_for_password()).then(|| word("default"));
     Ok(Reply::simple("RESET"))
-}
-
-/// CLUSTER and what belongs to it.
-pub fn no_cluster(_: &mut Call) -> Outcome {
-    Err(Reply::error("ERR This instance has cluster support disabled"))
 }

@@ -79,7 +79,7 @@ fn server_section(text: &mut String, node: &mut Node) {
     let up_s = node.now_ms.saturating_sub(node.started_ms) / 1_000;
     let (port, hz) = (node.config.port, node.settings.text("hz"));
     let (names, mode) = names(node.config.compat);
-    let kind = if node.sentinel.is_some() { "sentinel" } else { "standalone" };
+    let kind = node.mode();
     let _ = write!(
         text,
         "{names}redis_git_sha1:00000000\r\nredis_git_dirty:0\r\n{mode}:{kind}\r\nos:Linux\r\n\
@@ -244,8 +244,8 @@ fn cpu_section(text: &mut String, _: &mut Node) {
     }
 }
 
-fn cluster_section(text: &mut String, _: &mut Node) {
-    text.push_str("cluster_enabled:0\r\n");
+fn cluster_section(text: &mut String, node: &mut Node) {
+    let _ = write!(text, "cluster_enabled:{}\r\n", u8::from(node.cluster.is_some()));
 }
 
 fn replication(text: &mut String, node: &mut Node) {

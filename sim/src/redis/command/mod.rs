@@ -63,11 +63,12 @@ pub type Outcome = Result<Reply, Reply>;
 pub type Family = &'static [(&'static str, Run)];
 
 /// All families.
-pub fn families() -> [Family; 27] {
+pub fn families() -> [Family; 28] {
     [
         acl::FAMILY,
         blocking::FAMILY,
         client::FAMILY,
+        crate::redis::cluster::command::FAMILY,
         compare::FAMILY,
         config::FAMILY,
         connection::FAMILY,

@@ -108,7 +108,10 @@ pub fn spublish(call: &mut Call) -> Outcome {
 fn say(call: &mut Call, kind: Channel) -> Outcome {
     let (channel, message) = (&call.args[1], &call.args[2]);
     let told = call.node.clients.publish(call.session, kind, channel, message);
-    call.tell_verbatim();
+    match call.node.cluster_now() {
+        Some(cluster) => cluster.spread(channel, message, kind == Channel::Shard),
+        None => call.tell_verbatim(),
+    }
     Ok(Reply::count(told))
 }
 

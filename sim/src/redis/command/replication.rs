@@ -25,6 +25,9 @@ pub const FAMILY: Family = &[
 
 /// REPLICAOF host port | NO ONE
 pub fn replicaof(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if call.node.failover.is_some() {
         return Err(Reply::error("ERR REPLICAOF not allowed while failing over."));
     }
@@ -80,6 +83,11 @@ pub fn role(call: &mut Call) -> Outcome {
 
 /// FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms]
 pub fn failover(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     if let [word] = call.from(1)
         && word.eq_ignore_ascii_case(b"ABORT")
     {

@@ -27,7 +27,7 @@ struct Asked<'a> {
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
 /// [STORE destination]
 pub fn sort(call: &mut Call) -> Outcome {
-    let mut asked = options(call.from(2), call.command.name == "SORT")?;
+    let mut asked = options(call, call.command.name == "SORT")?;
     let unsorted = asked.by.is_some_and(|by| !by.contains(&b'*'));
     let value = call.entry(&call.args[1]).map(|entry| &entry.value);
     // A set has no order that a script or a replica could rely on.
@@ -65,7 +65,8 @@ pub fn sort(call: &mut Call) -> Outcome {
     call.store(destination, Value::List(list), b'l', "sortstore")
 }
 
-fn options(words: &[Bytes], stores: bool) -> Result<Asked<'_>, Reply> {
+fn options<'a>(call: &Call<'a>, stores: bool) -> Result<Asked<'a>, Reply> {
+    let (words, clustered) = (call.from(2), call.node.cluster.is_some());
     let mut asked = Asked::default();
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -82,6 +83,12 @@ fn options(words: &[Bytes], stores: bool) -> Result<Asked<'_>, Reply> {
             b"STORE" if stores && left >= 1 => {
                 at += 1;
                 asked.destination = Some(&words[at]);
+            }
+            b"BY" if left >= 1 && clustered && words[at + 1].contains(&b'*') => {
+                return Err(Reply::error("ERR BY option of SORT denied in Cluster mode."));
+            }
+            b"GET" if left >= 1 && clustered => {
+                return Err(Reply::error("ERR GET option of SORT denied in Cluster mode."));
             }
             b"BY" if left >= 1 => {
                 at += 1;

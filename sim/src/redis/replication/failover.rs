@@ -17,27 +17,9 @@ impl Server {
     async fn wait_for_replica(self: &Rc<Server>) {
         loop {
             let seen = self.acknowledged.count();
-            let mut node = self.node.borrow_mut();
-            node.set_time(self.host.now(Clock::Wall));
-            let Some(failover) = node.failover.filter(|failover| !failover.in_progress) else {
-                return;
-            };
-            let late = failover.until_ms.is_some_and(|until| node.now_ms >= until);
-            let to = match late {
-                true => failover.to.filter(|_| failover.force),
-                false => node.caught_up(failover.to),
-            };
-            if let (Some(to), Some(failover)) = (to, &mut node.failover) {
-                failover.in_progress = true;
-                drop(node);
-                return self.change_role(Some(to));
-            }
-            drop(node);
-            if late {
-                return self.end_failover();
-            }
+            let Some(until_ms) = self.try_handing_over() else { return };
             let more = self.acknowledged.past(seen);
-            match failover.until_ms {
+            match until_ms {
                 None => more.await,
                 Some(until) => {
                     let until = until.saturating_mul(MILLISECOND);
@@ -45,6 +27,29 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Turns to a replica that has everything, or gives up when it is late. Until when, in Unix
+    /// milliseconds, a replica is still waited for; the outer `None` if none is.
+    fn try_handing_over(self: &Rc<Server>) -> Option<Option<u64>> {
+        let mut node = self.node.borrow_mut();
+        node.set_time(self.host.now(Clock::Wall));
+        let failover = node.failover.filter(|failover| !failover.in_progress)?;
+        let late = failover.until_ms.is_some_and(|until| node.now_ms >= until);
+        let to = match late {
+            true => failover.to.filter(|_| failover.force),
+            false => node.caught_up(failover.to),
+        };
+        if let (Some(_), Some(failover)) = (to, &mut node.failover) {
+            failover.in_progress = true;
+        }
+        drop(node);
+        match (to, late) {
+            (Some(_), _) => self.change_role(to),
+            (None, true) => self.end_failover(),
+            (None, false) => return Some(failover.until_ms),
+        }
+        None
     }
 
     /// Whether this node turns to a replica that it wants to be its master.

@@ -38,15 +38,18 @@ async fn follow(server: &Rc<Server>) {
         if server.hands_over() {
             return server.abort_failover();
         }
-        let mut node = server.node.borrow_mut();
-        let was_up = node.is_linked();
-        node.set_time(server.host.now(Clock::Wall));
-        node.lose_master();
-        drop(node);
+        let was_up = server.node.borrow().is_linked();
+        lose_master(server);
         if !was_up {
             server.host.sleep(SECOND).await;
         }
     }
+}
+
+fn lose_master(server: &Server) {
+    let mut node = server.node.borrow_mut();
+    node.set_time(server.host.now(Clock::Wall));
+    node.lose_master();
 }
 
 /// One link to a master: it lasts until the connection or the master's word fails.
@@ -151,15 +154,8 @@ impl Link<'_> {
             }
             _ => {}
         }
-        let node = self.server.node.borrow();
-        let [user, password] =
-            ["masteruser", "masterauth"].map(|n| node.settings.text(n).to_owned());
-        let port = match node.settings.number("replica-announce-port") {
-            0 => node.config.port.to_string(),
-            port => port.to_string(),
-        };
-        let ip = node.settings.text("replica-announce-ip").to_owned();
-        drop(node);
+        let [user, password, ip] =
+            self.settings(["masteruser", "masterauth", "replica-announce-ip"]);
         if !password.is_empty() {
             let words = ["AUTH", &user, &password];
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
@@ -167,22 +163,38 @@ impl Link<'_> {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
         }
-        self.ask(&["REPLCONF", "listening-port", &port]).await?;
+        self.ask(&["REPLCONF", "listening-port", &self.announced_port()]).await?;
         if !ip.is_empty() {
             self.ask(&["REPLCONF", "ip-address", &ip]).await?;
         }
         self.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]).await.map(drop)
     }
 
+    fn settings<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+        let node = self.server.node.borrow();
+        names.map(|name| node.settings.text(name).to_owned())
+    }
+
+    fn announced_port(&self) -> String {
+        let node = self.server.node.borrow();
+        match node.settings.number("replica-announce-port") {
+            0 => node.config.port.to_string(),
+            port => port.to_string(),
+        }
+    }
+
+    /// The id of the history that the node could go on in and the next offset, as PSYNC has them.
+    fn wanted(&self) -> (String, String) {
+        let node = self.server.node.borrow();
+        match node.link.resumes_in {
+            Some(_) => (node.history.id.clone(), (node.history.offset + 1).to_string()),
+            None => ("?".to_owned(), "-1".to_owned()),
+        }
+    }
+
     /// Asks for the stream from where the node is, if it can go on there. What the master grants.
     async fn ask_for_stream(&mut self) -> io::Result<Bytes> {
-        let node = self.server.node.borrow();
-        let history = &node.history;
-        let (id, next) = match node.link.resumes_in {
-            Some(_) => (history.id.clone(), (history.offset + 1).to_string()),
-            None => ("?".to_owned(), "-1".to_owned()),
-        };
-        drop(node);
+        let (id, next) = self.wanted();
         let mut words = vec!["PSYNC", &id, &next];
         if self.server.hands_over() {
             words.push("FAILOVER");

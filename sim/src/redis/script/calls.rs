@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Value};
 
+use crate::redis::cluster::redirect::check_in_script;
 use crate::redis::command::admission::{check_script, check_write, execute};
 use crate::redis::command::table::{Command, Flags};
 use crate::redis::compat::Difference;
@@ -70,7 +71,8 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
         return Reply::error(texts.kept);
     }
     let admitted = check_script(node, session, command, args)
-        .and_then(|()| check_script_write(node, session, command.flags));
+        .and_then(|()| check_script_write(node, session, command.flags))
+        .and_then(|()| check_in_script(node, session, command, args));
     if let Err(refusal) = admitted {
         return refusal;
     }

@@ -17,6 +17,10 @@ impl ScriptFlags {
     pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
     /// It may run on a replica without its master.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
+    /// It may not run in a cluster.
+    pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
+    /// It may use keys of several slots.
+    pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(1 << 4);
 
     const NAMES: [&'static str; 5] =
         ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];

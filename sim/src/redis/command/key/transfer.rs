@@ -81,6 +81,9 @@ pub fn copy(call: &mut Call) -> Outcome {
             _ => return Err(Reply::error(SYNTAX)),
         }
     }
+    if call.node.cluster.is_some() && db != 0 {
+        return Err(Reply::error("ERR Copying to another database is not allowed in cluster mode"));
+    }
     if db == call.session.db && from == to {
         return Err(Reply::error(SAME));
     }
@@ -105,6 +108,9 @@ pub fn copy(call: &mut Call) -> Outcome {
 
 /// MOVE key db
 pub fn move_key(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR MOVE is not allowed in cluster mode"));
+    }
     let key = &call.args[1];
     let db = database(&call.args[2])?;
     if db == call.session.db {
@@ -136,6 +142,9 @@ fn database(text: &[u8]) -> Result<usize, Reply> {
 
 /// SWAPDB db db
 pub fn swapdb(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let number = |text: &Bytes| integer(text).and_then(|number| i32::try_from(number).ok());
     let one = number(&call.args[1]).ok_or(Reply::error("ERR invalid first DB index"))?;
     let other = number(&call.args[2]).ok_or(Reply::error("ERR invalid second DB index"))?;

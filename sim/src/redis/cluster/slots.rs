@@ -1,0 +1,172 @@
+//! Hash slots: which one a key belongs to, and sets of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How many slots there are.
+pub const SLOTS: u16 = 16_384;
+
+/// The slot of a key: CRC16 (XMODEM) of its hash tag if it has one, else of all of it.
+pub fn of_key(key: &[u8]) -> u16 {
+    crc16(tag(key)) % SLOTS
+}
+
+/// What is hashed of a key: what stands between its first `{` and the next `}`, unless that is
+/// nothing.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
+    let behind = &key[open + 1..];
+    match behind.iter().position(|byte| *byte == b'}') {
+        Some(length) if length > 0 => &behind[..length],
+        _ => key,
+    }
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    let shift = |sum: u16, _| if sum & 0x8000 == 0 { sum << 1 } else { (sum << 1) ^ 0x1021 };
+    bytes.iter().fold(0, |sum, byte| (0..8).fold(sum ^ (u16::from(*byte) << 8), shift))
+}
+
+/// A set of slots, as ranges with both ends in it: in order, apart from each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotSet(Vec<(u16, u16)>);
+
+impl SlotSet {
+    /// The slots of one range, both ends in it.
+    pub fn range(ends: (u16, u16)) -> SlotSet {
+        SlotSet(vec![ends])
+    }
+
+    /// The ranges, in order.
+    pub fn ranges(&self) -> &[(u16, u16)] {
+        &self.0
+    }
+
+    /// Every slot, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().flat_map(|(first, last)| *first..=*last)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a slot is in it.
+    pub fn contains(&self, slot: u16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    }
+
+    /// Whether a slot is in both.
+    pub fn meets(&self, other: &SlotSet) -> bool {
+        let meets = |(a, b): &(u16, u16), (c, d): &(u16, u16)| a <= d && c <= b;
+        self.0.iter().any(|one| other.0.iter().any(|two| meets(one, two)))
+    }
+
+    /// Puts a slot into it.
+    pub fn insert(&mut self, slot: u16) {
+        if self.contains(slot) {
+            return;
+        }
+        let at = self.0.partition_point(|range| range.1 < slot);
+        self.0.insert(at, (slot, slot));
+        if self.0.get(at + 1).is_some_and(|next| next.0 == slot + 1) {
+            self.0[at].1 = self.0.remove(at + 1).1;
+        }
+        if at > 0 && self.0[at - 1].1 + 1 == slot {
+            self.0[at - 1].1 = self.0.remove(at).1;
+        }
+    }
+
+    /// Takes a slot out of it.
+    pub fn remove(&mut self, slot: u16) {
+        let holds = |range: &(u16, u16)| (range.0..=range.1).contains(&slot);
+        let Some(at) = self.0.iter().position(holds) else { return };
+        let (first, last) = self.0.remove(at);
+        if slot < last {
+            self.0.insert(at, (slot + 1, last));
+        }
+        if first < slot {
+            self.0.insert(at, (first, slot - 1));
+        }
+    }
+}
+
+/// `0-5460 7000`, as CLUSTER NODES has them.
+impl fmt::Display for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (first, last)) in self.0.iter().enumerate() {
+            let gap = if nth == 0 { "" } else { " " };
+            match first == last {
+                true => write!(f, "{gap}{first}")?,
+                false => write!(f, "{gap}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ranges that are out of order, or touch each other, are refused: nobody writes them so.
+impl FromStr for SlotSet {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<SlotSet, ()> {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            let number = |text: &str| text.parse().ok().filter(|slot| *slot < SLOTS).ok_or(());
+            let (first, last) = (number(first)?, number(last)?);
+            let is_behind = ranges.last().is_none_or(|before| before.1 + 1 < first);
+            if !is_behind || first > last {
+                return Err(());
+            }
+            ranges.push((first, last));
+        }
+        Ok(SlotSet(ranges))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SlotSet, of_key};
+
+    /// The values are those of CLUSTER KEYSLOT.
+    #[test]
+    fn keys_go_to_the_slots_of_redis() {
+        let slots = [
+            ("foo", 12182),
+            ("{foo}bar", 12182),
+            ("{}bar", 6479),
+            ("a", 15495),
+            ("b", 3300),
+            ("123456789", 12739),
+        ];
+        for (key, slot) in slots {
+            assert_eq!(of_key(key.as_bytes()), slot, "{key}");
+        }
+        assert_eq!(of_key(b"x{foo}{bar}"), of_key(b"foo"));
+        assert_ne!(of_key(b"{foo"), of_key(b"foo"));
+    }
+
+    #[test]
+    fn a_set_keeps_ranges_apart_and_is_read_as_it_is_written() {
+        let mut set = SlotSet::default();
+        [5, 7, 6, 1, 0, 9].into_iter().for_each(|slot| set.insert(slot));
+        assert_eq!((set.to_string(), set.len()), ("0-1 5-7 9".to_owned(), 6));
+        set.remove(6);
+        set.remove(0);
+        set.remove(3);
+        assert_eq!(set.to_string(), "1 5 7 9");
+        assert_eq!(set.iter().collect::<Vec<_>>(), [1, 5, 7, 9]);
+        assert!(set.meets(&SlotSet::range((8, 9))) && !set.meets(&SlotSet::range((2, 4))));
+        assert_eq!("1 5 7 9".parse(), Ok(set));
+        for wrong in ["5-16384", "7-5", "5-7 6", "5 6", "7 5", "x", "-1"] {
+            assert_eq!(wrong.parse::<SlotSet>(), Err(()), "{wrong}");
+        }
+    }
+}

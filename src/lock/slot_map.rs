@@ -1,0 +1,217 @@
+//! The way to the node that serves a key's slot, as clients of Redis Cluster go.
+//!
+//! A map of slots is fetched from any node that answers (CLUSTER SLOTS), before the first request
+//! and whenever a connection has failed. A node that says MOVED corrects it; one that says ASK is
+//! believed for one request.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+
+use bytes::{Bytes, BytesMut};
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::cluster::redirect;
+use lockstorm_sim::redis::command::table::find;
+use lockstorm_sim::redis::frame::decode::decode_reply;
+use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How names begin that stand for a cluster: `redis+cluster://n1,n2,n3`.
+const SCHEME: &str = "redis+cluster://";
+/// How long one node is waited for before the next is asked for the map.
+const PATIENCE: Nanos = 200 * MILLISECOND;
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotMap {
+    /// The names of nodes, in the order in which they are asked for the map.
+    nodes: Vec<String>,
+    /// Who serves which slots, both ends of a range in it.
+    ranges: Vec<(u16, u16, SocketAddrV4)>,
+    /// Slots of which a node has said that they are somewhere else by now.
+    moved: BTreeMap<u16, SocketAddrV4>,
+    /// Who is to be asked next, and next alone.
+    asked: Option<SocketAddrV4>,
+    /// Whose connection failed: the others are asked for the map before him.
+    doubted: Option<SocketAddrV4>,
+}
+
+/// What a reply says of the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The slot is that node's.
+    Moved(u16, SocketAddrV4),
+    /// This request is to be put to that node, behind ASKING.
+    Ask(SocketAddrV4),
+}
+
+impl Turn {
+    /// Reads `MOVED slot ip:port` and `ASK slot ip:port`.
+    pub fn of(reply: &Reply) -> Option<Turn> {
+        let Reply::Error(text) = reply else { return None };
+        let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
+        match words[..] {
+            ["MOVED", slot, to] => Some(Turn::Moved(slot.parse().ok()?, to.parse().ok()?)),
+            ["ASK", _, to] => Some(Turn::Ask(to.parse().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+impl SlotMap {
+    /// The map of the cluster that a name stands for; `None` if it is the name of one node.
+    pub fn of(name: &str) -> Option<SlotMap> {
+        let nodes = name.strip_prefix(SCHEME)?.split(',').map(str::to_owned).collect();
+        Some(SlotMap { nodes, ..SlotMap::default() })
+    }
+
+    /// The name that stands for the cluster of these nodes.
+    pub fn name_of(nodes: &[String]) -> String {
+        format!("{SCHEME}{}", nodes.join(","))
+    }
+
+    /// The name of whom is asked first.
+    pub fn first(&self) -> &str {
+        self.nodes.first().map_or("", String::as_str)
+    }
+
+    /// The slot of the key that a request names first, if it names one.
+    pub fn slot_of(command: &str, args: &[&[u8]]) -> Option<u16> {
+        let mut words = vec![Bytes::copy_from_slice(command.as_bytes())];
+        words.extend(args.iter().map(|arg| Bytes::copy_from_slice(arg)));
+        redirect::slot_of(find(command.as_bytes())?, &words)
+    }
+
+    /// Where a request about this slot goes, and whether ASKING stands before it. The map is
+    /// fetched if there is none.
+    ///
+    /// # Errors
+    /// `NotFound` if no node tells of one that serves the slot.
+    pub async fn find(
+        &mut self,
+        host: &Host,
+        tag: u32,
+        slot: u16,
+    ) -> io::Result<(SocketAddrV4, bool)> {
+        if let Some(to) = self.asked.take() {
+            return Ok((to, true));
+        }
+        if self.ranges.is_empty() {
+            self.fetch(host, tag).await;
+        }
+        let serves =
+            |(first, last, _): &&(u16, u16, SocketAddrV4)| (*first..=*last).contains(&slot);
+        let known = self.ranges.iter().find(serves).map(|(_, _, node)| *node);
+        let to = self.moved.get(&slot).copied().or(known);
+        to.map(|to| (to, false)).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    /// Follows what a reply says of the way; whether it said something.
+    pub fn follow(&mut self, reply: &Reply) -> bool {
+        match Turn::of(reply) {
+            None => return false,
+            Some(Turn::Moved(slot, to)) => {
+                self.moved.insert(slot, to);
+            }
+            Some(Turn::Ask(to)) => self.asked = Some(to),
+        }
+        true
+    }
+
+    /// The connection to a node has failed: the map may be an old one.
+    pub fn doubt(&mut self, node: Option<SocketAddrV4>) {
+        *self = SlotMap { nodes: std::mem::take(&mut self.nodes), ..SlotMap::default() };
+        self.doubted = node;
+    }
+
+    async fn fetch(&mut self, host: &Host, tag: u32) {
+        let known = self.nodes.iter().filter_map(|name| host.resolve(name));
+        let (others, doubted): (Vec<_>, Vec<_>) =
+            known.partition(|node| Some(*node) != self.doubted);
+        for node in others.into_iter().chain(doubted) {
+            let asked = host.timeout(PATIENCE, ask(host, node, tag)).await;
+            if let Some(Ok(Some(ranges))) = asked {
+                self.ranges = ranges;
+                return;
+            }
+        }
+    }
+}
+
+/// CLUSTER SLOTS of one node: ranges of slots and their masters.
+async fn ask(
+    host: &Host,
+    node: SocketAddrV4,
+    tag: u32,
+) -> io::Result<Option<Vec<(u16, u16, SocketAddrV4)>>> {
+    let mut stream = host.connect(node).await?;
+    stream.tag(tag);
+    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
+    encode_request(&mut request, &["CLUSTER", "SLOTS"]);
+    stream.write_all(&request).await?;
+    loop {
+        let reply = decode_reply(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?;
+        if let Some(reply) = reply {
+            return Ok(ranges(&reply));
+        }
+        if stream.read_buf(&mut inbox).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {
+    let Reply::Array(rows) = reply else { return None };
+    let range = |row: &Reply| {
+        let Reply::Array(parts) = row else { return None };
+        let [Reply::Integer(first), Reply::Integer(last), Reply::Array(master), ..] = &parts[..]
+        else {
+            return None;
+        };
+        let [Reply::Bulk(ip), Reply::Integer(port), ..] = &master[..] else { return None };
+        let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
+        let address = SocketAddrV4::new(ip, u16::try_from(*port).ok()?);
+        Some((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, address))
+    };
+    rows.iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::redis::frame::Reply;
+
+    use super::{SlotMap, Turn};
+
+    #[test]
+    fn a_name_with_the_scheme_is_a_cluster() {
+        let nodes = ["n1", "n2"].map(str::to_owned);
+        let name = SlotMap::name_of(&nodes);
+        assert_eq!(name, "redis+cluster://n1,n2");
+        assert_eq!(SlotMap::of(&name).map(|map| map.nodes), Some(nodes.to_vec()));
+        assert_eq!(SlotMap::of("n1"), None);
+    }
+
+    #[test]
+    fn replies_that_show_the_way_are_followed() {
+        let to = "10.0.0.2:6379".parse().expect("an address");
+        let error = |text: &'static str| Reply::error(text);
+        let cases = [
+            (error("MOVED 8718 10.0.0.2:6379"), Some(Turn::Moved(8718, to))),
+            (error("ASK 8718 10.0.0.2:6379"), Some(Turn::Ask(to))),
+            (error("CLUSTERDOWN The cluster is down"), None),
+            (Reply::OK, None),
+        ];
+        for (reply, turn) in cases {
+            assert_eq!(Turn::of(&reply), turn, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_key_decides_about_the_slot() {
+        let slot = SlotMap::slot_of;
+        assert_eq!(slot("SET", &[b"lock", b"x"]), Some(8718));
+        assert_eq!(slot("EVAL", &[b"return 1", b"1", b"lock"]), Some(8718));
+        assert_eq!(slot("WAIT", &[b"1", b"10"]), None);
+    }
+}
