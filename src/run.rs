@@ -7,6 +7,7 @@
 pub mod evidence;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
@@ -259,12 +260,26 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
 /// The names that a lock asks: every node, the master, or the only one.
 fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
-        TopologyKind::Independent if algorithm.asks_all => plan.nodes(),
+        TopologyKind::Independent if algorithm.asks_all => masters(plan),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
         TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
         TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],
         _ => plan.nodes()[..1].to_vec(),
     }
+}
+
+/// The names of masters that know nothing of each other: of nodes, unless failovers move them.
+fn masters(plan: &Plan) -> Vec<String> {
+    let letter = if plan.topology.replicas_each > 0 { MASTER } else { "n" };
+    (1..=plan.topology.masters()).map(|n| format!("{letter}{n}")).collect()
+}
+
+/// The names that failovers move, with the nodes that they stand for at the start.
+fn moving_names(plan: &Plan) -> BTreeMap<String, SocketAddrV4> {
+    if plan.topology.replicas_each == 0 {
+        return [(MASTER.to_owned(), node_address(1))].into();
+    }
+    masters(plan).into_iter().zip((1..).map(node_address)).collect()
 }
 
 fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
@@ -297,7 +312,10 @@ fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: boo
         named_links: links.collect(),
         loss_per_million: plan.links.loss_per_million,
         hosts,
-        names: [(MASTER.to_owned(), ground.place(node_address(1)))].into(),
+        names: moving_names(plan)
+            .into_iter()
+            .map(|(name, address)| (name, ground.place(address)))
+            .collect(),
         faults: plan.faults.clone(),
         whole_trace,
     }
@@ -342,15 +360,17 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     let topology = &plan.topology;
     NodeConfig {
-        replica_of: follows(plan, n).then(|| node_address(1)),
+        replica_of: master_of(plan, n),
         cluster: topology.shards.map(|shards| cluster_of(&shards, topology.nodes)),
         ..topology.node()
     }
 }
 
-/// Whether a node begins as a replica of the first.
-pub fn follows(plan: &Plan, n: u32) -> bool {
-    plan.topology.has_one_master() && n > 1
+/// The master that a node is told to follow at the start; a cluster knows its masters by itself.
+pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
+    let topology = &plan.topology;
+    let told = topology.kind != TopologyKind::Cluster;
+    topology.master_of(n).filter(|_| told).map(node_address)
 }
 
 fn sentinel_config(plan: &Plan) -> SentinelConfig {

@@ -141,14 +141,15 @@ impl RealGround {
     fn start(&self, plan: &Plan, name: &str, at: SocketAddrV4) -> io::Result<Started> {
         let (known, first) = (self.place(at), node_address(1));
         let master = self.place(first);
-        let is_node = plan.nodes().iter().any(|node| node == name);
-        let follows = is_node && at != first && plan.topology.has_one_master();
+        let nth = (1..).zip(plan.nodes()).find(|(_, node)| node == name).map(|(nth, _)| nth);
+        let is_node = nth.is_some();
+        let follows = nth.and_then(|nth| run::master_of(plan, nth));
         let watch = |terms| Watch { master, terms };
         let setup = Setup {
             own: free_port(known)?,
             known,
             config: plan.topology.node(),
-            follows: follows.then_some(master),
+            follows: follows.map(|master| self.place(master)),
             has_clock: has_clock(plan, name),
             watch: plan.topology.sentinels.filter(|_| !is_node).map(watch),
         };

@@ -146,12 +146,11 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
 /// What the topology of `plan` would need for this verb to mean anything, where it lacks it.
 pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
     let topology = &plan.topology;
-    let replicated = topology.kind == TopologyKind::Replicated && topology.nodes > 1;
-    let has_replicas = topology.shards.is_some_and(|shards| topology.nodes > shards.masters);
+    let by_itself = matches!(topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
+    let has_replicas = topology.replicas() > 0;
     match verb {
-        "replica-lag" if topology.kind == TopologyKind::Sentinel => None,
-        "replica-lag" if has_replicas => None,
-        "failover" | "replica-lag" if !replicated => Some(Lack::Replica),
+        "replica-lag" if !has_replicas => Some(Lack::Replica),
+        "failover" if !has_replicas || by_itself => Some(Lack::Replica),
         "lying-disk" if topology.persistence == Persistence::None => Some(Lack::Persistence),
         _ => None,
     }
@@ -202,7 +201,7 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
         "slow-node" | "slow-script" | "evict" | "flush" | "lying-disk" => host(nodes),
         "replica-lag" | "failover" => {
-            let masters = plan.topology.shards.map_or(1, |shards| shards.masters);
+            let masters = plan.topology.masters();
             host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
         }
         // Drawn evenly over hosts, many nodes would leave the few clients in peace.

@@ -180,6 +180,10 @@ fn topology(plan: &Plan) -> Checked {
         TopologyKind::Cluster => cluster(plan)?,
         TopologyKind::Independent => {
             refuse_if(nodes == 0, place, "a lock needs a node", "at least 1")?;
+            let replicas = plan.topology.replicas_each;
+            let even = nodes.is_multiple_of(replicas.saturating_add(1));
+            let what = format!("{nodes} nodes are no even number of masters with {replicas}");
+            refuse_if(!even, "topology.replicas_each", what, "as many for each")?;
         }
     }
     let mend = format!("at most {MOST_NODES}");
@@ -304,7 +308,7 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
 }
 
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
-    let (name, nodes) = (algorithm.name, plan.topology.nodes);
+    let (name, nodes) = (algorithm.name, plan.topology.masters());
     let many = plan.topology.kind == TopologyKind::Independent;
     let alone = many && nodes > 1 && !algorithm.asks_all;
     let what = format!("{name} asks one node, and {nodes} independent ones are there");

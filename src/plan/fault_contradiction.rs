@@ -91,7 +91,7 @@ fn talks(plan: &Plan, a: &str, b: &str) -> bool {
     let client = |host: &str| host.starts_with('c');
     let sentinel = |host: &str| host.starts_with('s');
     let watched = sentinel(a) || sentinel(b);
-    let replicated = plan.topology.kind != TopologyKind::Independent && is_node(a) && is_node(b);
+    let replicated = plan.topology.replicas() > 0 && is_node(a) && is_node(b);
     (client(a) != client(b)) || replicated || (watched && a != RESOURCE && b != RESOURCE)
 }
 
@@ -120,7 +120,7 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
         return in_cluster(shards, verb, host, at);
     }
     let what = format!("{word} needs a replica, and there is none");
-    let has = [TopologyKind::Replicated, TopologyKind::Sentinel].contains(&plan.topology.kind);
+    let has = plan.topology.replicas() > 0;
     refuse_if(!has, at, what, "kind = \"replicated\" in [topology]")?;
     let watched = plan.topology.kind == TopologyKind::Sentinel;
     let by_hand = watched && matches!(verb, Verb::Failover);
@@ -132,8 +132,10 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let moved = plan.faults.iter().any(|fault| {
         matches!(fault.verb, Verb::Failover) && fault.target != Target::Host("n1".to_owned())
     });
-    let what = format!("{word} happens to a replica, and 'n1' is the master");
-    refuse_if(host == "n1" && !moved, at, what, "name a replica: 'n2'")
+    let what = format!("{word} happens to a replica, and '{host}' is the master");
+    let is_master = plan.topology.master_of(number(host)).is_none();
+    let replica = format!("name a replica: 'n{}'", plan.topology.masters() + 1);
+    refuse_if(is_master && !moved, at, what, &replica)
 }
 
 /// A cluster fails over by itself; who lags behind is a replica.
@@ -141,10 +143,14 @@ fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
     let by_hand = matches!(verb, Verb::Failover);
     let what = "the cluster fails over by itself";
     refuse_if(by_hand, at, what, "pause or crash the master, or kind = \"replicated\"")?;
-    let nth = host.strip_prefix('n').and_then(|nth| nth.parse().ok()).unwrap_or(0);
     let what = format!("{} happens to a replica, and '{host}' is a master", verb.word());
     let first = format!("name a replica: 'n{}' follows 'n1'", shards.masters + 1);
-    refuse_if(shards.master_of(nth).is_none(), at, what, &first)
+    refuse_if(shards.master_of(number(host)).is_none(), at, what, &first)
+}
+
+/// The number of a node.
+fn number(host: &str) -> u32 {
+    host.strip_prefix('n').and_then(|nth| nth.parse().ok()).unwrap_or(0)
 }
 
 /// Checks the verb's own fields.

@@ -88,6 +88,10 @@ impl Plan {
     }
 }
 
+fn is_none_each(replicas: &u32) -> bool {
+    *replicas == 0
+}
+
 /// Redis's own save points.
 const USUAL_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
@@ -98,9 +102,12 @@ pub struct Topology {
     /// How they belong together.
     pub kind: TopologyKind,
     /// How many there are. `replicated`, `sentinel`: `n1` is the (first) master, the others are its
-    /// replicas. `cluster`: the masters come first, then their replicas: see
-    /// [`Shards::master_of`].
+    /// replicas. `cluster`, `independent`: the masters come first, then their replicas: see
+    /// [`Topology::master_of`].
     pub nodes: u32,
+    /// How many replicas each of the masters has, in an `independent` topology.
+    #[serde(default, skip_serializing_if = "is_none_each")]
+    pub replicas_each: u32,
     /// What each keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
@@ -130,6 +137,7 @@ impl Topology {
         Topology {
             kind,
             nodes,
+            replicas_each: 0,
             persistence: Persistence::None,
             files: Files::default(),
             keep_down: false,
@@ -194,10 +202,9 @@ impl Shards {
     /// `cluster-node-timeout` where nothing is said.
     pub const NODE_TIMEOUT: Nanos = 15 * SECOND;
 
-    /// The number of the master whom the nth node follows; `None` for a master. With three masters
-    /// `n4` and `n7` follow `n1`, `n5` and `n8` follow `n2`.
+    /// See [`Topology::master_of`].
     pub fn master_of(&self, nth: u32) -> Option<u32> {
-        (nth > self.masters).then(|| (nth - 1) % self.masters + 1)
+        in_turn(nth, self.masters)
     }
 
     /// The first and the last slot of the nth node, which is a master.
@@ -208,20 +215,36 @@ impl Shards {
     }
 }
 
+/// Whom the nth node follows, if replicas come behind all masters and follow them in turn.
+fn in_turn(nth: u32, masters: u32) -> Option<u32> {
+    (nth > masters).then(|| (nth - 1) % masters.max(1) + 1)
+}
+
 impl Topology {
     /// Whether `n1` is the master of all the others at the start.
     pub fn has_one_master(&self) -> bool {
         matches!(self.kind, TopologyKind::Replicated | TopologyKind::Sentinel)
     }
 
-    /// How many replicas each master has at the start.
-    pub fn replicas(&self) -> u32 {
-        let masters = match self.kind {
-            TopologyKind::Single | TopologyKind::Independent => self.nodes,
+    /// How many masters there are at the start.
+    pub fn masters(&self) -> u32 {
+        match self.kind {
+            TopologyKind::Single => self.nodes,
+            TopologyKind::Independent => self.nodes / self.replicas_each.saturating_add(1),
             TopologyKind::Replicated | TopologyKind::Sentinel => 1,
             TopologyKind::Cluster => self.shards.map_or(self.nodes, |shards| shards.masters),
-        };
-        (self.nodes / masters.max(1)).saturating_sub(1)
+        }
+    }
+
+    /// How many replicas each master has at the start.
+    pub fn replicas(&self) -> u32 {
+        (self.nodes / self.masters().max(1)).saturating_sub(1)
+    }
+
+    /// The number of the master whom the nth node follows at the start; `None` for a master. With
+    /// three masters `n4` and `n7` follow `n1`, `n5` and `n8` follow `n2`.
+    pub fn master_of(&self, nth: u32) -> Option<u32> {
+        in_turn(nth, self.masters())
     }
 
     /// How each of its nodes is set up, apart from its address, its master and its cluster.

@@ -218,14 +218,14 @@ pub fn subject(finding: &Finding) -> String {
         0 => String::new(),
         many => format!(", {}", count(many as u64, "Sentinel")),
     };
-    let masters = match &plan.topology.shards {
-        None => String::new(),
-        Some(shards) => {
-            let (first, replica) = (count(shards.masters.into(), "master"), shards.masters + 1);
-            let follows = plan.topology.nodes >= replica;
-            let pairs = if follows { format!(", n{replica} follows n1") } else { String::new() };
-            format!(" ({first}{pairs})")
-        }
+    let topology = &plan.topology;
+    let (several, pairs) = (topology.masters(), topology.replicas() > 0);
+    let masters = if topology.shards.is_some() || (several > 1 && pairs) {
+        let first = count(several.into(), "master");
+        let pairs = if pairs { format!(", n{} follows n1", several + 1) } else { String::new() };
+        format!(" ({first}{pairs})")
+    } else {
+        String::new()
     };
     let disk = match plan.topology.persistence {
         Persistence::None => "no persistence",

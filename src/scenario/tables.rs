@@ -87,6 +87,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
     Ok(Topology {
         kind,
         nodes: nodes.saturating_mul(replicas.saturating_add(1)),
+        replicas_each: if kind == TopologyKind::Independent { replicas } else { 0 },
         persistence: section.word("persistence", &PERSISTENCES)?.unwrap_or_default(),
         files: Files {
             save: section.text("save")?.unwrap_or_default().to_owned(),
@@ -133,17 +134,20 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
     }))
 }
 
-/// What `[topology]` says of a cluster: how many replicas each of the masters has, and the rest.
-/// Where there is none, the keys that speak of it are refused.
+/// What `[topology]` says of several masters: how many replicas each of them has, and how a cluster
+/// shares its slots. Where there are none, the keys that speak of them are refused.
 fn shards(
     section: &Section,
     kind: TopologyKind,
     masters: u32,
 ) -> Result<(u32, Option<Shards>), Wrong> {
     if kind != TopologyKind::Cluster {
-        let keys = ["replicas", "node_timeout"];
+        let is_independent = kind == TopologyKind::Independent;
+        let keys: &[&str] =
+            if is_independent { &["node_timeout"] } else { &["replicas", "node_timeout"] };
         let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
-            return Ok((0, None));
+            let replicas = if is_independent { section.number("replicas")? } else { None };
+            return Ok((replicas.unwrap_or(0), None));
         };
         let what = format!("'{key}' speaks of a cluster, and there is none");
         return Err(Wrong::at(value.span(), what, "kind = \"cluster\", or take it out"));

@@ -104,7 +104,7 @@ impl Setup {
     /// How many nodes have to agree.
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
-            TopologyKind::Independent => self.topology.nodes as usize / 2 + 1,
+            TopologyKind::Independent => self.topology.masters() as usize / 2 + 1,
             TopologyKind::Single
             | TopologyKind::Replicated
             | TopologyKind::Sentinel
@@ -114,11 +114,14 @@ impl Setup {
 
     /// What a node is when it starts.
     pub fn role(&self, node: usize) -> &'static str {
-        if self.follows(node) { "replica" } else { "master" }
+        if self.master_of(node).is_some() { "replica" } else { "master" }
     }
 
-    fn follows(&self, node: usize) -> bool {
-        self.topology.has_one_master() && node > 0
+    /// Whom a node follows when it starts: both by their places. No cluster is served.
+    fn master_of(&self, node: usize) -> Option<usize> {
+        let served = self.topology.kind != TopologyKind::Cluster;
+        let nth = u32::try_from(node + 1).ok().filter(|_| served)?;
+        self.topology.master_of(nth).map(|master| master as usize - 1)
     }
 
     /// The world of these nodes. Faults are not in it yet.
@@ -151,7 +154,7 @@ impl Setup {
         let address = addresses.nodes[node];
         let config = NodeConfig {
             port: address.port(),
-            replica_of: self.follows(node).then(|| addresses.nodes[0]),
+            replica_of: self.master_of(node).map(|master| addresses.nodes[master]),
             ..self.topology.node()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();

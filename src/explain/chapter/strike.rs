@@ -4,6 +4,7 @@ use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::Instant;
 
 use crate::explain::hold::{kills, touches};
+use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{length, list, moment, rate, signed};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -94,7 +95,11 @@ fn promoted(
     let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
     let here = lives().find(|life| life.node == condition.who && life.from < at);
     let who = &hold.grant.caller;
-    let (news, life) = match (here, lives().next()) {
+    let nth = condition.who.strip_prefix('n').and_then(|nth| nth.parse().ok());
+    let master = nth.and_then(|nth| witness.finding.plan.topology.master_of(nth));
+    let on_master = |life: &&Incarnation| master.is_some_and(|n| life.node == format!("n{n}"));
+    let there = lives().find(on_master).or_else(|| lives().next());
+    let (news, life) = match (here, there) {
         (Some(here), _) if here.until > at => (format!("it has {who}'s key"), here),
         (None, Some(there)) => (format!("{who}'s key on {} never came to it", there.node), there),
         _ => return,
