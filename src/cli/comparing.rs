@@ -91,6 +91,9 @@ fn table(compared: &[Compared]) -> Table {
             (Agreement::UntilTie(at), Met::Yes) => {
                 format!("agree, a tie at {}", length::write(*at))
             }
+            (Agreement::UntilFault(at), Met::Yes) => {
+                format!("agree, verdict alone from {}", length::write(*at))
+            }
         };
         let (name, seed) = (one.name.clone(), one.seed.to_string());
         let time = format!("x{}", slower(std::slice::from_ref(one)));

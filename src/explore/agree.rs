@@ -4,7 +4,9 @@
 //! what came of them. Two of them that lie further apart than [`SLACK`] on both engines have to
 //! come in the same order. Where two requests reach a node at the same time, each engine breaks
 //! the tie in its own way, and may tell another story from there on: only the verdicts are
-//! compared then.
+//! compared then. So it is from the first fault on where nodes talk among themselves: what they say
+//! there has no client's operation to be addressed by, is cut into messages by each engine in its
+//! own way, and takes other draws of latency; when a replica takes over depends on it.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +34,8 @@ pub enum Agreement {
     Whole,
     /// Up to a tie at this true time, and in the verdict.
     UntilTie(Nanos),
+    /// Up to the first fault, at this true time, and in the verdict: nodes talk among themselves.
+    UntilFault(Nanos),
     /// Not in this, in words.
     Not(String),
 }
@@ -47,13 +51,38 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     if classes[0] != classes[1] {
         return Agreement::Not(say(classes[0], classes[1]));
     }
-    let misses = [one, other].map(|finding| finding.judgement.nearest_miss);
     let key = &one.plan.lock.key;
     let ops = [one, other].map(|finding| of_lock(&finding.history, key));
     let parting = parting(&ops);
+    let strict = of_operations(one, other, &ops, parting.as_ref());
+    let Some(fault) = first_fault(one).filter(|_| matches!(strict, Agreement::Not(_))) else {
+        return strict;
+    };
+    let parted = parting.as_ref().is_some_and(|parting| parting.at() < fault);
+    let say = |a: &str, b: &str| format!("{a}, {b}");
+    let same = !parted && order(&ops, fault, &say).is_none();
+    if same { Agreement::UntilFault(fault) } else { strict }
+}
+
+/// When the first fault strikes a plan whose nodes talk among themselves.
+fn first_fault(finding: &Finding) -> Option<Nanos> {
+    let talks = finding.plan.topology.replicas() > 0;
+    let strikes = finding.history.conditions.iter().map(|condition| condition.from.at);
+    strikes.filter(|_| talks).min()
+}
+
+/// Whether the operations on the lock, and how near they came to a violation, are the same.
+fn of_operations(
+    one: &Finding,
+    other: &Finding,
+    ops: &[BTreeMap<(&str, usize), &Op>; 2],
+    parting: Option<&Parting>,
+) -> Agreement {
+    let say = |a: &str, b: &str| format!("{a} on {}, {b} on {}", one.engine, other.engine);
+    let misses = [one, other].map(|finding| finding.judgement.nearest_miss);
     let histories = [&one.history, &other.history];
-    let tie = parting.as_ref().and_then(|parting| tie(histories, parting));
-    if let Some(difference) = order(&ops, tie.unwrap_or(Nanos::MAX), &say) {
+    let tie = parting.and_then(|parting| tie(histories, parting));
+    if let Some(difference) = order(ops, tie.unwrap_or(Nanos::MAX), &say) {
         return Agreement::Not(difference);
     }
     match (parting, tie) {
@@ -61,7 +90,7 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
         (None, _) => Agreement::Whole,
         (Some(_), Some(at)) => Agreement::UntilTie(at),
         (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
-            Agreement::Not(format!("operation {nth} of {process} on the lock: {}", say(&a, &b)))
+            Agreement::Not(format!("operation {nth} of {process} on the lock: {}", say(a, b)))
         }
     }
 }
@@ -98,6 +127,13 @@ struct Parting<'a> {
     ops: [Option<&'a Op>; 2],
 }
 
+impl Parting<'_> {
+    /// When it was asked for, on the engine that was earlier.
+    fn at(&self) -> Nanos {
+        self.ops.iter().flatten().map(|op| op.call.at).min().unwrap_or(0)
+    }
+}
+
 fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option<Parting<'a>> {
     let told = |op: Option<&Op>| {
         op.map_or("nothing".to_owned(), |op| {
@@ -110,7 +146,7 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
         let told = ops.map(told);
         (told[0] != told[1]).then_some(Parting { who: *who, told, ops })
     });
-    partings.min_by_key(|parting| parting.ops.iter().flatten().map(|op| op.call.at).min())
+    partings.min_by_key(Parting::at)
 }
 
 /// When another client's request reached a node together with one of this operation's, on either
