@@ -26,6 +26,7 @@
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 //! - `sentinel`: a node in another mode, which watches masters
+//! - `lines`: connections that a node opens by itself
 //! - `cluster`: slots over masters, the bus between nodes, elections
 
 pub mod clients;
@@ -41,6 +42,7 @@ pub mod float;
 pub mod frame;
 pub mod history;
 pub mod keyspace;
+pub mod lines;
 pub mod memory;
 pub mod node;
 pub mod peers;

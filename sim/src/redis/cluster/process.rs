@@ -1,8 +1,6 @@
 //! A node of a cluster as a process: the tasks that tick, write the file and move the bytes of the
 //! bus.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -19,10 +17,10 @@ use crate::redis::cluster::slots::{SlotSet, of_key};
 use crate::redis::cluster::{Action, BUS, Cluster, Moment};
 use crate::redis::frame::request::RequestReader;
 use crate::redis::keyspace::Key;
+use crate::redis::lines::{Line, Lines};
 use crate::redis::node::Node;
 use crate::redis::server::Server;
 use crate::redis::session::Session;
-use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, MILLISECOND};
 use crate::trace::{KeyChange, Origin};
 
@@ -33,16 +31,7 @@ const TICK: u64 = 100 * MILLISECOND;
 struct Bus {
     server: Rc<Server>,
     /// The connections that it has opened.
-    open: RefCell<BTreeMap<u64, Rc<Line>>>,
-}
-
-/// One of them, between the state and the network.
-#[derive(Default)]
-struct Line {
-    outbox: RefCell<BytesMut>,
-    /// Raised when there is something to send, or nothing more to do.
-    changed: Signal,
-    closed: Cell<bool>,
+    open: Lines,
 }
 
 /// Starts the tasks of a node that is in a cluster; of another one nothing.
@@ -54,7 +43,7 @@ pub fn start(server: &Rc<Server>) {
     let (Some(_), port) = (&node.cluster, node.config.port.wrapping_add(BUS)) else { return };
     drop(node);
     let listener = server.host.listen(port).expect("the port of the bus is free");
-    let bus = Rc::new(Bus { server: Rc::clone(server), open: RefCell::default() });
+    let bus = Rc::new(Bus { server: Rc::clone(server), open: Lines::default() });
     let host = &server.host;
     host.spawn(Rc::clone(&bus).tick());
     host.spawn(Rc::clone(&bus).carry_out());
@@ -129,22 +118,13 @@ impl Bus {
     async fn act(self: &Rc<Bus>, action: Action) {
         match action {
             Action::Open(id, to) => {
-                let line = Rc::new(Line::default());
-                self.open.borrow_mut().insert(id, Rc::clone(&line));
+                let line = self.open.open(id);
                 self.server.host.spawn(Rc::clone(self).carry(id, to, line));
             }
             Action::Send(id, bytes) => {
-                if let Some(line) = self.open.borrow().get(&id) {
-                    line.outbox.borrow_mut().extend_from_slice(&bytes);
-                    line.changed.raise();
-                }
+                self.open.send(id, |outbox| outbox.extend_from_slice(&bytes));
             }
-            Action::Close(id) => {
-                if let Some(line) = self.open.borrow_mut().remove(&id) {
-                    line.closed.set(true);
-                    line.changed.raise();
-                }
-            }
+            Action::Close(id) => self.open.close(id),
             Action::Follow(master) => {
                 if self.server.node.borrow().master != master {
                     self.server.change_role(master);
@@ -177,39 +157,22 @@ impl Bus {
     /// One connection of our own from its opening to its end.
     async fn carry(self: Rc<Bus>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
-        if !line.closed.get() {
-            self.open.borrow_mut().remove(&id);
+        if self.open.is_lost(id, &line) {
             self.tell(|cluster, _| cluster.lost(id));
         }
     }
 
     async fn converse(&self, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
-        let closed = async {
-            while !line.closed.get() {
-                line.changed.past(line.changed.count()).await;
-            }
-        };
-        let connect = self.server.host.connect(to);
-        let First::This(stream) = first(connect, closed).await else { return Ok(()) };
-        let mut stream: Stream = stream?;
+        let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
         self.tell(|cluster, moment| cluster.opened(moment, id));
         let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
-        while !line.closed.get() {
-            let seen = line.changed.count();
-            let bytes = line.outbox.borrow_mut().split();
-            if !bytes.is_empty() {
-                stream.write_all(&bytes).await?;
-            }
-            while let Some(message) = next(&mut reader, &mut inbox)? {
+        let mut hear = async |inbox: &mut BytesMut| {
+            while let Some(message) = next(&mut reader, inbox)? {
                 self.tell(|cluster, moment| cluster.take(moment, Some(id), &message));
             }
-            let read = stream.read_buf(&mut inbox);
-            if let First::This(read) = first(read, line.changed.past(seen)).await
-                && read? == 0
-            {
-                return Ok(());
-            }
-        }
+            Ok(())
+        };
+        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
         Ok(())
     }
 

@@ -1,43 +1,32 @@
 //! A Sentinel as a process: the tasks that tick, write its file and move its bytes.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::platform::{Host, Stream};
+use crate::platform::Host;
 use crate::redis::clients::channels::Channel;
 use crate::redis::frame::decode::ReplyReader;
 use crate::redis::frame::encode_request;
+use crate::redis::lines::{Line, Lines};
 use crate::redis::node::{Node, NodeConfig};
 use crate::redis::sentinel::file::FILE;
 use crate::redis::sentinel::instance::Ms;
 use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig};
 use crate::redis::server::{Server, accept_all, ids};
 use crate::redis::session::Session;
-use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, MILLISECOND};
 
 /// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
 const HZ: usize = 10;
 
-/// The connections that a Sentinel has opened.
-struct Lines {
+/// A Sentinel at work.
+struct Watch {
     server: Rc<Server>,
-    open: RefCell<BTreeMap<u64, Rc<Line>>>,
-}
-
-/// One of them, between the state and the network.
-#[derive(Default)]
-struct Line {
-    outbox: RefCell<BytesMut>,
-    /// Raised when there is something to send, or nothing more to do.
-    changed: Signal,
-    closed: Cell<bool>,
+    /// The connections that it has opened.
+    open: Lines,
 }
 
 /// Runs a Sentinel until its process ends.
@@ -47,8 +36,8 @@ struct Line {
 pub async fn serve(host: Host, config: SentinelConfig) {
     let listener = host.listen(config.port).expect("the Sentinel's port is free");
     let server = Rc::new(Server::of(&host, node(&host, &config)));
-    let lines = Rc::new(Lines { server: Rc::clone(&server), open: RefCell::default() });
-    host.spawn(tick(lines));
+    let watch = Rc::new(Watch { server: Rc::clone(&server), open: Lines::default() });
+    host.spawn(tick(watch));
     accept_all(server, listener).await;
 }
 
@@ -116,18 +105,18 @@ impl Server {
     }
 }
 
-async fn tick(lines: Rc<Lines>) {
+async fn tick(watch: Rc<Watch>) {
     loop {
-        let hz = HZ + lines.server.node.borrow_mut().draw(HZ);
+        let hz = HZ + watch.server.node.borrow_mut().draw(HZ);
         let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
-        lines.server.host.sleep(pause * MILLISECOND).await;
-        lines.tell(Sentinel::tick).await;
+        watch.server.host.sleep(pause * MILLISECOND).await;
+        watch.tell(Sentinel::tick).await;
     }
 }
 
-impl Lines {
+impl Watch {
     /// Has the state hear of something and does what it wants done.
-    async fn tell(self: &Rc<Lines>, hear: impl FnOnce(&mut Sentinel, Moment)) {
+    async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, Moment)) {
         {
             let mut node = self.server.node.borrow_mut();
             node.set_time(self.server.host.now(Clock::Wall));
@@ -146,65 +135,37 @@ impl Lines {
         node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
     }
 
-    fn act(self: &Rc<Lines>, action: Action) {
+    fn act(self: &Rc<Watch>, action: Action) {
         match action {
             Action::Open(id, to) => {
-                let line = Rc::new(Line::default());
-                self.open.borrow_mut().insert(id, Rc::clone(&line));
+                let line = self.open.open(id);
                 self.server.host.spawn(Rc::clone(self).carry(id, to, line));
             }
             Action::Send(id, words) => {
-                if let Some(line) = self.open.borrow().get(&id) {
-                    encode_request(&mut line.outbox.borrow_mut(), &words);
-                    line.changed.raise();
-                }
+                self.open.send(id, |outbox| encode_request(outbox, &words));
             }
-            Action::Close(id) => {
-                if let Some(line) = self.open.borrow_mut().remove(&id) {
-                    line.closed.set(true);
-                    line.changed.raise();
-                }
-            }
+            Action::Close(id) => self.open.close(id),
         }
     }
 
     /// One connection from its opening to its end.
-    async fn carry(self: Rc<Lines>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
+    async fn carry(self: Rc<Watch>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
-        if !line.closed.get() {
-            self.open.borrow_mut().remove(&id);
+        if self.open.is_lost(id, &line) {
             self.tell(|sentinel, _| sentinel.lost(id)).await;
         }
     }
 
-    async fn converse(self: &Rc<Lines>, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
-        let closed = async {
-            while !line.closed.get() {
-                line.changed.past(line.changed.count()).await;
-            }
-        };
-        let connect = self.server.host.connect(to);
-        let First::This(stream) = first(connect, closed).await else { return Ok(()) };
-        let mut stream: Stream = stream?;
+    async fn converse(self: &Rc<Watch>, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
+        let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
         let (mut replies, mut inbox) = (ReplyReader::default(), BytesMut::with_capacity(1024));
-        while !line.closed.get() {
-            let seen = line.changed.count();
-            let bytes = line.outbox.borrow_mut().split();
-            if !bytes.is_empty() {
-                stream.write_all(&bytes).await?;
-            }
-            while let Some(reply) =
-                replies.next(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?
-            {
+        let mut hear = async |inbox: &mut BytesMut| {
+            while let Some(reply) = replies.next(inbox).map_err(|_| io::ErrorKind::InvalidData)? {
                 self.tell(|sentinel, now| sentinel.heard(id, &reply, now)).await;
             }
-            let read = stream.read_buf(&mut inbox);
-            if let First::This(read) = first(read, line.changed.past(seen)).await
-                && read? == 0
-            {
-                return Ok(());
-            }
-        }
+            Ok(())
+        };
+        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
         Ok(())
     }
 }
