@@ -148,7 +148,7 @@ pub struct LockConfig {
 }
 
 /// What a plan need not say, so that plans of before stay the same bytes.
-fn is_usual<T: Default + PartialEq>(choice: &T) -> bool {
+pub fn is_usual<T: Default + PartialEq>(choice: &T) -> bool {
     *choice == T::default()
 }
 

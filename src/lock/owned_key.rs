@@ -45,15 +45,9 @@ impl OwnedKey {
         self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await
     }
 
-    /// Sends a command on the connection that the key is reached through.
-    pub async fn request(
-        &mut self,
-        call: Call,
-        timeout: Nanos,
-        command: &'static str,
-        args: &[&[u8]],
-    ) -> Answer {
-        self.client.request(call, timeout, command, args).await
+    /// The client whose connection the key is reached through.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
     }
 
     /// Deletes the key if it holds the token.

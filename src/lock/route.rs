@@ -7,12 +7,10 @@
 use std::io;
 use std::net::SocketAddrV4;
 
-use bytes::BytesMut;
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::lock::slot_map::SlotMap;
 
@@ -94,7 +92,8 @@ impl Route {
         if !matches!(self, Route::Sentinels { .. }) {
             return Ok((stream, 0));
         }
-        let role = ask(&mut stream, tag, &["ROLE"]).await?;
+        stream.tag(tag);
+        let role = ask(&mut stream, &["ROLE"]).await?;
         match role {
             Reply::Array(words) if words.first() == Some(&Reply::word("master")) => Ok((stream, 1)),
             _ => Err(io::ErrorKind::NotConnected.into()),
@@ -117,29 +116,14 @@ async fn ask_sentinel(
     master: &str,
 ) -> io::Result<Option<SocketAddrV4>> {
     let mut stream = host.connect(sentinel).await?;
-    let reply = ask(&mut stream, tag, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
+    stream.tag(tag);
+    let reply = ask(&mut stream, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
     let Reply::Array(words) = reply else { return Ok(None) };
     let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
     let text = |bytes| std::str::from_utf8(bytes).ok();
     let ip = text(ip).and_then(|ip| ip.parse().ok());
     let port = text(port).and_then(|port| port.parse().ok());
     Ok(ip.zip(port).map(|(ip, port)| SocketAddrV4::new(ip, port)))
-}
-
-async fn ask(stream: &mut Stream, tag: u32, words: &[&str]) -> io::Result<Reply> {
-    stream.tag(tag);
-    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
-    encode_request(&mut request, words);
-    stream.write_all(&request).await?;
-    loop {
-        let reply = decode_reply(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?;
-        if let Some(reply) = reply {
-            return Ok(reply);
-        }
-        if stream.read_buf(&mut inbox).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
 }
 
 #[cfg(test)]

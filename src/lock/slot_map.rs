@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddrV4;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::ask;
 use lockstorm_sim::redis::cluster::redirect;
 use lockstorm_sim::redis::command::table::find;
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How names begin that stand for a cluster: `redis+cluster://n1,n2,n3`.
 const SCHEME: &str = "redis+cluster://";
@@ -130,7 +129,7 @@ impl SlotMap {
         let (others, doubted): (Vec<_>, Vec<_>) =
             known.partition(|node| Some(*node) != self.doubted);
         for node in others.into_iter().chain(doubted) {
-            let asked = host.timeout(PATIENCE, ask(host, node, tag)).await;
+            let asked = host.timeout(PATIENCE, slots(host, node, tag)).await;
             if let Some(Ok(Some(ranges))) = asked {
                 self.ranges = ranges;
                 return;
@@ -140,25 +139,14 @@ impl SlotMap {
 }
 
 /// CLUSTER SLOTS of one node: ranges of slots and their masters.
-async fn ask(
+async fn slots(
     host: &Host,
     node: SocketAddrV4,
     tag: u32,
 ) -> io::Result<Option<Vec<(u16, u16, SocketAddrV4)>>> {
     let mut stream = host.connect(node).await?;
     stream.tag(tag);
-    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
-    encode_request(&mut request, &["CLUSTER", "SLOTS"]);
-    stream.write_all(&request).await?;
-    loop {
-        let reply = decode_reply(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?;
-        if let Some(reply) = reply {
-            return Ok(ranges(&reply));
-        }
-        if stream.read_buf(&mut inbox).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
+    Ok(ranges(&ask(&mut stream, &["CLUSTER", "SLOTS"]).await?))
 }
 
 fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {

@@ -7,15 +7,15 @@
 
 use async_trait::async_trait;
 use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::Nanos;
 
 use crate::lock::answer::{self, Answer};
+use crate::lock::client::Client;
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease;
 use crate::lock::owned_key::OwnedKey;
 use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::token;
-use crate::lock::{Acquired, Call, Extended, Grant, Lock};
+use crate::lock::{Acquired, Extended, Grant, Lock};
 use crate::lock::{LockConfig, Model, Promise, Released, Setting};
 
 /// The words of a refusal to a caller whose grant came too late to be of use.
@@ -54,15 +54,9 @@ impl TokenLua {
         }
     }
 
-    /// Sends a command on the connection that holds the key.
-    pub async fn request(
-        &mut self,
-        call: Call,
-        timeout: Nanos,
-        command: &'static str,
-        args: &[&[u8]],
-    ) -> Answer {
-        self.key.request(call, timeout, command, args).await
+    /// The client whose connection takes the lock.
+    pub fn client(&mut self) -> &mut Client {
+        self.key.client()
     }
 
     /// Gives a grant back that is over before its caller has it. No await lies between this

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{Nanos, SECOND};
 
-use crate::lock::answer::Answer;
 use crate::lock::client::Client;
 use crate::lock::defaults::LEASE;
 use crate::lock::lease;
@@ -46,11 +45,11 @@ impl WaitReplicas {
         // The node answers late by up to a tick of its cron.
         let timeout = within + LEASE.settle(config).timeout;
         let call = self.setting.call.get();
-        let answer: Answer = match config.wait {
-            WaitShape::OtherConnection => self.other.request(call, timeout, "WAIT", &args).await,
-            _ => self.lock.request(call, timeout, "WAIT", &args).await,
+        let client = match config.wait {
+            WaitShape::OtherConnection => &mut self.other,
+            WaitShape::Own | WaitShape::NotOnExtend => self.lock.client(),
         };
-        match answer {
+        match client.request(call, timeout, "WAIT", &args).await {
             Ok(Reply::Integer(count)) => Some(count >= i64::from(acks)),
             _ => None,
         }

@@ -15,7 +15,7 @@ use lockstorm_sim::rng::DrawKey;
 use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
-use crate::lock::LockConfig;
+use crate::lock::{LockConfig, is_usual};
 
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -88,10 +88,6 @@ impl Plan {
     }
 }
 
-fn is_none_each(replicas: &u32) -> bool {
-    *replicas == 0
-}
-
 /// Redis's own save points.
 const USUAL_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
@@ -106,19 +102,19 @@ pub struct Topology {
     /// [`Topology::master_of`].
     pub nodes: u32,
     /// How many replicas each of the masters has, in an `independent` topology.
-    #[serde(default, skip_serializing_if = "is_none_each")]
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub replicas_each: u32,
     /// What each keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
     /// What their files are like.
-    #[serde(default, skip_serializing_if = "Files::are_usual")]
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub files: Files,
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
     /// Which server each answers like. The usual one is not written: plans of before have none.
-    #[serde(default, skip_serializing_if = "Compat::is_default")]
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub compat: Compat,
     /// When a master refuses writes for want of replicas; without it, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,13 +285,6 @@ pub struct Files {
     /// Whether a node does not start with a torn append-only file (`aof-load-truncated no`).
     #[serde(default)]
     pub refuse_torn: bool,
-}
-
-impl Files {
-    /// Whether nothing about them is said.
-    pub fn are_usual(&self) -> bool {
-        *self == Files::default()
-    }
 }
 
 /// How nodes belong together.

@@ -44,11 +44,6 @@ impl Compat {
         Compat::WORDS[self as usize].0
     }
 
-    /// Whether it is the one that a node answers like unless told otherwise.
-    pub fn is_default(&self) -> bool {
-        *self == Compat::default()
-    }
-
     /// Whether it differs from Redis 7.0.15 so.
     pub fn has(self, difference: Difference) -> bool {
         let holds = DIVERGENCES[difference as usize].holds;

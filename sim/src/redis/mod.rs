@@ -26,9 +26,11 @@
 //! - `cycle`: what a node does by itself
 //! - `replication`: master and replica
 //! - `sentinel`: a node in another mode, which watches masters
+//! - `ask`: one request and its reply, for who asks a node from outside
 //! - `lines`: connections that a node opens by itself
 //! - `cluster`: slots over masters, the bus between nodes, elections
 
+pub mod ask;
 pub mod clients;
 pub mod cluster;
 pub mod command;

@@ -2,12 +2,9 @@
 
 use std::net::SocketAddrV4;
 
-use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
 use crate::platform::Host;
+use crate::redis::ask;
 use crate::redis::frame::Reply;
-use crate::redis::frame::decode::decode_reply;
 use crate::time::SECOND;
 
 /// How long the operator waits for an answer, and between two tries.
@@ -41,32 +38,5 @@ pub async fn master_of(host: &Host, node: SocketAddrV4) -> Option<SocketAddrV4> 
 }
 
 async fn ask(host: &Host, to: SocketAddrV4, words: &[String]) -> std::io::Result<Reply> {
-    let mut stream = host.connect(to).await?;
-    stream.write_all(&request(words)).await?;
-    let mut input = BytesMut::new();
-    loop {
-        let reply = decode_reply(&mut input).map_err(|_| std::io::ErrorKind::InvalidData)?;
-        if let Some(reply) = reply {
-            return Ok(reply);
-        }
-        if stream.read_buf(&mut input).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-fn request(words: &[String]) -> Vec<u8> {
-    let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
-    format!("*{}\r\n{}", words.len(), bulks.collect::<String>()).into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::request;
-
-    #[test]
-    fn a_request_is_an_array_of_bulks() {
-        let words = ["REPLICAOF", "NO", "ONE"].map(str::to_owned);
-        assert_eq!(request(&words), b"*3\r\n$9\r\nREPLICAOF\r\n$2\r\nNO\r\n$3\r\nONE\r\n");
-    }
+    ask::ask(&mut host.connect(to).await?, words).await
 }

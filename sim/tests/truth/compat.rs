@@ -23,7 +23,7 @@ const SOMETIMES: &str = "now and then";
 
 /// The servers that are not the yardstick.
 fn others() -> impl Iterator<Item = (&'static str, Compat)> {
-    Compat::WORDS.into_iter().filter(|(_, compat)| !compat.is_default())
+    Compat::WORDS.into_iter().filter(|(_, compat)| *compat != Compat::default())
 }
 
 fn path(word: &str, ending: &str) -> PathBuf {

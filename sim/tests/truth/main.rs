@@ -26,7 +26,7 @@ mod shapes;
 mod shrink;
 mod wire;
 
-use lockstorm_sim::redis::command::table::find_full;
+use lockstorm_sim::redis::command::table::{all, find_full_in};
 use lockstorm_sim::redis::compat::Compat;
 
 use crate::corpus::{Echo, Script, Step, folder, scripts, with_times, words};
@@ -212,7 +212,8 @@ fn every_rule_is_used() {
     }
     let idle = idle.iter().map(|at| &rules.rules[*at].command[..]);
     let shapes = Shapes::read(None);
-    let idle = idle.filter(|name| find_full(name.as_bytes()).is_some() && !shapes.draws(name));
+    let idle =
+        idle.filter(|name| find_full_in(all(), name.as_bytes()).is_some() && !shapes.draws(name));
     let idle: Vec<&str> = idle.collect();
     assert!(idle.is_empty(), "rules for which there is neither a case nor a shape: {idle:?}");
 }

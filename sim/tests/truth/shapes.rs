@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use lockstorm_sim::redis::command::table::look_up;
+use lockstorm_sim::redis::command::table::{all, look_up_in};
 
 use crate::corpus::{Words, folder, line, words};
 use crate::rules::{CALL, PCALL, inner};
@@ -171,7 +171,7 @@ fn choices(text: &str) -> (Vec<&str>, usize) {
 /// Whether the node has the command of a shape; its name stands there in full.
 fn is_known(shape: &str) -> bool {
     let words: Vec<Bytes> = shape.split(' ').map(|word| word.to_owned().into()).collect();
-    words[0].starts_with(b"{") || &words[0][..] == b"NOSUCH" || look_up(&words).is_some()
+    words[0].starts_with(b"{") || &words[0][..] == b"NOSUCH" || look_up_in(all(), &words).is_some()
 }
 
 /// Whether this is a command of Redis that the node does not have (yet).
@@ -185,7 +185,7 @@ fn is_missing(words: &[Vec<u8>]) -> bool {
         String::from_utf8_lossy(&lower.join(&b'|')).into_owned()
     };
     let is_known = NAMES.contains(&name(&args[..1])[..]) || NAMES.contains(&name(&args)[..]);
-    is_known && look_up(&args).is_none()
+    is_known && look_up_in(all(), &args).is_none()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::redis::clients::waits::hold_back;
 use crate::redis::cluster::redirect;
-use crate::redis::command::table::{Command, Flags, find_in, look_up};
+use crate::redis::command::table::{Command, Flags, find_in};
 use crate::redis::command::{
     Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
     wrong_arity,
@@ -175,10 +175,7 @@ fn check_readiness(
 
 /// Whether a request has not this flag, or one that EXEC would run has not.
 fn lacks(flag: Flags, node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
-    let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
-    let queued = queued.into_iter().flatten().filter_map(|args| Some((look_up(args)?, &args[..])));
-    let mut all = queued.chain([(command, args)]);
-    all.any(|(command, args)| !own_flags(node, command, args).any(flag))
+    all_flags(node, session, command, args).any(|flags| !flags.any(flag))
 }
 
 /// What a connection that monitors may not do.
@@ -186,10 +183,20 @@ const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICA
 
 /// What a request may do; EXEC may do what was queued.
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
+    all_flags(node, session, command, args).fold(Flags::default(), Flags::and)
+}
+
+/// The flags of a request, and of those that it runs if it is an EXEC.
+fn all_flags(
+    node: &Node,
+    session: &Session,
+    command: &Command,
+    args: &[Bytes],
+) -> impl Iterator<Item = Flags> {
     let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
     let queued = queued.into_iter().flatten();
     let queued = queued.filter_map(|args| Some(own_flags(node, node.command_of(args)?, args)));
-    queued.fold(own_flags(node, command, args), Flags::and)
+    queued.chain([own_flags(node, command, args)])
 }
 
 /// All that runs scripts is hidden from MONITOR, and nothing else.

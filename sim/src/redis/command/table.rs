@@ -233,12 +233,7 @@ fn order(name: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(upper))
 }
 
-/// Finds a node's command of a request: a subcommand where the name alone is a container.
-pub fn look_up(args: &[Bytes]) -> Option<&'static Command> {
-    look_up_in(all(), args)
-}
-
-/// As [`look_up`], in another table.
+/// Finds the command of a request in a table: a subcommand where the name alone is a container.
 pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static Command> {
     let command = find_in(table, args.first()?)?;
     match args.get(1) {
@@ -247,12 +242,7 @@ pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static 
     }
 }
 
-/// Finds a node's command by its full name: `client|id`.
-pub fn find_full(name: &[u8]) -> Option<&'static Command> {
-    find_full_in(all(), name)
-}
-
-/// As [`find_full`], in another table.
+/// Finds a command of a table by its full name: `client|id`.
 pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
     let command = find_in(table, parts.next()?)?;
@@ -317,7 +307,7 @@ mod tests {
         let names: Vec<&str> =
             super::families().iter().flat_map(|f| f.iter()).map(|f| f.0).collect();
         let lost: Vec<_> =
-            names.iter().filter(|n| super::find_full(n.as_bytes()).is_none()).collect();
+            names.iter().filter(|n| super::find_full_in(all(), n.as_bytes()).is_none()).collect();
         assert_eq!(known, functions, "{lost:?}");
     }
 }

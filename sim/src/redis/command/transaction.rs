@@ -3,7 +3,6 @@
 use bytes::BytesMut;
 
 use crate::redis::command::admission::execute;
-use crate::redis::command::table::look_up;
 use crate::redis::command::{Call, Family, Outcome};
 use crate::redis::frame::{Protocol, Reply};
 use crate::redis::keyspace::Key;
@@ -79,7 +78,7 @@ pub fn exec(call: &mut Call) -> Outcome {
     call.session.aside = Some(Vec::new());
     let mut replies = Vec::with_capacity(queued.len());
     for args in &queued {
-        let command = look_up(args).expect("only known commands are queued");
+        let command = call.node.command_of(args).expect("only known commands are queued");
         let spoken = call.session.protocol;
         let reply = execute(call.node, call.session, command, args);
         if call.session.protocol != spoken {
