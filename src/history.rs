@@ -7,6 +7,8 @@ use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg};
 use serde::{Deserialize, Serialize};
 
+use crate::lock::is_usual;
+
 /// Number of an operation in its history.
 pub type OpId = u32;
 
@@ -63,6 +65,9 @@ pub enum OpKind {
     Extend {
         /// The acquire.
         grant: OpId,
+        /// Whether the lock does so by itself: its caller is not told what comes of it.
+        #[serde(default, skip_serializing_if = "is_usual")]
+        background: bool,
     },
     /// Give back the grant of that acquire.
     Release {
@@ -299,7 +304,7 @@ mod tests {
     fn every_word_of_an_operation_can_be_waited_for() {
         let kinds = [
             OpKind::Acquire,
-            OpKind::Extend { grant: 0 },
+            OpKind::Extend { grant: 0, background: false },
             OpKind::Release { grant: 0 },
             OpKind::Lost { grant: 0 },
             OpKind::Read { grant: None },

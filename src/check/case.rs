@@ -103,7 +103,7 @@ fn number_callers(history: &History) -> Vec<usize> {
 fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
     let mut by_grant = vec![Vec::new(); history.ops.len()];
     for op in &history.ops {
-        let (OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant }) =
+        let (OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant }) =
             op.kind
         else {
             continue;

@@ -82,7 +82,9 @@ fn end_of(case: &Case, grant: OpId, process: &str, start: Moment) -> (Moment, En
         let end = match (&op.kind, &op.outcome, op.ret) {
             (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released),
             (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost),
-            (OpKind::Extend { .. }, Outcome::Lost, Some(ret)) => (ret.into(), Ended::Lost),
+            (OpKind::Extend { background: false, .. }, Outcome::Lost, Some(ret)) => {
+                (ret.into(), Ended::Lost)
+            }
             _ => continue,
         };
         if end.0 < first.0 {

@@ -62,7 +62,7 @@ pub fn op(history: &History, id: OpId) -> Option<&Op> {
 pub fn grant_of(op: &Op) -> Option<OpId> {
     match op.kind {
         OpKind::Acquire => Some(op.id),
-        OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant } => {
+        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
             Some(grant)
         }
         OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
@@ -106,6 +106,11 @@ fn end_of(history: &History, grant: &Op, from: Instant) -> (Instant, End) {
             Some((op.call.instant(), End::Released(op.id)))
         }
         OpKind::Lost { grant: of } if of == grant.id => Some((op.call.instant(), End::Told(op.id))),
+        OpKind::Extend { grant: of, background: false }
+            if of == grant.id && op.outcome == Outcome::Lost =>
+        {
+            Some((op.ret?.instant(), End::Told(op.id)))
+        }
         _ => None,
     });
     let deaths = history.conditions.iter().enumerate().filter_map(|(index, condition)| {
@@ -127,7 +132,7 @@ fn covered(
 ) -> Vec<(Nanos, Nanos)> {
     let Some((clock, _)) = deadline else { return vec![(from, until)] };
     let kept = |op: &Op| match (&op.kind, &op.outcome) {
-        (OpKind::Extend { grant: of }, Outcome::Kept { deadline }) if *of == grant.id => {
+        (OpKind::Extend { grant: of, .. }, Outcome::Kept { deadline }) if *of == grant.id => {
             Some((op.ret?.at, *deadline))
         }
         _ => None,

@@ -8,6 +8,7 @@ use crate::lock::fenced::{self, Fenced};
 use crate::lock::none::{self, NoLock};
 use crate::lock::promise::{self, Work};
 use crate::lock::px_constant::{self, PxConstant};
+use crate::lock::redisson::{self, Redisson};
 use crate::lock::redlock::{self, Redlock};
 use crate::lock::setnx::{self, Setnx};
 use crate::lock::setnx_expire::{self, SetnxExpire};
@@ -48,7 +49,7 @@ pub struct Algorithm {
 }
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 12] = [
+pub const ALGORITHMS: [Algorithm; 13] = [
     Algorithm {
         name: "none",
         about: "no lock: everybody is let in",
@@ -168,6 +169,18 @@ pub const ALGORITHMS: [Algorithm; 12] = [
         build: |setting| Box::new(Redlock::without_validity(setting)),
         promise: redlock::promise_without_validity,
         defaults: redlock::DEFAULTS,
+    },
+    Algorithm {
+        name: redisson::NAME,
+        about: "a hash that counts for its owner, a watchdog, and waiters that are told",
+        needs_ttl: true,
+        asks_all: false,
+        renews: true,
+        fences: false,
+        runs_tokio: false,
+        build: |setting| Box::new(Redisson::new(setting)),
+        promise: redisson::promise,
+        defaults: redisson::DEFAULTS,
     },
     Algorithm {
         name: "fenced",

@@ -22,7 +22,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
-use crate::lock::{Call, ScriptShape};
+use crate::lock::subscription::Subscription;
+use crate::lock::switch_master::{News, SwitchMaster};
+use crate::lock::{Call, DiscoveryShape, ScriptShape, Setting};
 
 /// How often a request is sent on before its answer is taken as it is.
 const MOST_TURNS: u32 = 4;
@@ -37,6 +39,9 @@ pub struct Client {
     /// Connections to other nodes of the cluster.
     parked: BTreeMap<SocketAddrV4, Line>,
     attempts: Attempts,
+    discovery: DiscoveryShape,
+    /// Where Sentinels are listened to.
+    told: Option<SwitchMaster>,
     scripts: ScriptShape,
     /// Scripts that were loaded by this process, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
@@ -97,15 +102,17 @@ impl Client {
             line: None,
             parked: BTreeMap::new(),
             attempts: Attempts::default(),
+            discovery: DiscoveryShape::AtConnect,
+            told: None,
             scripts: ScriptShape::Eval,
             loaded: BTreeMap::new(),
         }
     }
 
-    /// The same, sending scripts in this way.
-    #[must_use]
-    pub fn sending(self, scripts: ScriptShape) -> Client {
-        Client { scripts, ..self }
+    /// A client of one of a lock's nodes, which does as the lock's configuration says.
+    pub fn of(setting: &Setting, node: &str) -> Client {
+        let (scripts, discovery) = (setting.config.scripts, setting.config.discovery);
+        Client { scripts, discovery, ..Client::new(setting.host.clone(), node) }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -175,6 +182,19 @@ impl Client {
         }
         let words = script_words(script, &count, keys, args);
         self.request(call, timeout, "EVAL", &words).await
+    }
+
+    /// Listens to a channel of the node that the last request went to, on a connection of its own;
+    /// `None` if that is not confirmed within `timeout` ns.
+    pub async fn listen(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        channel: &str,
+    ) -> Option<Subscription> {
+        let tag = self.attempts.tag(call);
+        let open = Subscription::open(&self.host, self.to?, tag, channel);
+        self.host.timeout(timeout, open).await?.ok()
     }
 
     /// The SHA1 of a script, which the node is given when the process first needs it.
@@ -287,27 +307,47 @@ impl Client {
 
     /// The open connection, or a new one.
     async fn open(&mut self, tag: u32) -> io::Result<&mut Line> {
-        let open = match self.line.take() {
+        let news = self.news().await;
+        let open = match self.line.take().filter(|_| news == News::None) {
             Some(line) => line.if_quiet().await,
             None => None,
         };
         let line = match open {
             Some(line) => line,
-            None => self.connect(tag).await?,
+            None => self.connect(tag, news).await?,
         };
         Ok(self.line.insert(line))
     }
 
-    /// The node is looked for each time, since a failover moves it. In a cluster the request's
-    /// slot has decided already.
-    async fn connect(&mut self, tag: u32) -> io::Result<Line> {
-        let to = match (&self.route, self.to) {
-            (Route::Cluster(_), Some(to)) => to,
-            (route, _) => route.find(&self.host, tag).await?,
+    /// What Sentinels have told of another master than the present one.
+    async fn news(&mut self) -> News {
+        let Some(told) = &mut self.told else { return News::None };
+        match told.news().await {
+            News::Switched(to) if self.to == Some(to) => News::None,
+            news => news,
+        }
+    }
+
+    /// The node is looked for each time, since a failover moves it: where Sentinels have told it
+    /// to be, if they have. In a cluster the request's slot has decided already.
+    async fn connect(&mut self, tag: u32, news: News) -> io::Result<Line> {
+        self.listen_to_sentinels(tag).await;
+        let to = match (&self.route, self.to, news) {
+            (Route::Cluster(_), Some(to), _) | (_, _, News::Switched(to)) => to,
+            (route, ..) => route.find(&self.host, tag).await?,
         };
         self.to = Some(to);
         let (stream, requests) = self.route.open(&self.host, to, tag).await?;
         Ok(Line { requests, ..Line::new(stream) })
+    }
+
+    /// Before the master is asked for, so that no news is missed.
+    async fn listen_to_sentinels(&mut self, tag: u32) {
+        if let (Route::Sentinels { sentinels, master }, DiscoveryShape::SwitchMaster) =
+            (&self.route, self.discovery)
+        {
+            self.told = Some(SwitchMaster::listen(&self.host, tag, sentinels, master).await);
+        }
     }
 }
 

@@ -23,12 +23,15 @@ pub mod none;
 pub mod owned_key;
 pub mod promise;
 pub mod px_constant;
+pub mod redisson;
 pub mod redlock;
 pub mod route;
 pub mod scripts;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod slot_map;
+pub mod subscription;
+pub mod switch_master;
 pub mod token;
 pub mod token_get_del;
 pub mod token_lua;
@@ -145,6 +148,12 @@ pub struct LockConfig {
     /// How scripts are sent.
     #[serde(skip_serializing_if = "is_usual")]
     pub scripts: ScriptShape,
+    /// How a master that Sentinels watch is followed.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub discovery: DiscoveryShape,
+    /// How long an acquire waits for its turn, where waiters are told of a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_for: Option<Nanos>,
 }
 
 /// What a plan need not say, so that plans of before stay the same bytes.
@@ -177,6 +186,17 @@ pub enum ScriptShape {
     Evalsha,
     /// As `Evalsha`, and EVAL after NOSCRIPT, as client libraries do.
     EvalshaOrEval,
+}
+
+/// How a client follows a master that Sentinels watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiscoveryShape {
+    /// It asks for the master when it opens a connection, and keeps that.
+    #[default]
+    AtConnect,
+    /// It listens to +switch-master at the Sentinels too, and leaves a master that was replaced.
+    SwitchMaster,
 }
 
 /// From when a deadline is counted.

@@ -23,9 +23,12 @@ pub struct OwnedKey {
 impl OwnedKey {
     /// The key on the first node of `setting`, with this time-out of a request.
     pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
-        let client = client.sending(setting.config.scripts);
-        OwnedKey { client, setting, timeout, lacks_script: false }
+        OwnedKey {
+            client: Client::of(&setting, &setting.nodes[0]),
+            setting,
+            timeout,
+            lacks_script: false,
+        }
     }
 
     /// SET key token NX PX ttl.

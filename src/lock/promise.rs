@@ -68,6 +68,35 @@ pub fn of_lease(
     assumes
 }
 
+/// How a lease is prolonged in the background, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// How often.
+    pub every: Nanos,
+    /// To what time to live.
+    pub ttl: Nanos,
+}
+
+/// What a lease that a running process keeps counts on: it withstands work of any length, and a
+/// pause of what is left just before a renewal, or of what is left beside work that needs none.
+pub fn of_renewed(
+    config: &LockConfig,
+    choices: &Choices,
+    renewed: Renewed,
+    work: Work,
+) -> Vec<Assumption> {
+    let shortest = choices.ttl.min(renewed.ttl);
+    let before_renewal = shortest.saturating_sub(renewed.every + 2 * choices.timeout);
+    let without_renewal = choices.ttl.saturating_sub(choices.timeout + work.lasts);
+    let mut assumes = vec![
+        bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
+        bound(Bounded::AccessDelay, work.patience),
+    ];
+    assumes.extend(of_clocks(config, 0));
+    assumes.extend(of_key(choices.ttl.max(renewed.ttl)));
+    assumes
+}
+
 /// What counting a lease on two machines counts on.
 pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::NodeClockStep, 0), bound(Bounded::Drift, drift_ppm)];

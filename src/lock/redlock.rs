@@ -39,8 +39,7 @@ impl Redlock {
     pub fn new(setting: Setting) -> Redlock {
         let choices = DEFAULTS.settle(&setting.config);
         let drift = drift_allowance(choices.ttl);
-        let scripts = setting.config.scripts;
-        let client = |node: &String| Client::new(setting.host.clone(), node).sending(scripts);
+        let client = |node: &String| Client::of(&setting, node);
         Redlock {
             choices,
             lease: Lease { drift, ..choices.lease(&setting.config) },

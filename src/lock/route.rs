@@ -2,7 +2,8 @@
 //!
 //! As client libraries do. The Sentinels are asked in turn where the master is, each time that a
 //! connection is to be opened, and the node that they name has to say itself that it is one. Who
-//! has a connection goes on using it; nobody tells it of a failover but the node that closes it.
+//! has a connection goes on using it, until its node closes it or answers READONLY, or, for who
+//! listens, until Sentinels tell of another master ([`crate::lock::switch_master`]).
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -17,7 +18,7 @@ use crate::lock::slot_map::SlotMap;
 /// How names of masters begin that Sentinels know: `redis+sentinel://s1,s2,s3/mymaster`.
 const SCHEME: &str = "redis+sentinel://";
 /// How long one Sentinel is waited for before the next is asked.
-const PATIENCE: Nanos = 100 * MILLISECOND;
+pub const PATIENCE: Nanos = 100 * MILLISECOND;
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,10 +121,13 @@ async fn ask_sentinel(
     let reply = ask(&mut stream, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
     let Reply::Array(words) = reply else { return Ok(None) };
     let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
-    let text = |bytes| std::str::from_utf8(bytes).ok();
-    let ip = text(ip).and_then(|ip| ip.parse().ok());
-    let port = text(port).and_then(|port| port.parse().ok());
-    Ok(ip.zip(port).map(|(ip, port)| SocketAddrV4::new(ip, port)))
+    Ok(address(ip, port))
+}
+
+/// An address as Sentinels tell it, in two words.
+pub fn address(ip: &[u8], port: &[u8]) -> Option<SocketAddrV4> {
+    let (ip, port) = (std::str::from_utf8(ip).ok()?, std::str::from_utf8(port).ok()?);
+    Some(SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -37,3 +37,35 @@ if redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then
 else
     return false
 end"#;
+
+/// Takes the lock if it is free or the owner's already, and counts; else tells how long its key
+/// lives on, in ms. KEYS: lock. ARGV: owner, ms.
+pub const COUNT_UP: &str = r#"
+if redis.call("EXISTS", KEYS[1]) == 1 and redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+    return redis.call("PTTL", KEYS[1])
+end
+redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+redis.call("PEXPIRE", KEYS[1], ARGV[2])
+return nil"#;
+
+/// Gives one count back: 1 if it was the last, and those who wait are told; 0 if the owner has
+/// more; nil if the lock is not the owner's. KEYS: lock, channel. ARGV: owner, ms.
+pub const COUNT_DOWN: &str = r#"
+if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+    return nil
+end
+if redis.call("HINCRBY", KEYS[1], ARGV[1], -1) > 0 then
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    return 0
+end
+redis.call("DEL", KEYS[1])
+redis.call("PUBLISH", KEYS[2], "0")
+return 1"#;
+
+/// Sets the time to live if the lock is the owner's. KEYS: lock. ARGV: owner, ms.
+pub const COUNTED_PEXPIRE: &str = r#"
+if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
+    return redis.call("PEXPIRE", KEYS[1], ARGV[2])
+else
+    return 0
+end"#;

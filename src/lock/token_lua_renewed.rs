@@ -13,9 +13,9 @@ use lockstorm_sim::time::{Clock, Nanos};
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease::Lease;
 use crate::lock::owned_key::OwnedKey;
-use crate::lock::promise::{self, Work, bound};
+use crate::lock::promise::{self, Renewed, Work};
 use crate::lock::token_lua::TokenLua;
-use crate::lock::{Acquired, Bounded, Deadline, Extended, Grant, Lock};
+use crate::lock::{Acquired, Deadline, Extended, Grant, Lock};
 use crate::lock::{LockConfig, Model, Notice, Promise, Released, Setting};
 
 /// The lock of one caller.
@@ -150,22 +150,14 @@ fn renew_every(config: &LockConfig) -> Nanos {
 }
 
 /// The time to live that a renewal sets, ns.
-pub fn renew_ttl(config: &LockConfig) -> Nanos {
+fn renew_ttl(config: &LockConfig) -> Nanos {
     config.renew_ttl.unwrap_or_else(|| LEASE.settle(config).ttl)
 }
 
-/// A lease that a running process keeps: it withstands work of any length, and a pause of what
-/// is left just before a renewal, or of what is left beside work that needs none.
+/// A lease that a running process keeps, and whose loss it is told.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
-    let shortest = choices.ttl.min(renew_ttl(config));
-    let before_renewal = shortest.saturating_sub(renew_every(config) + 2 * choices.timeout);
-    let without_renewal = choices.ttl.saturating_sub(choices.timeout + work.lasts);
-    let mut assumes = vec![
-        bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
-        bound(Bounded::AccessDelay, work.patience),
-    ];
-    assumes.extend(promise::of_clocks(config, 0));
-    assumes.extend(promise::of_key(choices.ttl.max(renew_ttl(config))));
+    let renewal = Renewed { every: renew_every(config), ttl: renew_ttl(config) };
+    let assumes = promise::of_renewed(config, &choices, renewal, work);
     Promise { holders: 1, tells_loss: true, model: Model::Lease, assumes }
 }

@@ -31,8 +31,9 @@ pub struct WaitReplicas {
 impl WaitReplicas {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> WaitReplicas {
-        let other = Client::new(setting.host.clone(), &setting.nodes[0]);
-        WaitReplicas { lock: TokenLua::new(setting.clone()), other, setting }
+        let (lock, other) =
+            (TokenLua::new(setting.clone()), Client::of(&setting, &setting.nodes[0]));
+        WaitReplicas { lock, other, setting }
     }
 
     /// Whether enough replicas have what was written last; `None`: nobody knows.

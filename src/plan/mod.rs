@@ -3,6 +3,7 @@
 pub mod contradiction;
 pub mod fault_contradiction;
 pub mod json;
+pub mod lock_contradiction;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,8 @@ use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
 use toml::de::DeValue;
 
 use crate::lock::catalogue::Locks;
-use crate::lock::{DeadlineFrom, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape};
+use crate::lock::{DeadlineFrom, DiscoveryShape, ExtendShape, LockConfig};
+use crate::lock::{ReleaseShape, ScriptShape, WaitShape};
 use crate::plan::{
     FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,
     TopologyKind, Workload, WorkloadKind,
@@ -178,6 +179,8 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         "ack_timeout",
         "wait",
         "scripts",
+        "discovery",
+        "wait_for",
     ];
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
@@ -196,6 +199,10 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         ("eval", ScriptShape::Eval),
         ("evalsha", ScriptShape::Evalsha),
         ("evalsha-or-eval", ScriptShape::EvalshaOrEval),
+    ];
+    let discoveries = [
+        ("at-connect", DiscoveryShape::AtConnect),
+        ("switch-master", DiscoveryShape::SwitchMaster),
     ];
     let clocks = [("wall", Clock::Wall), ("monotonic", Clock::Monotonic), ("boot", Clock::Boot)];
     Ok(LockConfig {
@@ -217,6 +224,8 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
         ack_timeout: section.length("ack_timeout")?,
         wait: section.word("wait", &waits)?.unwrap_or_default(),
         scripts: section.word("scripts", &scripts)?.unwrap_or_default(),
+        discovery: section.word("discovery", &discoveries)?.unwrap_or_default(),
+        wait_for: section.length("wait_for")?,
     })
 }
 

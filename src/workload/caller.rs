@@ -110,7 +110,7 @@ impl Caller {
 
     /// Prolongs a grant; a new deadline is kept in `held`.
     pub async fn extend(&mut self, held: &mut Held) -> Extended {
-        let call = self.desk.begin(OpKind::Extend { grant: held.acquire }).await;
+        let call = self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await;
         let extended = self.lock.extend(&held.grant).await;
         if let Extended::Kept(deadline) = extended {
             held.grant.deadline = deadline;
@@ -150,7 +150,7 @@ impl Desk {
     fn hear(&self, notice: Notice) -> Call {
         match notice {
             Notice::Extending { token } => {
-                let kind = OpKind::Extend { grant: self.acquire_of(&token) };
+                let kind = OpKind::Extend { grant: self.acquire_of(&token), background: true };
                 return self.recorder.open(&self.host, &self.name, &self.key, kind);
             }
             Notice::Extended { op, result } => {

@@ -47,7 +47,9 @@ pub fn only(table: &Table, acquires: &[u32]) -> History {
     let mut history = table.history.clone();
     for op in &mut history.ops {
         let block = match op.kind {
-            OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+            OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
+                grant
+            }
             _ => op.id,
         };
         if !acquires.contains(&block) {
@@ -93,7 +95,7 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
             }
             (granted, Deed::Take { grant: op.id, ends: lease_end(table, op) })
         }
-        OpKind::Extend { grant } if matches!(op.outcome, Outcome::Kept { .. }) => {
+        OpKind::Extend { grant, .. } if matches!(op.outcome, Outcome::Kept { .. }) => {
             (true, Deed::Prolong { grant, ends: lease_end(table, op) })
         }
         OpKind::Release { grant } if op.outcome == Outcome::Released => {

@@ -193,7 +193,7 @@ impl Maker {
         match self.dice.below(8) {
             0..=2 => OpKind::Acquire,
             3..=4 => OpKind::Release { grant },
-            5..=6 => OpKind::Extend { grant },
+            5..=6 => OpKind::Extend { grant, background: self.dice.one_in(3) },
             _ => OpKind::Lost { grant },
         }
     }

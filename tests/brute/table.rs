@@ -57,7 +57,7 @@ impl<'a> Table<'a> {
             OpKind::Release { grant } | OpKind::Lost { grant } => {
                 grant == op.id && stamp(other.call) <= at
             }
-            OpKind::Extend { grant } => {
+            OpKind::Extend { grant, background: false } => {
                 grant == op.id
                     && other.outcome == Outcome::Lost
                     && other.ret.is_some_and(|ret| stamp(ret) <= at)
@@ -77,7 +77,7 @@ impl<'a> Table<'a> {
         let Outcome::Granted { mut deadline, .. } = op.outcome else { return false };
         let mut kept = self.history.ops.iter().filter_map(|other| {
             match (&other.kind, &other.outcome, other.ret) {
-                (OpKind::Extend { grant }, Outcome::Kept { deadline }, Some(ret))
+                (OpKind::Extend { grant, .. }, Outcome::Kept { deadline }, Some(ret))
                     if *grant == op.id && stamp(ret) <= at =>
                 {
                     Some((stamp(ret), *deadline))

@@ -324,7 +324,8 @@ fn kind(what: &str) -> Option<OpKind> {
     let mut arguments = arguments.split(',');
     let grant = arguments.next()?.parse().ok();
     match name {
-        "extend" => Some(OpKind::Extend { grant: grant? }),
+        "extend" => Some(OpKind::Extend { grant: grant?, background: false }),
+        "renew" => Some(OpKind::Extend { grant: grant?, background: true }),
         "release" => Some(OpKind::Release { grant: grant? }),
         "lost" => Some(OpKind::Lost { grant: grant? }),
         "read" => Some(OpKind::Read { grant }),

@@ -89,7 +89,7 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
 /// The acquire that an operation on the lock belongs to.
 fn item_block(op: &Op) -> OpId {
     match op.kind {
-        OpKind::Extend { grant } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
         _ => op.id,
     }
 }

@@ -112,8 +112,11 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
 fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     let kept = |hold: &Hold<'_>| -> Vec<&Op> {
         let ops = witness.history().ops.iter();
-        let own = ops.filter(|op| op.kind == OpKind::Extend { grant: hold.grant.id });
-        own.filter(|op| matches!(op.outcome, Outcome::Kept { .. })).collect()
+        let prolongs = |op: &&Op| {
+            let kept = matches!(op.outcome, Outcome::Kept { .. });
+            kept && matches!(op.kind, OpKind::Extend { grant, .. } if grant == hold.grant.id)
+        };
+        ops.filter(prolongs).collect()
     };
     let hold = witness.holds.iter().rev().max_by_key(|hold| kept(hold).len())?;
     let kept = kept(hold);

@@ -1,0 +1,293 @@
+//! The lock of Redisson: a hash that counts for its owner, a watchdog, and a channel for waiters.
+//!
+//! The hash has one field, the owner, and how often that one has taken the lock. Who comes second
+//! is told how long the key lives, listens to the lock's channel and looks again when a release
+//! is published or that time is over. The watchdog prolongs the key every third of its lease
+//! while the field is there. It tells nobody when it is gone, or when it has given up.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{Clock, MILLISECOND, Nanos, SECOND};
+
+use crate::lock::answer::{self, Answer, HELD};
+use crate::lock::client::Client;
+use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::lease::Lease;
+use crate::lock::owned_key::milliseconds;
+use crate::lock::promise::{self, Renewed, Work, exclusive};
+use crate::lock::subscription::Subscription;
+use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released};
+use crate::lock::{LockConfig, Model, Notice, Promise, Setting, scripts, token};
+
+/// Its name in scenarios.
+pub const NAME: &str = "redisson";
+
+/// What Redisson chooses: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
+pub const DEFAULTS: Defaults = Defaults {
+    ttl: 30 * SECOND,
+    timeout: |ttl| (ttl / 10).min(3 * SECOND),
+    tries: 4,
+    retry: 1_500 * MILLISECOND,
+    ..LEASE
+};
+
+/// The lock of one caller.
+pub struct Redisson {
+    setting: Setting,
+    choices: Choices,
+    key: CountedKey,
+    /// The owner: this process and its one thread. Drawn when it is first needed.
+    owner: Option<String>,
+    /// How to stop the watchdog of a grant, by its token.
+    watchdogs: BTreeMap<String, Rc<Cell<bool>>>,
+}
+
+/// What one look at the lock came to.
+enum Look {
+    /// It is another's; how long its key lives, ns.
+    Busy(Nanos),
+    /// The acquire is over.
+    Done(Acquired),
+}
+
+impl Redisson {
+    /// The lock on the first node of `setting`.
+    pub fn new(setting: Setting) -> Redisson {
+        Redisson {
+            choices: DEFAULTS.settle(&setting.config),
+            key: CountedKey::new(&setting),
+            owner: None,
+            watchdogs: BTreeMap::new(),
+            setting,
+        }
+    }
+
+    /// Asks once.
+    async fn look(&mut self) -> Look {
+        let (host, call) = (self.setting.host.clone(), self.setting.call.get());
+        let lease = self.choices.lease(&self.setting.config);
+        let fresh = || format!("{}:1", token::fresh(&host, call, 0));
+        let token = self.owner.get_or_insert_with(fresh).clone();
+        host.step("acquiring").await;
+        let sent = host.now(lease.clock);
+        let answer = self.key.take(call, &token, lease.ttl).await;
+        let deadline = Some(lease.deadline(&host, sent));
+        let grant = Grant { token, fence: None, deadline, permit: None, depth: 1 };
+        match answer {
+            Ok(Reply::Nil) => Look::Done(Acquired::Granted(self.watch(grant))),
+            Ok(Reply::Integer(ms)) => Look::Busy(lifetime(ms)),
+            other => Look::Done(answer::acquired(&other, grant)),
+        }
+    }
+
+    /// Lets a watchdog keep the grant.
+    fn watch(&mut self, grant: Grant) -> Grant {
+        let released = Rc::new(Cell::new(false));
+        self.watchdogs.insert(grant.token.clone(), Rc::clone(&released));
+        let watchdog = Watchdog::new(self.setting.clone(), &grant, released);
+        self.setting.host.spawn(watchdog.run());
+        grant
+    }
+
+    /// Until the lock may be free: a release is published, its key ends, or `left` ns are over.
+    /// The first time it only begins to listen, since a release may have come before that.
+    async fn wait(
+        &mut self,
+        channel: &mut Option<Subscription>,
+        ttl: Nanos,
+        left: Nanos,
+    ) -> Result<(), String> {
+        let host = self.setting.host.clone();
+        let Some(open) = channel else {
+            let call = self.setting.call.get();
+            *channel = self.key.listen(call, left).await;
+            let refusal = || "the channel of the lock cannot be listened to".to_owned();
+            return channel.as_ref().map(|_| ()).ok_or_else(refusal);
+        };
+        host.step("waiting").await;
+        if let Some(Err(_)) = host.timeout(ttl.min(left), open.message()).await {
+            *channel = None;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Redisson {
+    async fn acquire(&mut self) -> Acquired {
+        let host = self.setting.host.clone();
+        let until = host.now(Clock::Monotonic).saturating_add(wait_for(&self.setting.config));
+        let left = || until.saturating_sub(host.now(Clock::Monotonic));
+        let mut channel = None;
+        loop {
+            let ttl = match self.look().await {
+                Look::Busy(ttl) => ttl,
+                Look::Done(acquired) => return acquired,
+            };
+            if left() > 0
+                && let Err(why) = self.wait(&mut channel, ttl, left()).await
+            {
+                return Acquired::Refused(why);
+            }
+            if left() == 0 {
+                return Acquired::Refused(HELD.to_owned());
+            }
+        }
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.setting.host.step("extending").await;
+        let lease = self.choices.lease(&self.setting.config);
+        self.key.extend(self.setting.call.get(), &grant.token, &lease).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.setting.host.step("releasing").await;
+        let call = self.setting.call.get();
+        let released = self.key.give_back(call, &grant.token, self.choices.ttl).await;
+        if let Some(watchdog) = self.watchdogs.remove(&grant.token) {
+            watchdog.set(true);
+        }
+        released
+    }
+}
+
+/// The hash on one node, reached through a connection of its own.
+struct CountedKey {
+    client: Client,
+    setting: Setting,
+    timeout: Nanos,
+}
+
+impl CountedKey {
+    fn new(setting: &Setting) -> CountedKey {
+        let client = Client::of(setting, &setting.nodes[0]);
+        let timeout = DEFAULTS.settle(&setting.config).timeout;
+        CountedKey { client, setting: setting.clone(), timeout }
+    }
+
+    async fn take(&mut self, call: Call, owner: &str, ttl: Nanos) -> Answer {
+        self.run(call, scripts::COUNT_UP, false, owner, ttl).await
+    }
+
+    async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos) -> Released {
+        match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
+            // Counted twice: an acquire that nobody has heard of took the lock as well. The key
+            // stays until its lease is over.
+            Ok(Reply::Integer(0)) => Released::Unknown,
+            answer => answer::released(&answer),
+        }
+    }
+
+    async fn extend(&mut self, call: Call, owner: &str, lease: &Lease) -> Extended {
+        let host = self.setting.host.clone();
+        let sent = host.now(lease.clock);
+        let answer = self.run(call, scripts::COUNTED_PEXPIRE, false, owner, lease.ttl).await;
+        answer::extended(&answer, lease.deadline(&host, sent))
+    }
+
+    async fn run(
+        &mut self,
+        call: Call,
+        script: &'static str,
+        tells: bool,
+        owner: &str,
+        ttl: Nanos,
+    ) -> Answer {
+        let (key, channel) = (self.setting.config.key.as_bytes(), self.channel());
+        let (keys, ttl) = ([key, channel.as_bytes()], milliseconds(ttl));
+        let keys = if tells { &keys[..] } else { &keys[..1] };
+        let args = [owner.as_bytes(), ttl.as_bytes()];
+        self.client.eval(call, self.timeout, script, keys, &args).await
+    }
+
+    async fn listen(&mut self, call: Call, within: Nanos) -> Option<Subscription> {
+        let channel = self.channel();
+        self.client.listen(call, self.timeout.min(within), &channel).await
+    }
+
+    /// Where releases are published: in a cluster, in the slot of the key.
+    fn channel(&self) -> String {
+        match self.setting.config.key.as_str() {
+            tagged if tagged.contains('{') => format!("redisson_lock__channel:{tagged}"),
+            key => format!("redisson_lock__channel:{{{key}}}"),
+        }
+    }
+}
+
+/// The task that keeps one grant.
+struct Watchdog {
+    setting: Setting,
+    choices: Choices,
+    key: CountedKey,
+    token: String,
+    lease: Lease,
+    released: Rc<Cell<bool>>,
+}
+
+impl Watchdog {
+    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Watchdog {
+        let choices = DEFAULTS.settle(&setting.config);
+        let ttl = renew_ttl(&setting.config);
+        let lease = Lease { ttl, ..choices.lease(&setting.config) };
+        let (key, token) = (CountedKey::new(&setting), grant.token.clone());
+        Watchdog { setting, choices, key, token, lease, released }
+    }
+
+    /// Prolongs until the release, the loss, or as many failures in a row as there are tries.
+    async fn run(mut self) {
+        let (every, tries) = (renew_every(&self.setting.config), self.choices.tries);
+        let (mut wait, mut failures) = (every, 0);
+        while failures < tries {
+            self.setting.host.sleep(wait).await;
+            self.setting.host.step("renewing").await;
+            if self.released.get() {
+                return;
+            }
+            (wait, failures) = match self.renew().await {
+                Extended::Kept(_) => (every, 0),
+                Extended::Lost => return,
+                Extended::Unknown => (self.choices.retry, failures + 1),
+            };
+        }
+    }
+
+    async fn renew(&mut self) -> Extended {
+        let tell = Rc::clone(&self.setting.tell);
+        let call = tell(Notice::Extending { token: self.token.clone() });
+        let result = self.key.extend(call, &self.token, &self.lease).await;
+        tell(Notice::Extended { op: call.op, result: result.clone() });
+        result
+    }
+}
+
+/// What PTTL says of a key that is there, in ns; one without an end is looked at now and then.
+fn lifetime(ms: i64) -> Nanos {
+    u64::try_from(ms).map_or(SECOND, |ms| ms.max(1).saturating_mul(MILLISECOND))
+}
+
+/// How long an acquire waits for its turn, ns: the lease, by default.
+fn wait_for(config: &LockConfig) -> Nanos {
+    config.wait_for.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
+}
+
+/// How often a grant is prolonged, ns: every third of its lease.
+fn renew_every(config: &LockConfig) -> Nanos {
+    config.renew_every.unwrap_or_else(|| DEFAULTS.settle(config).ttl / 3)
+}
+
+/// The time to live that the watchdog sets, ns.
+fn renew_ttl(config: &LockConfig) -> Nanos {
+    config.renew_ttl.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
+}
+
+/// A lease that a running process keeps. Nobody is told of its loss.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
+    let choices = DEFAULTS.settle(config);
+    let renewed = Renewed { every: renew_every(config), ttl: renew_ttl(config) };
+    exclusive(Model::Lease, promise::of_renewed(config, &choices, renewed, work))
+}

@@ -1,0 +1,91 @@
+//! What Sentinels tell by themselves: that a master has been replaced.
+//!
+//! As client libraries do that keep a listener at each Sentinel. What was told is looked at before
+//! a request is sent: who waits for an answer of the old master goes on waiting.
+
+use std::net::SocketAddrV4;
+
+use lockstorm_sim::platform::{Host, LocalFuture};
+
+use crate::lock::join;
+use crate::lock::route::{PATIENCE, address};
+use crate::lock::subscription::Subscription;
+
+/// The channel on which a Sentinel tells of a master's new address.
+const CHANNEL: &str = "+switch-master";
+
+/// Subscriptions at all Sentinels that could be reached.
+pub struct SwitchMaster {
+    master: String,
+    listening: Vec<Subscription>,
+}
+
+/// What there is to know of the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Nothing.
+    None,
+    /// It is at this address now.
+    Switched(SocketAddrV4),
+    /// No Sentinel is listened to any more: they have to be asked.
+    Silence,
+}
+
+impl SwitchMaster {
+    /// Listens at every one of `sentinels` that answers within its patience.
+    pub async fn listen(host: &Host, tag: u32, sentinels: &[String], master: &str) -> SwitchMaster {
+        let one = |at| host.timeout(PATIENCE, Subscription::open(host, at, tag, CHANNEL));
+        let at = sentinels.iter().filter_map(|name| host.resolve(name));
+        let all = at.map(|at| -> LocalFuture<'_, _> { Box::pin(one(at)) }).collect();
+        let listening = join::all(all).await.into_iter().flatten().flatten().collect();
+        SwitchMaster { master: master.to_owned(), listening }
+    }
+
+    /// What was told since the last look; of several the last.
+    pub async fn news(&mut self) -> News {
+        let (mut open, mut switched) = (Vec::new(), None);
+        for mut subscription in std::mem::take(&mut self.listening) {
+            let mut next = subscription.arrived().await;
+            while let Ok(Some(message)) = next {
+                switched = new_address(&message, &self.master).or(switched);
+                next = subscription.arrived().await;
+            }
+            if next.is_ok() {
+                open.push(subscription);
+            }
+        }
+        self.listening = open;
+        match switched {
+            Some(to) => News::Switched(to),
+            None if self.listening.is_empty() => News::Silence,
+            None => News::None,
+        }
+    }
+}
+
+/// Reads `name old-ip old-port new-ip new-port`, if it is about this master.
+fn new_address(message: &[u8], master: &str) -> Option<SocketAddrV4> {
+    let words: Vec<&[u8]> = message.split(|byte| *byte == b' ').collect();
+    match words[..] {
+        [name, _, _, ip, port] if name == master.as_bytes() => address(ip, port),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_address;
+
+    fn check(message: &str, address: Option<&str>) {
+        let address = address.map(|text| text.parse().expect("an address"));
+        assert_eq!(new_address(message.as_bytes(), "mymaster"), address, "{message}");
+    }
+
+    #[test]
+    fn a_message_tells_the_new_address_of_its_master() {
+        check("mymaster 10.0.0.1 6379 10.0.0.2 6380", Some("10.0.0.2:6380"));
+        check("other 10.0.0.1 6379 10.0.0.2 6380", None);
+        check("mymaster 10.0.0.1 6379 redis-2 6380", None);
+        check("mymaster", None);
+    }
+}
