@@ -47,9 +47,9 @@ fn a_waiter_asks_when_it_begins_to_listen_and_when_it_is_told() {
 
 #[test]
 fn a_waiter_that_is_not_told_asks_when_the_time_is_over_that_it_was_refused_for() {
-    let fault = "hold    = \"8s\"\n[[fault]]\nkind = \"crash\"\ntarget = \"c1\"\n\
+    let fault = "hold    = \"7s\"\n[[fault]]\nkind = \"crash\"\ntarget = \"c1\"\n\
                  after = { event = \"acquired\", by = \"c1\", nth = 1, plus = \"1s\" }\n";
-    let history = history("redisson-holds", "hold    = \"8s\"", fault);
+    let history = history("redisson-holds", "hold    = \"7s\"", fault);
     let waits = of(&history, "c2", |kind| *kind == OpKind::Acquire)[0];
     let (times, took) = (asked(&history, waits).0, took(waits));
     assert_eq!(times, 3, "once, once listening, and once when the lease of 6 s is over");

@@ -59,8 +59,7 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
         return strict;
     };
     let parted = parting.as_ref().is_some_and(|parting| parting.at() < fault);
-    let say = |a: &str, b: &str| format!("{a}, {b}");
-    let same = !parted && order(&ops, fault, &say).is_none();
+    let same = !parted && swap(&ops, fault).is_none();
     if same { Agreement::UntilFault(fault) } else { strict }
 }
 
@@ -81,10 +80,27 @@ fn of_operations(
     let say = |a: &str, b: &str| format!("{a} on {}, {b} on {}", one.engine, other.engine);
     let misses = [one, other].map(|finding| finding.judgement.nearest_miss);
     let histories = [&one.history, &other.history];
-    let tie = parting.and_then(|parting| tie(histories, parting));
-    if let Some(difference) = order(ops, tie.unwrap_or(Nanos::MAX), &say) {
-        return Agreement::Not(difference);
+    let parted = parting.and_then(|parting| tie(histories, parting.ops));
+    let Some(swap) = swap(ops, parted.unwrap_or(Nanos::MAX)) else {
+        return of_outcomes(parting, parted, misses, &say);
+    };
+    let early = [0, 1].map(|engine| ops[engine].get(&(swap.early.0, swap.early.1)).copied());
+    match tie(histories, early).filter(|at| self::swap(ops, *at).is_none()) {
+        Some(at) => Agreement::UntilTie(at),
+        None => {
+            let (early, late) = (name(&swap.early), name(&swap.late));
+            Agreement::Not(say(&format!("{early} before {late}"), "after it"))
+        }
     }
+}
+
+/// The same of operations that come in the same order.
+fn of_outcomes(
+    parting: Option<&Parting>,
+    tie: Option<Nanos>,
+    misses: [Option<i64>; 2],
+    say: &dyn Fn(&str, &str) -> String,
+) -> Agreement {
     match (parting, tie) {
         (None, _) if !near(misses) => Agreement::Not(say(&told(misses[0]), &told(misses[1]))),
         (None, _) => Agreement::Whole,
@@ -149,17 +165,17 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
     partings.min_by_key(Parting::at)
 }
 
-/// When another client's request reached a node together with one of this operation's, on either
-/// engine.
-fn tie(histories: [&History; 2], parting: &Parting) -> Option<Nanos> {
-    histories.into_iter().zip(parting.ops).find_map(|(history, op)| rivalled(history, op?))
+/// When another client's request last reached a node together with one of this operation's, on
+/// either engine.
+fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
+    histories.into_iter().zip(ops).find_map(|(history, op)| rivalled(history, op?))
 }
 
 fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     let applied = |request: &Request| {
         request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| at.at)
     };
-    history.requests.iter().filter(|request| request.op == op.id).find_map(|own| {
+    history.requests.iter().rev().filter(|request| request.op == op.id).find_map(|own| {
         let at = applied(own)?;
         let rivals = history.requests.iter().filter(|r| r.from != own.from && r.to == own.to);
         let mut rivals = rivals.filter_map(applied);
@@ -167,19 +183,24 @@ fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     })
 }
 
-fn order(
-    ops: &[BTreeMap<(&str, usize), &Op>; 2],
-    until: Nanos,
-    say: &dyn Fn(&str, &str) -> String,
-) -> Option<String> {
+/// Two ends of operations that come in another order on the other engine.
+struct Swap<'a> {
+    /// The one that comes first here.
+    early: Mark<'a>,
+    /// The one that comes first there.
+    late: Mark<'a>,
+}
+
+/// The first ends before `until` that come in another order on the other engine.
+fn swap<'a>(ops: &[BTreeMap<(&'a str, usize), &Op>; 2], until: Nanos) -> Option<Swap<'a>> {
     let [one, other] = ops.each_ref().map(marks);
-    let mut sorted: Vec<(Nanos, Nanos, Mark)> =
+    let mut sorted: Vec<(Nanos, Nanos, Mark<'a>)> =
         one.iter().filter_map(|(mark, at)| Some((*at, *other.get(mark)?, *mark))).collect();
     sorted.retain(|(at, _, _)| *at < until);
     sorted.sort_unstable();
     // Whoever comes later here by more than the slack must not come earlier there.
     let mut first = 0;
-    let mut latest: Option<(Nanos, Mark)> = None;
+    let mut latest: Option<(Nanos, Mark<'a>)> = None;
     for (at, there, mark) in &sorted {
         while sorted[first].0 + SLACK < *at {
             let (_, passed, before) = sorted[first];
@@ -188,11 +209,10 @@ fn order(
             }
             first += 1;
         }
-        if let Some((known, before)) = latest
+        if let Some((known, early)) = latest
             && there + SLACK < known
         {
-            let (early, late) = (name(&before), name(mark));
-            return Some(say(&format!("{early} before {late}"), "after it"));
+            return Some(Swap { early, late: *mark });
         }
     }
     None
