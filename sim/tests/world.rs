@@ -249,6 +249,25 @@ fn what_left_a_machine_before_it_fell_asleep_arrives() {
     }
 }
 
+#[test]
+fn what_meets_a_closed_link_is_sent_again_unless_its_machine_is_without_power() {
+    let heard = |engine, verb| {
+        let log = Log::default();
+        let heard = Rc::clone(&log);
+        let cut = fault(Verb::Partition, "c <-> s", 25 * MS, Some(SECOND));
+        let dead = Fault { id: 2, ..fault(verb, "c", 100 * MS, None) };
+        let latency = Latency::Constant(10 * MS);
+        let mut spec = spec(engine, 1, latency, vec![cut, dead], &Log::default());
+        spec.hosts[0].process = process(move |host| hear(host, Rc::clone(&heard)));
+        World::new(spec).run_until(5 * SECOND);
+        log.take().len()
+    };
+    for engine in ENGINES {
+        assert_eq!(heard(engine, Verb::Crash), 1, "{engine:?}");
+        assert_eq!(heard(engine, Verb::PowerLoss), 0, "{engine:?}");
+    }
+}
+
 /// Takes one byte from one connection.
 async fn hear(host: Host, log: Log) {
     let mut listener = host.listen(7).expect("the port is free");

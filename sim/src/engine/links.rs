@@ -35,13 +35,21 @@ pub struct Link {
     pub blocked: u32,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
-    untagged: u64,
+    /// How many connections were asked for along it.
+    dialled: u32,
 }
 
 impl Link {
     fn new(latency: Latency) -> Link {
         let disturbance = Disturbance::default();
-        Link { latency, blocked: 0, disturbance, draws: None, untagged: 0 }
+        Link { latency, blocked: 0, disturbance, draws: None, dialled: 0 }
+    }
+
+    /// The two directions of one more connection along this link: to the one who is called, and
+    /// back.
+    pub fn dial(&mut self) -> [Way; 2] {
+        self.dialled += 1;
+        [false, true].map(|back| Way { nth: self.dialled, back })
     }
 
     /// Changes what faults add.
@@ -85,28 +93,47 @@ impl Links {
     }
 }
 
-/// Which message of a connection's direction this is: an address for its draws that no other
-/// fault moves.
+/// A direction of a connection, by its place among those between the same hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The how-many-th connection that the one has asked the other for.
+    pub nth: u32,
+    /// Whether it leads to who has asked for it.
+    pub back: bool,
+}
+
+/// Which message this is: an address for its draws that no other fault moves. What serves a
+/// client's operation is counted within that; what hosts say by themselves goes by its place in
+/// the stream of bytes, so that it does not matter into which messages an engine cuts the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordinal {
-    /// The operation and attempt that it serves, or 0.
-    pub tag: u32,
-    /// How many went the same way under the same tag before.
-    pub counted: u64,
+    number: u64,
     /// Whether it opens the connection.
-    pub syn: bool,
+    syn: bool,
 }
+
+/// Bits of an [`Ordinal`]: by place in the stream, towards who has asked, not for the first time.
+const BY_PLACE: u64 = 1 << 58;
+const BACK: u64 = 1 << 57;
+const AGAIN: u64 = 1 << 56;
+/// Bytes of a stream that are told apart, and connections between two hosts above them.
+const PLACES: u64 = 1 << 40;
+const CONNECTIONS: u64 = 1 << 16;
 
 /// One direction of a connection: what is under way, in order.
 ///
 /// What is lost comes later (retransmission); what meets a closed link is held, with all that
 /// follows it, and tried again with back-off after the link has opened.
 pub struct Flow<T> {
+    way: Way,
     under_way: VecDeque<Segment<T>>,
     last_arrival: Nanos,
     held: bool,
     tag: u32,
+    /// How many went under this tag before.
     counted: u64,
+    /// How far the stream has come: its bytes, and one for each SYN and FIN, as TCP counts.
+    place: u64,
 }
 
 struct Segment<T> {
@@ -116,21 +143,38 @@ struct Segment<T> {
     payload: T,
 }
 
-impl<T> Default for Flow<T> {
-    fn default() -> Flow<T> {
-        Flow { under_way: VecDeque::new(), last_arrival: 0, held: false, tag: 0, counted: 0 }
-    }
-}
-
 impl<T> Flow<T> {
-    /// Which of its direction the next message is, if it serves `tag`.
-    pub fn ordinal(&mut self, tag: u32, syn: bool) -> Ordinal {
+    /// A direction in which nothing was sent yet.
+    pub fn new(way: Way) -> Flow<T> {
+        let under_way = VecDeque::new();
+        Flow { way, under_way, last_arrival: 0, held: false, tag: 0, counted: 0, place: 0 }
+    }
+
+    /// Which message the next one is, if it serves `tag` (0: no operation) and takes `length`
+    /// bytes of the stream.
+    pub fn ordinal(&mut self, tag: u32, length: usize, syn: bool) -> Ordinal {
+        let place = self.place;
+        self.place += length as u64;
+        Ordinal { number: self.number(tag, place), syn }
+    }
+
+    /// Which message it is that is tried again first.
+    pub fn ordinal_again(&mut self, tag: u32) -> Ordinal {
+        Ordinal { number: self.number(tag, self.place | AGAIN), syn: false }
+    }
+
+    fn number(&mut self, tag: u32, place: u64) -> u64 {
         if self.tag != tag {
             self.tag = tag;
             self.counted = 0;
         }
         self.counted += 1;
-        Ordinal { tag, counted: self.counted - 1, syn }
+        if tag != 0 {
+            return (u64::from(tag) << 16) | (self.counted - 1);
+        }
+        let connection = u64::from(self.way.nth) % CONNECTIONS * PLACES;
+        let back = if self.way.back { BACK } else { 0 };
+        BY_PLACE | back | connection | (place & (AGAIN | (PLACES - 1)))
     }
 
     /// Sends something that takes `delay`, or is held at once because the way is `cut`. When it
@@ -171,9 +215,19 @@ impl<T> Flow<T> {
         !self.held && self.under_way.front().is_some_and(|first| first.arrive_at <= now)
     }
 
-    /// The first message has met a closed link.
-    pub fn hold(&mut self) {
+    /// The first message has met a closed link. If its sender `is_dead`, nobody sends it again.
+    pub fn hold(&mut self, is_dead: bool) {
         self.held = true;
+        if is_dead {
+            self.clear();
+        }
+    }
+
+    /// The sender is dead: what was held would have to be sent again.
+    pub fn die(&mut self) {
+        if self.held {
+            self.clear();
+        }
     }
 
     /// Takes the first message out.
@@ -238,12 +292,7 @@ impl State {
         let timeout = if ordinal.syn { SYN_TIMEOUT } else { RETRANSMISSION };
         let State { links, names, chance, .. } = self;
         let link = links.link(hosts.0, hosts.1);
-        let ordinal = if ordinal.tag == 0 {
-            link.untagged += 1;
-            (1 << 56) | link.untagged
-        } else {
-            (u64::from(ordinal.tag) << 16) | ordinal.counted
-        };
+        let ordinal = ordinal.number;
         let draws = link.draws.get_or_insert_with(|| {
             let entity = format!("{}>{}", names.name(hosts.0), names.name(hosts.1));
             let draws = |purpose| chance.draws(purpose, &entity);
@@ -283,9 +332,35 @@ fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
 
 #[cfg(test)]
 mod tests {
-    use super::next_try;
+    use super::{Flow, Way, next_try};
     use crate::network::{RETRANSMISSION, longest_wait};
     use crate::time::MILLISECOND;
+
+    #[test]
+    fn what_hosts_say_by_themselves_is_addressed_by_its_place_however_it_is_cut() {
+        let last = |way, lengths: &[usize]| {
+            let mut flow = Flow::<()>::new(way);
+            for length in lengths {
+                flow.ordinal(0, *length, false);
+            }
+            flow.ordinal(0, 7, false)
+        };
+        let way = Way { nth: 1, back: false };
+        assert_eq!(last(way, &[1, 10, 5]), last(way, &[1, 15]));
+        assert_ne!(last(way, &[1, 10, 5]), last(way, &[1, 10]));
+        assert_ne!(last(way, &[1]), last(Way { back: true, ..way }, &[1]));
+        assert_ne!(last(way, &[1]), last(Way { nth: 2, ..way }, &[1]));
+    }
+
+    #[test]
+    fn what_serves_an_operation_is_counted_within_it() {
+        let mut flow = Flow::<()>::new(Way::default());
+        let before = [flow.ordinal(8, 3, false), flow.ordinal(8, 3, false)];
+        let mut later = Flow::<()>::new(Way { nth: 5, back: false });
+        later.ordinal(0, 99, false);
+        assert_eq!(before, [later.ordinal(8, 4, false), later.ordinal(8, 4, false)]);
+        assert_ne!(before[0], before[1]);
+    }
 
     #[test]
     fn retransmission_doubles_its_wait() {

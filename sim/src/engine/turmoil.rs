@@ -147,6 +147,7 @@ impl Engine for TurmoilEngine {
 
     fn power_off(&self, host: HostId) {
         self.shared.tasks.power_off(host);
+        network::forget(&self.shared, host);
     }
 
     fn pause(&self, host: HostId, paused: bool) {

@@ -13,8 +13,7 @@ use std::task::Waker;
 
 use crate::engine::event::kernel::Kernel;
 use crate::engine::event::queue::Due;
-use crate::engine::links::Flow;
-use crate::time::Nanos;
+use crate::engine::links::{Flow, Way};
 use crate::trace::{Connection, Happening, HostId};
 
 /// The side of a connection that connected, and the one that listened.
@@ -28,6 +27,13 @@ enum Payload {
     Bytes(Vec<u8>),
     Fin,
     Reset,
+}
+
+impl Payload {
+    /// How much of the stream it takes.
+    fn length(&self) -> usize {
+        if let Payload::Bytes(bytes) = self { bytes.len() } else { 1 }
+    }
 }
 
 /// How a side of a connection stands.
@@ -90,17 +96,17 @@ impl Network {
 }
 
 impl Side {
-    fn new(host: HostId, state: State) -> Side {
+    fn new(host: HostId, way: Way) -> Side {
         Side {
             host,
-            state,
+            state: State::Connecting,
             closed: false,
             forgotten: false,
             inbox: Vec::new(),
             read: 0,
             reader: None,
             waiting: false,
-            flow: Flow::default(),
+            flow: Flow::new(way),
         }
     }
 
@@ -135,7 +141,8 @@ impl Kernel {
         let client = SocketAddrV4::new(ip, host.next_port);
         host.next_port = host.next_port.checked_add(1).expect("a host connects under 55,000 times");
         let id = Connection { client, server: to };
-        let sides = [Side::new(from, State::Connecting), Side::new(server, State::Connecting)];
+        let [there, back] = self.state.links.link(from, server).dial();
+        let sides = [Side::new(from, back), Side::new(server, there)];
         let connection = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
         self.network.pairs.push(Pair { id, sides, tag: 0 });
         self.send(connection, SERVER, Payload::Syn);
@@ -232,7 +239,10 @@ impl Kernel {
         let pair = &self.network.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - to)].host, pair.sides[usize::from(to)].host);
         let is_syn = matches!(payload, Payload::Syn);
-        let latency = self.latency(connection, to, hosts, is_syn);
+        let tag = pair.tag;
+        let flow = &mut self.network.side(connection, to).flow;
+        let ordinal = flow.ordinal(tag, payload.length(), is_syn);
+        let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
         let flow = &mut self.network.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
@@ -240,16 +250,11 @@ impl Kernel {
         }
     }
 
-    fn latency(&mut self, connection: u32, to: u8, hosts: (HostId, HostId), syn: bool) -> Nanos {
-        let pair = &mut self.network.pairs[connection as usize];
-        let ordinal = pair.sides[usize::from(to)].flow.ordinal(pair.tag, syn);
-        self.state.delay(hosts, ordinal)
-    }
-
     /// Handles the segments that have arrived at a side.
     pub fn arrive(&mut self, connection: u32, side: u8) {
         let pair = &self.network.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
+        let is_dead = pair.sides[usize::from(1 - side)].forgotten;
         let barred = self.state.is_barred(hosts);
         let now = self.state.now;
         loop {
@@ -258,7 +263,7 @@ impl Kernel {
                 return;
             }
             if barred {
-                flow.hold();
+                flow.hold(is_dead);
                 return;
             }
             let payload = flow.take().expect("it was just looked at");

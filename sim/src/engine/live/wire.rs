@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::engine::links::{Flow, Ordinal};
+use crate::engine::links::{Flow, Way};
 use crate::engine::live::Shared;
 use crate::time::Nanos;
 use crate::trace::{Connection, Event, HostId};
@@ -63,7 +63,6 @@ pub struct Wire {
 }
 
 /// One direction: what waits in it.
-#[derive(Default)]
 struct Lane {
     /// An empty piece is the end.
     flow: Flow<Bytes>,
@@ -75,6 +74,11 @@ struct Lane {
 }
 
 impl Lane {
+    fn new(way: Way) -> Lane {
+        let (flow, front) = (Flow::new(way), Bytes::new());
+        Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
+    }
+
     fn is_empty(&self) -> bool {
         self.flow.is_empty() && self.front.is_empty() && !self.has_ended
     }
@@ -96,7 +100,7 @@ impl Lane {
                 ready!(self.poll_alarm(cx, next, now));
                 shared.tasks.look_at_clock();
             } else if shared.tasks.state().is_barred(way) {
-                self.flow.hold();
+                self.flow.hold(false);
             } else {
                 self.front = self.flow.take().expect("something is due");
                 self.has_ended = self.front.is_empty();
@@ -119,7 +123,7 @@ impl Lane {
     fn send(&mut self, bytes: Bytes, shared: &Shared, way: (HostId, HostId)) {
         let mut state = shared.tasks.state();
         self.waiting += bytes.len();
-        let delay = state.delay(way, Ordinal { tag: 0, counted: 0, syn: false });
+        let delay = state.delay(way, self.flow.ordinal(0, bytes.len(), false));
         let cut = state.is_cut(way);
         self.flow.send(bytes, state.now, delay, cut, false);
     }
@@ -133,7 +137,7 @@ impl Lane {
     fn retry(&mut self, shared: &Shared, way: (HostId, HostId)) {
         let mut state = shared.tasks.state();
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
-            let latency = state.delay(way, Ordinal { tag: 0, counted: 0, syn: false });
+            let latency = state.delay(way, self.flow.ordinal_again(0));
             self.flow.send_again(state.now, latency);
             self.alarm = None;
         }
@@ -151,6 +155,8 @@ impl Wire {
     ) -> Rc<Wire> {
         let id = shared.wires_made.get();
         shared.wires_made.set(id + 1);
+        let nth = u32::try_from(id % u64::from(u32::MAX)).expect("it is below that");
+        let lane = |back| RefCell::new(Lane::new(Way { nth, back }));
         let wire = Rc::new(Wire {
             own: ends.own,
             peer: ends.peer,
@@ -159,8 +165,8 @@ impl Wire {
             id,
             shared: Rc::clone(shared),
             stream: RefCell::new(Some(stream)),
-            inward: RefCell::default(),
-            outward: RefCell::default(),
+            inward: lane(ends.dialled),
+            outward: lane(!ends.dialled),
             is_pumped: Cell::new(false),
             was_reset: Cell::new(false),
             reader: RefCell::default(),

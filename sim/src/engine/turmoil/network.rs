@@ -36,6 +36,8 @@ struct Wire {
     tags: [VecDeque<u32>; 2],
     /// Whether the client knows what came of its SYN.
     is_answered: bool,
+    /// Whose machine has lost power since.
+    forgotten: [bool; 2],
     broken: Option<io::ErrorKind>,
     /// Who waits for an answer, or wants to know of a break.
     wakers: [Option<Waker>; 2],
@@ -114,7 +116,7 @@ impl Network {
     /// Sends the answer to a SYN on its way.
     pub fn answer(&mut self, state: &mut State, wire: WireId) {
         let tag = self.wires[wire].tag;
-        self.send(state, wire, CLIENT, Payload::Answer, tag, false);
+        self.send(state, wire, CLIENT, (Payload::Answer, 1), tag, false);
     }
 
     fn send(
@@ -122,13 +124,13 @@ impl Network {
         state: &mut State,
         id: WireId,
         to: usize,
-        payload: Payload,
+        (payload, length): (Payload, usize),
         tag: u32,
         syn: bool,
     ) {
         let wire = &mut self.wires[id];
         let hosts = (wire.hosts[1 - to], wire.hosts[to]);
-        let ordinal = wire.flows[to].ordinal(tag, syn);
+        let ordinal = wire.flows[to].ordinal(tag, length, syn);
         let delay = state.delay(hosts, ordinal);
         let cut = state.is_cut(hosts);
         if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
@@ -158,9 +160,10 @@ impl Network {
             self.arrivals.pop_first();
             let wire = &mut self.wires[id];
             let barred = state.is_barred((wire.hosts[1 - to], wire.hosts[to]));
+            let is_dead = wire.forgotten[1 - to];
             while wire.flows[to].is_due(state.now) {
                 if barred {
-                    wire.flows[to].hold();
+                    wire.flows[to].hold(is_dead);
                     break;
                 }
                 match wire.flows[to].take().expect("it was just looked at") {
@@ -182,10 +185,11 @@ impl Network {
         &mut self,
         state: &mut State,
         (from, to): (SocketAddr, SocketAddr),
-        syn: bool,
+        sent: &Protocol,
     ) -> u64 {
         self.messages += 1;
         let (from, to) = (v4(from), v4(to));
+        let syn = matches!(sent, Protocol::Tcp(Segment::Syn(_)));
         if syn {
             self.open(state, from, to);
         }
@@ -200,21 +204,24 @@ impl Network {
         // A machine without power says nothing, and a broken connection carries nothing.
         let lost = wire.broken.is_some() || !state.machine(wire.hosts[1 - side]).powered;
         if !lost {
-            self.send(state, id, side, Payload::Message(self.messages), tag, syn);
+            let payload = Payload::Message(self.messages);
+            self.send(state, id, side, (payload, bytes_of(sent).map_or(1, <[u8]>::len)), tag, syn);
         }
         self.messages
     }
 
-    fn open(&mut self, state: &State, client: SocketAddrV4, server: SocketAddrV4) {
+    fn open(&mut self, state: &mut State, client: SocketAddrV4, server: SocketAddrV4) {
         let host = |address: SocketAddrV4| state.names.at(*address.ip()).expect("a known machine");
         let hosts = [host(client), host(server)];
         let id = self.wires.len();
+        let [there, back] = state.links.link(hosts[CLIENT], hosts[SERVER]).dial();
         self.wires.push(Wire {
             hosts,
             tag: 0,
-            flows: [Flow::default(), Flow::default()],
+            flows: [Flow::new(back), Flow::new(there)],
             tags: [VecDeque::new(), VecDeque::new()],
             is_answered: false,
+            forgotten: [false, false],
             broken: None,
             wakers: [None, None],
         });
@@ -235,7 +242,7 @@ impl Network {
                 if !wire.flows[side].is_held() || ways != (from, to) {
                     continue;
                 }
-                let ordinal = wire.flows[side].ordinal(wire.tag, false);
+                let ordinal = wire.flows[side].ordinal_again(wire.tag);
                 let latency = state.delay(ways, ordinal);
                 let again = wire.flows[side].send_again(state.now, latency);
                 self.arrivals.extend(again.into_iter().map(|at| (at, id, side)));
@@ -266,6 +273,19 @@ pub fn retry_all(shared: &Shared, host: HostId) {
     }
 }
 
+/// A machine loses power: what it has sent goes on, unless that has to be sent again.
+pub fn forget(shared: &Shared, host: HostId) {
+    let Some(network) = &shared.network else { return };
+    for wire in &mut network.borrow_mut().wires {
+        for side in [CLIENT, SERVER] {
+            if wire.hosts[side] == host {
+                wire.forgotten[side] = true;
+                wire.flows[1 - side].die();
+            }
+        }
+    }
+}
+
 /// See [`crate::engine::Engine::reset`].
 pub fn reset(shared: &Shared, one: HostId, other: HostId) {
     if let Some(network) = &shared.network {
@@ -286,10 +306,7 @@ pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
             let Some(mirror) = network.mirror.get_mut(&link.pair()) else { continue };
             for (sent, message) in link.zip(mirror.iter()) {
                 let Some((wire, to)) = due.get(message) else { continue };
-                let bytes: &[u8] = match sent.protocol() {
-                    Protocol::Tcp(Segment::Data(_, bytes)) => bytes,
-                    _ => &[],
-                };
+                let bytes = bytes_of(sent.protocol()).unwrap_or_default();
                 let wire = u32::try_from(*wire).expect("under 2^32 connections");
                 let to = u32::try_from(*to).expect("there are two sides");
                 state.happen(Happening::Delivery, wire, to, bytes);
@@ -310,12 +327,19 @@ pub fn collect(shared: &Shared, sim: &Sim<'_>) {
             let pair = link.pair();
             let known = network.mirror.get(&pair).map_or(0, Vec::len);
             for sent in link.skip(known) {
-                let syn = matches!(sent.protocol(), Protocol::Tcp(Segment::Syn(_)));
-                let message = network.collect(state, sent.pair(), syn);
+                let message = network.collect(state, sent.pair(), sent.protocol());
                 network.mirror.entry(pair).or_default().push(message);
             }
         }
     });
+}
+
+/// The bytes of a message that carries some.
+fn bytes_of(sent: &Protocol) -> Option<&[u8]> {
+    match sent {
+        Protocol::Tcp(Segment::Data(_, bytes)) => Some(bytes),
+        _ => None,
+    }
 }
 
 /// Hosts have IPv4 addresses only.

@@ -46,7 +46,9 @@ impl Kernel {
     }
 
     fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
-        let latency = self.latency(connection, side, hosts, false);
+        let tag = self.network.pairs[connection as usize].tag;
+        let ordinal = self.network.side(connection, side).flow.ordinal_again(tag);
+        let latency = self.state.delay(hosts, ordinal);
         let flow = &mut self.network.side(connection, side).flow;
         for at in flow.send_again(self.state.now, latency) {
             self.queue.push(at, Due::Arrival { connection, side });
@@ -73,11 +75,16 @@ impl Kernel {
         }
     }
 
-    /// A machine loses power: its sides of all connections are forgotten, silently.
+    /// A machine loses power: its sides of all connections are forgotten, silently. What it has
+    /// sent goes on, unless that has to be sent again.
     pub fn forget_connections(&mut self, host: HostId) {
-        let sides = self.network.pairs.iter_mut().flat_map(|pair| &mut pair.sides);
-        for side in sides.filter(|side| side.host == host) {
-            side.forgotten = true;
+        for pair in &mut self.network.pairs {
+            for side in [usize::from(CLIENT), usize::from(SERVER)] {
+                if pair.sides[side].host == host {
+                    pair.sides[side].forgotten = true;
+                    pair.sides[1 - side].flow.die();
+                }
+            }
         }
     }
 }
