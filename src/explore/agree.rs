@@ -4,9 +4,9 @@
 //! what came of them. Two of them that lie further apart than [`SLACK`] on both engines have to
 //! come in the same order. Where two requests reach a node at the same time, each engine breaks
 //! the tie in its own way, and may tell another story from there on: only the verdicts are
-//! compared then. So it is from the first fault on where nodes talk among themselves: what they say
-//! there has no client's operation to be addressed by, is cut into messages by each engine in its
-//! own way, and takes other draws of latency; when a replica takes over depends on it.
+//! compared then. So it is from the first fault on where nodes talk among themselves: each engine
+//! cuts what they say there into messages in its own way, and who asks for votes first, or which
+//! replica has acknowledged more, turns on a millisecond of that.
 
 use std::collections::BTreeMap;
 

@@ -180,21 +180,21 @@ impl Cluster {
             return;
         }
         let own = self.own_master().map_or(&self.me, |master| &master.id).clone();
-        let mut lost = SlotSet::default();
-        let mut was_own = false;
-        for slot in slots.iter() {
-            let owner = self.owner(slot);
-            let is_newer = owner.is_none_or(|owner| owner.id != *by && owner.config_epoch < epoch);
-            if !is_newer || self.importing.contains_key(&slot) {
-                continue;
-            }
-            let owner = owner.map(|owner| owner.id.clone());
-            was_own |= owner.as_ref() == Some(&own);
-            if owner.as_ref() == Some(&self.me) {
-                lost.insert(slot);
-            }
-            self.assign(slot, Some(by));
+        let keep = |peer: &&Peer| peer.id == *by || peer.config_epoch >= epoch;
+        let kept = self.nodes.values().filter(keep).map(|peer| &peer.slots);
+        let mut taken = kept.fold(slots.clone(), |taken, kept| taken.without(kept));
+        self.importing.keys().for_each(|slot| taken.remove(*slot));
+        if taken.is_empty() {
+            return;
         }
+        let lost = self.myself().slots.common(&taken);
+        let was_own = self.nodes[&own].slots.meets(&taken);
+        for peer in self.nodes.values_mut() {
+            let is_taker = peer.id == *by;
+            peer.slots =
+                if is_taker { peer.slots.with(&taken) } else { peer.slots.without(&taken) };
+        }
+        self.change();
         if was_own && self.nodes[&own].slots.is_empty() {
             self.follow(by);
         } else if !lost.is_empty() {

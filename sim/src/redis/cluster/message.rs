@@ -1,8 +1,9 @@
 //! What nodes say to each other over the bus, and its bytes.
 //!
-//! A message is a request in RESP, so that it is read in a trace as it is written here:
-//! `KIND name ip:port current-epoch config-epoch master offset flags slots`, then what its kind
-//! needs. A replica sends its master's slots and epoch, as in Redis.
+//! A message is a request in RESP, so that it is read in a trace as it is written here. Its first
+//! word is `KIND name ip:port current-epoch config-epoch master offset flags`, the second the
+//! slots, then comes what its kind needs. A replica sends its master's slots and epoch, as in
+//! Redis.
 
 use std::net::SocketAddrV4;
 
@@ -12,6 +13,8 @@ use crate::redis::cluster::slots::SlotSet;
 use crate::redis::cluster::{Cluster, Health, Id, Ms, Part, Peer};
 use crate::redis::frame::encode_request;
 
+/// Bytes that most messages have room in.
+const ROOM: usize = 768;
 /// Of how many nodes that answer a ping speaks.
 const IN_TURN: usize = 3;
 
@@ -175,14 +178,13 @@ impl Rumour {
     }
 
     fn read(word: &Bytes) -> Option<Rumour> {
-        let parts: Vec<&str> = std::str::from_utf8(word).ok()?.split(' ').collect();
-        let &[id, address, master, health, answered_at] = &parts[..] else { return None };
+        let mut parts = std::str::from_utf8(word).ok()?.split(' ');
         Some(Rumour {
-            id: id.into(),
-            address: address.parse().ok()?,
-            part: of_dash(master).map_or(Part::Master, Part::Replica),
-            fails: health == "fails",
-            answered_at: answered_at.parse().ok()?,
+            id: parts.next()?.into(),
+            address: parts.next()?.parse().ok()?,
+            part: of_dash(parts.next()?).map_or(Part::Master, Part::Replica),
+            fails: parts.next()? == "fails",
+            answered_at: parts.next()?.parse().ok()?,
         })
     }
 }
@@ -191,17 +193,12 @@ impl Message {
     /// Its bytes.
     pub fn encode(&self) -> Bytes {
         let Head { id, address, current_epoch, config_epoch, offset, slots, .. } = &self.head;
-        let mut words: Vec<Bytes> = vec![
-            self.kind.word().into(),
-            id.to_string().into(),
-            address.to_string().into(),
-            current_epoch.to_string().into(),
-            config_epoch.to_string().into(),
-            or_dash(self.head.master.as_ref()).into(),
-            offset.to_string().into(),
-            if self.head.paused { "paused" } else { "-" }.into(),
-            slots.to_string().into(),
-        ];
+        let (kind, master) = (self.kind.word(), or_dash(self.head.master.as_ref()));
+        let flags = if self.head.paused { "paused" } else { "-" };
+        let head = format!(
+            "{kind} {id} {address} {current_epoch} {config_epoch} {master} {offset} {flags}"
+        );
+        let mut words: Vec<Bytes> = vec![head.into(), slots.to_string().into()];
         match &self.kind {
             Kind::Ping(rumours) | Kind::Pong(rumours) | Kind::Meet(rumours) => {
                 words.extend(rumours.iter().map(|rumour| Bytes::from(rumour.write())));
@@ -218,28 +215,27 @@ impl Message {
                 words.extend([channel.clone(), message.clone()]);
             }
         }
-        let mut bytes = BytesMut::new();
+        let mut bytes = BytesMut::with_capacity(ROOM);
         encode_request(&mut bytes, &words);
         bytes.freeze()
     }
 
     /// The message that these words are; `None` if they are none.
     pub fn decode(words: &[Bytes]) -> Option<Message> {
-        let (head, rest) = words.split_at_checked(9)?;
-        let text = |nth: usize| std::str::from_utf8(&head[nth]).ok();
-        Some(Message {
-            kind: decode_kind(text(0)?, rest)?,
-            head: Head {
-                id: text(1)?.into(),
-                address: text(2)?.parse().ok()?,
-                current_epoch: text(3)?.parse().ok()?,
-                config_epoch: text(4)?.parse().ok()?,
-                master: of_dash(text(5)?),
-                offset: text(6)?.parse().ok()?,
-                paused: text(7)? == "paused",
-                slots: text(8)?.parse().ok()?,
-            },
-        })
+        let [head, slots, rest @ ..] = words else { return None };
+        let mut parts = std::str::from_utf8(head).ok()?.split(' ');
+        let kind = decode_kind(parts.next()?, rest)?;
+        let head = Head {
+            id: parts.next()?.into(),
+            address: parts.next()?.parse().ok()?,
+            current_epoch: parts.next()?.parse().ok()?,
+            config_epoch: parts.next()?.parse().ok()?,
+            master: of_dash(parts.next()?),
+            offset: parts.next()?.parse().ok()?,
+            paused: parts.next()? == "paused",
+            slots: std::str::from_utf8(slots).ok()?.parse().ok()?,
+        };
+        Some(Message { head, kind })
     }
 }
 

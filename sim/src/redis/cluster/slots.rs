@@ -68,6 +68,51 @@ impl SlotSet {
         self.0.iter().any(|one| other.0.iter().any(|two| meets(one, two)))
     }
 
+    /// The slots that are in both.
+    #[must_use]
+    pub fn common(&self, other: &SlotSet) -> SlotSet {
+        let both = |one: &(u16, u16), two: &(u16, u16)| (one.0.max(two.0), one.1.min(two.1));
+        let parts = self.0.iter().flat_map(|one| other.0.iter().map(move |two| both(one, two)));
+        SlotSet(parts.filter(|(first, last)| first <= last).collect())
+    }
+
+    /// The slots that are in this one alone.
+    #[must_use]
+    pub fn without(&self, other: &SlotSet) -> SlotSet {
+        let mut rest = Vec::new();
+        for (first, last) in &self.0 {
+            let mut from = *first;
+            for (taken, until) in other.0.iter().filter(|(_, until)| until >= first) {
+                if taken > last {
+                    break;
+                }
+                if *taken > from {
+                    rest.push((from, taken - 1));
+                }
+                from = until + 1;
+            }
+            if from <= *last {
+                rest.push((from, *last));
+            }
+        }
+        SlotSet(rest)
+    }
+
+    /// The slots that are in one of them.
+    #[must_use]
+    pub fn with(&self, other: &SlotSet) -> SlotSet {
+        let mut ranges: Vec<(u16, u16)> = self.0.iter().chain(&other.0).copied().collect();
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, range| {
+            let touches = next.0 <= range.1 + 1;
+            if touches {
+                range.1 = range.1.max(next.1);
+            }
+            touches
+        });
+        SlotSet(ranges)
+    }
+
     /// Puts a slot into it.
     pub fn insert(&mut self, slot: u16) {
         if self.contains(slot) {
@@ -165,6 +210,21 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [1, 5, 7, 9]);
         assert!(set.meets(&SlotSet::range((8, 9))) && !set.meets(&SlotSet::range((2, 4))));
         assert_eq!("1 5 7 9".parse(), Ok(set));
+        let sets = |one: &str, two: &str| -> [SlotSet; 2] {
+            [one, two].map(|text| text.parse().expect("a set of slots"))
+        };
+        for (one, two, common, without, with) in [
+            ("0-9 20-29", "5-22", "5-9 20-22", "0-4 23-29", "0-29"),
+            ("0-9", "2 4-5", "2 4-5", "0-1 3 6-9", "0-9"),
+            ("0-9", "10-16383", "", "0-9", "0-16383"),
+            ("3-4 8", "", "", "3-4 8", "3-4 8"),
+        ] {
+            let [one, two] = sets(one, two);
+            assert_eq!(one.common(&two).to_string(), common);
+            assert_eq!(one.without(&two).to_string(), without);
+            assert_eq!(one.with(&two).to_string(), with);
+            assert_eq!(two.with(&one), one.with(&two));
+        }
         for wrong in ["5-16384", "7-5", "5-7 6", "5 6", "7 5", "x", "-1"] {
             assert_eq!(wrong.parse::<SlotSet>(), Err(()), "{wrong}");
         }
