@@ -359,9 +359,10 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     let topology = &plan.topology;
+    let addresses: Vec<SocketAddrV4> = (1..=topology.nodes).map(node_address).collect();
     NodeConfig {
         replica_of: master_of(plan, n),
-        cluster: topology.shards.map(|shards| cluster_of(&shards, topology.nodes)),
+        cluster: topology.shards.map(|shards| cluster_of(&shards, &addresses)),
         ..topology.node()
     }
 }
@@ -386,18 +387,18 @@ fn sentinel_config(plan: &Plan) -> SentinelConfig {
     }
 }
 
-/// What every node of a cluster is set up with.
-fn cluster_of(shards: &Shards, nodes: u32) -> ClusterConfig {
-    let member = |n: u32| {
-        let master = shards.master_of(n);
+/// What every node of a cluster is set up with, whose nodes are at these addresses.
+pub fn cluster_of(shards: &Shards, nodes: &[SocketAddrV4]) -> ClusterConfig {
+    let member = |(n, address): (u32, &SocketAddrV4)| {
+        let master = shards.master_of(n).map(|master| nodes[master as usize - 1]);
         let slots = match master {
             Some(_) => SlotSet::default(),
             None => SlotSet::range(shards.slots_of(n)),
         };
-        Member { address: node_address(n), master: master.map(node_address), slots }
+        Member { address: *address, master, slots }
     };
     ClusterConfig {
-        members: (1..=nodes).map(member).collect(),
+        members: (1..).zip(nodes).map(member).collect(),
         node_timeout_ms: shards.node_timeout / MILLISECOND,
     }
 }

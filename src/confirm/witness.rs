@@ -67,6 +67,8 @@ impl Witness {
 
     async fn try_begin(host: &Host, setup: &Setup, asked: &Rc<Asked>) -> io::Result<Witness> {
         let mut questions = Questions::new(outside::connect(setup.own).await?);
+        // A replica of a cluster tells of its keys only to who has said this; others do not mind.
+        questions.ask(&[b"READONLY"]).await?;
         let Reply::Array(keys) = questions.ask(&[b"KEYS", b"*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
         };

@@ -198,7 +198,7 @@ impl Peer {
 }
 
 /// What the settings of a node say of its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// `cluster-node-timeout`.
     pub node_timeout: Ms,

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 
+/// How often the system is asked for a port before a pair is given up.
+const MOST_TRIES: u32 = 1_000;
+
 /// See the head of this file. Addresses are those by which peers know a machine.
 #[derive(Default)]
 pub struct Ports {
@@ -32,6 +35,26 @@ impl Ports {
         }
         self.bound.insert(known, listener);
         Ok(known)
+    }
+
+    /// Binds a port and the one that lies so far above it; 0 lets the system choose until both are
+    /// free. Returns the address of the lower one.
+    ///
+    /// # Errors
+    /// As [`Ports::bind`], of either.
+    pub fn bind_pair(&mut self, at: SocketAddrV4, above: u16) -> io::Result<SocketAddrV4> {
+        let mut tries = if at.port() == 0 { MOST_TRIES } else { 1 };
+        loop {
+            let known = self.bind(at)?;
+            tries -= 1;
+            let upper = known.port().checked_add(above);
+            let upper = upper.ok_or(io::Error::from(io::ErrorKind::InvalidInput));
+            match upper.and_then(|port| self.bind(SocketAddrV4::new(*at.ip(), port))) {
+                Ok(_) => return Ok(known),
+                Err(error) if tries == 0 => return Err(error),
+                Err(_) => drop(self.bound.remove(&known)),
+            }
+        }
     }
 
     /// The listener that was bound for this address, the first time; else a new one.
