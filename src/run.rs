@@ -29,7 +29,7 @@ use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Plan, RESOURCE, Shards, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -195,7 +195,8 @@ impl Ground for Simulated {
     }
 
     fn sentinel(&self, plan: &Plan, _: u32) -> Process {
-        let config = sentinel_config(plan);
+        let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
+        let config = sentinel_config(&terms, SENTINEL_PORT, node_address(1));
         process(move |host| sentinel::process::serve(host, config.clone()))
     }
 
@@ -245,6 +246,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         accesses,
         requests: evidence.requests,
         clocks: evidence.clocks,
+        sightings: evidence.sightings,
         healed: Some(healed),
         end: remains.end,
     };
@@ -374,12 +376,12 @@ pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     topology.master_of(n).filter(|_| told).map(node_address)
 }
 
-fn sentinel_config(plan: &Plan) -> SentinelConfig {
-    let sentinels = plan.topology.sentinels.expect("who has Sentinels says how they are");
+/// What a Sentinel at this port is set up with, that watches this master.
+pub fn sentinel_config(sentinels: &Sentinels, port: u16, master: SocketAddrV4) -> SentinelConfig {
     SentinelConfig {
-        port: SENTINEL_PORT,
+        port,
         master_name: WATCHED.to_owned(),
-        master: node_address(1),
+        master,
         quorum: sentinels.quorum,
         down_after_ms: sentinels.down_after / MILLISECOND,
         failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,

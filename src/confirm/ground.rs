@@ -161,6 +161,7 @@ impl RealGround {
             known,
             config: plan.topology.node(),
             follows: follows.map(|master| self.place(master)),
+            changes_role: plan.topology.replicas() > 0,
             has_clock: has_clock(plan, name),
             watch: plan.topology.sentinels.filter(|_| !is_node).map(watch),
             cluster: cluster.transpose()?,

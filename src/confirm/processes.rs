@@ -51,6 +51,8 @@ pub struct Setup {
     pub config: NodeConfig,
     /// The master that it follows.
     pub follows: Option<SocketAddrV4>,
+    /// Whether it may become master or replica: somebody follows somebody.
+    pub changes_role: bool,
     /// Whether its clock can be set.
     pub has_clock: bool,
     /// What it watches: it is a Sentinel.
@@ -308,6 +310,7 @@ mod tests {
             known: "127.1.0.2:7002".parse().expect("an address"),
             config: topology.node(),
             follows: None,
+            changes_role: true,
             has_clock: false,
             watch: None,
             cluster: None,

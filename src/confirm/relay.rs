@@ -26,6 +26,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
 use crate::confirm::ground::Peer;
+use crate::confirm::lookout::{self, Followed};
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
 
@@ -43,6 +44,8 @@ pub struct Node {
     pub setup: Setup,
     /// What its clients asked.
     pub asked: Rc<Asked>,
+    /// The master that its server follows.
+    followed: Rc<Followed>,
     /// Goes before its files do.
     server: RefCell<Option<Server>>,
     home: Home,
@@ -57,11 +60,17 @@ impl Node {
             name,
             setup,
             asked: Rc::default(),
+            followed: Rc::default(),
             home,
             server: RefCell::new(server),
             is_halted: Cell::new(false),
             ahead_ms: Cell::new(0),
         }
+    }
+
+    async fn witness(&self, host: &Host) -> Witness {
+        let (asked, followed) = (Rc::clone(&self.asked), Rc::clone(&self.followed));
+        Witness::begin(host.clone(), &self.setup, asked, followed).await
     }
 
     /// Has the server do what the world does with the node's process: stand still, or go on.
@@ -117,9 +126,12 @@ pub async fn run(host: Host, node: Rc<Node>) {
         host.spawn(settle(host.clone(), node.setup.own, membership.config.node_timeout_ms));
     }
     // A Sentinel keeps no keys.
-    if node.setup.watch.is_none() {
-        let witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+    if node.setup.watch.is_some() {
+        host.spawn(lookout::of_sentinel(host.clone(), node.setup.own));
+    } else {
+        let witness = node.witness(&host).await;
         host.spawn(listen(host.clone(), Rc::clone(&node), witness));
+        host.spawn(look(host.clone(), Rc::clone(&node)));
     }
     let Ok(mut listener) = host.listen(node.setup.known.port()) else { return };
     while let Ok(stream) = listener.accept().await {
@@ -135,7 +147,17 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     loop {
         witness.listen().await;
         node.asked.miss();
-        witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+        witness = node.witness(&host).await;
+    }
+}
+
+/// Looks at what the server becomes and sees, as long as the process lives, if there is anything
+/// that it could become.
+async fn look(host: Host, node: Rc<Node>) {
+    let Setup { own, changes_role, cluster, .. } = &node.setup;
+    while *changes_role {
+        lookout::of_node(host.clone(), *own, cluster.is_some(), &node.followed).await;
+        host.sleep(AGAIN).await;
     }
 }
 

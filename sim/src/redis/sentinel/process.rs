@@ -123,6 +123,9 @@ impl Watch {
             let now = node.moment();
             let Some(sentinel) = &mut node.sentinel else { return };
             hear(sentinel, now);
+            for event in sentinel.sights() {
+                self.server.host.record(event);
+            }
             node.publish_events();
         }
         self.server.wake();
