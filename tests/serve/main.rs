@@ -2,6 +2,7 @@
 //! it. Every port is chosen by the system, so that tests run beside each other.
 #![cfg(feature = "live")]
 
+mod failover;
 mod redis_rs;
 mod served;
 
