@@ -131,7 +131,9 @@ pub async fn run(host: Host, node: Rc<Node>) {
     } else {
         let witness = node.witness(&host).await;
         host.spawn(listen(host.clone(), Rc::clone(&node), witness));
-        host.spawn(look(host.clone(), Rc::clone(&node)));
+        if node.setup.changes_role {
+            host.spawn(look(host.clone(), Rc::clone(&node)));
+        }
     }
     let Ok(mut listener) = host.listen(node.setup.known.port()) else { return };
     while let Ok(stream) = listener.accept().await {
@@ -151,11 +153,10 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     }
 }
 
-/// Looks at what the server becomes and sees, as long as the process lives, if there is anything
-/// that it could become.
+/// Looks at what the server becomes and sees, as long as the process lives.
 async fn look(host: Host, node: Rc<Node>) {
-    let Setup { own, changes_role, cluster, .. } = &node.setup;
-    while *changes_role {
+    let Setup { own, cluster, .. } = &node.setup;
+    loop {
         lookout::of_node(host.clone(), *own, cluster.is_some(), &node.followed).await;
         host.sleep(AGAIN).await;
     }

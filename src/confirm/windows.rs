@@ -166,6 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn what_sentinels_see_comes_in_its_order() {
+        let text = include_str!("../../scenarios/sentinel-returned-master.toml");
+        let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);
+        let finding = examine::plan(&Lab::default(), &plan);
+        // Suspected, down, promoted, named, written, the old master's last write.
+        let order: Vec<_> =
+            WINDOWS[4..].iter().map(|(what, at)| at(&finding).expect(what)).collect();
+        assert!(order[..5].is_sorted() && order[2] < order[5], "{order:?}");
+        assert!((SECOND..2 * SECOND).contains(&order[0]), "down_after is 1 s: {order:?}");
+    }
+
+    #[test]
     fn a_simulated_run_is_measured() {
         let text = include_str!("../../scenarios/gc-pause-outlives-lease.toml");
         let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);

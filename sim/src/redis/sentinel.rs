@@ -120,6 +120,8 @@ pub struct Sentinel {
     pub actions: Vec<Action>,
     /// What happened, for those who listen: channel and message.
     pub events: Vec<(&'static str, String)>,
+    /// What these said of masters, until that is written down.
+    pub sights: Vec<Event>,
     /// Whether its file is older than its state.
     pub unsaved: bool,
     /// Whose each open connection is.
@@ -139,6 +141,7 @@ impl Sentinel {
             ticked_at: now,
             actions: Vec::new(),
             events: Vec::new(),
+            sights: Vec::new(),
             unsaved: true,
             lines: BTreeMap::new(),
             last_line: 0,
@@ -221,11 +224,6 @@ impl Sentinel {
     fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
-    }
-
-    /// What the events that nobody has been told yet say of masters.
-    pub fn sights(&self) -> Vec<Event> {
-        self.events.iter().filter_map(|(event, text)| sight(event, text)).collect()
     }
 
     fn describe(&self, place: &Place) -> String {

@@ -49,10 +49,11 @@ impl Ports {
             tries -= 1;
             let upper = known.port().checked_add(above);
             let upper = upper.ok_or(io::Error::from(io::ErrorKind::InvalidInput));
-            match upper.and_then(|port| self.bind(SocketAddrV4::new(*at.ip(), port))) {
-                Ok(_) => return Ok(known),
-                Err(error) if tries == 0 => return Err(error),
-                Err(_) => drop(self.bound.remove(&known)),
+            let bound = upper.and_then(|port| self.bind(SocketAddrV4::new(*at.ip(), port)));
+            let Err(error) = bound else { return Ok(known) };
+            self.bound.remove(&known);
+            if tries == 0 {
+                return Err(error);
             }
         }
     }
@@ -68,5 +69,25 @@ impl Ports {
         let listener = TcpListener::bind(self.everywhere.get(&known).unwrap_or(&known))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+
+    use super::Ports;
+
+    #[test]
+    fn a_pair_is_bound_as_a_whole_or_not_at_all() {
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let mut ports = Ports::default();
+        let known = ports.bind_pair(at(0), 10_000).expect("some pair is free");
+        let upper = at(known.port() + 10_000);
+        assert!(TcpListener::bind(upper).is_err(), "the upper port is bound too");
+        drop(ports.listener(known));
+        assert!(ports.bind_pair(known, 10_000).is_err(), "the upper port is taken");
+        assert!(TcpListener::bind(known).is_ok(), "and the lower one is free again");
+        assert!(Ports::default().bind_pair(at(60_000), 10_000).is_err(), "there is no port 70,000");
     }
 }
