@@ -17,6 +17,8 @@ use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Event, Sight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::confirm::asked::Asked;
+
 /// Between two questions.
 const AGAIN: Nanos = 20 * MILLISECOND;
 
@@ -53,9 +55,15 @@ async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
 }
 
 /// Writes down which master a node follows and, in a cluster, which ones it has as failed, until
-/// it is gone.
-pub async fn of_node(host: Host, server: SocketAddrV4, is_in_cluster: bool, followed: &Followed) {
-    let _ = look(&host, server, is_in_cluster, followed).await;
+/// it is gone. Who follows another takes over what that one has, and does not tell of it: a gap.
+pub async fn of_node(
+    host: Host,
+    server: SocketAddrV4,
+    is_in_cluster: bool,
+    followed: &Followed,
+    asked: &Asked,
+) {
+    let _ = look(&host, server, is_in_cluster, followed, asked).await;
 }
 
 async fn look(
@@ -63,6 +71,7 @@ async fn look(
     server: SocketAddrV4,
     is_in_cluster: bool,
     followed: &Followed,
+    asked: &Asked,
 ) -> io::Result<()> {
     let mut stream = outside::connect(server).await?;
     let mut failed = Vec::new();
@@ -71,6 +80,9 @@ async fn look(
             && followed.replace(master) != master
         {
             host.record(Event::Role { master });
+            if master.is_some() {
+                asked.miss();
+            }
         }
         if is_in_cluster && let Reply::Bulk(nodes) = ask(&mut stream, &["CLUSTER", "NODES"]).await?
         {

@@ -157,7 +157,8 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
 async fn look(host: Host, node: Rc<Node>) {
     let Setup { own, cluster, .. } = &node.setup;
     loop {
-        lookout::of_node(host.clone(), *own, cluster.is_some(), &node.followed).await;
+        let (followed, asked) = (&node.followed, &node.asked);
+        lookout::of_node(host.clone(), *own, cluster.is_some(), followed, asked).await;
         host.sleep(AGAIN).await;
     }
 }

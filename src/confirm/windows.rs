@@ -124,10 +124,20 @@ fn goes_on(finding: &Finding) -> Option<Nanos> {
     writes(&finding.history, old).last()?.checked_sub(fault)
 }
 
-/// When a node changed a key because a client had asked this very node to.
+/// When a node changed a key because a client had asked this very node to, and not as a replica of
+/// another that the client was sent to.
 fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
     let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
-    let own = history.keys.iter().filter(move |key| key.node == node && key.by.is_some_and(asked));
+    let followed = move |at| {
+        let mut roles = history.sightings.iter().rev().filter(|seen| {
+            seen.by == node && seen.at <= at && !matches!(seen.what, Seen::Watched(_))
+        });
+        roles.next().is_some_and(|seen| seen.what == Seen::Follows)
+    };
+    let own = history
+        .keys
+        .iter()
+        .filter(move |key| key.node == node && key.by.is_some_and(asked) && !followed(key.at));
     own.map(|key| key.at.at)
 }
 
