@@ -21,6 +21,8 @@ CANNOT_PREPARE = 75
 # (client, its version is that of, program, script, topology)
 CASES = [
     ("redis-py Lock", "redis", "python", "redis_py_lock.py", "single"),
+    ("redis-py RedisCluster", "redis", "python", "redis_py_cluster.py", "cluster"),
+    ("redis-py Sentinel", "redis", "python", "redis_py_sentinel.py", "sentinel"),
     ("pottery Redlock", "pottery", "python", "pottery_redlock.py", "independent"),
     ("node redlock", "redlock", "node", "redlock5.mjs", "independent"),
     ("redis-semaphore", "redis-semaphore", "node", "semaphore.mjs", "single"),
@@ -59,7 +61,7 @@ class Serve:
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         )
-        self.nodes, self.admin = [], None
+        self.nodes, self.sentinels, self.admin = [], [], None
         while self.admin is None:
             line = self.process.stdout.readline()
             if not line:
@@ -67,6 +69,8 @@ class Serve:
             words = line.split()
             if re.fullmatch(r"n\d+", words[0]):
                 self.nodes.append(words[1])
+            elif re.fullmatch(r"s\d+", words[0]):
+                self.sentinels.append(words[1])
             elif words[0] == "admin":
                 self.admin = words[1]
 
@@ -79,7 +83,10 @@ class Serve:
 def run(program, script, topology):
     serve = Serve(topology)
     environment = dict(
-        os.environ, LOCKSTORM_NODES=",".join(serve.nodes), LOCKSTORM_ADMIN=serve.admin
+        os.environ,
+        LOCKSTORM_NODES=",".join(serve.nodes),
+        LOCKSTORM_SENTINELS=",".join(serve.sentinels),
+        LOCKSTORM_ADMIN=serve.admin,
     )
     if program == "python":
         command = [ENVIRONMENT / "python" / "bin" / "python", HERE / script]

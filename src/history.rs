@@ -4,7 +4,7 @@
 //! are half-open. A history says nothing about right or wrong.
 
 use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_sim::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::is_usual;
@@ -28,6 +28,9 @@ pub struct History {
     pub requests: Vec<Request>,
     /// Every host's clocks, piece by piece, in order of their beginning.
     pub clocks: Vec<ClockPiece>,
+    /// What nodes became, and what Sentinels and nodes of a cluster saw of masters, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sightings: Vec<Sighting>,
     /// When the faults were healed, the workload was told to stop and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.
@@ -221,6 +224,32 @@ pub struct Request {
     pub command: String,
     /// How far it came, and when. The first is `Sent`, or `Unsent` and the only one.
     pub legs: Vec<(Leg, Instant)>,
+}
+
+/// What a node became, or what somebody saw of a master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// When.
+    pub at: Instant,
+    /// Who became something, or saw it: a node, a Sentinel.
+    pub by: String,
+    /// What.
+    pub what: Seen,
+    /// The master that is meant.
+    pub master: String,
+}
+
+/// What is told in a [`Sighting`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen {
+    /// It is a master from now on.
+    Leads,
+    /// It follows the master from now on.
+    Follows,
+    /// The master, by who watches it.
+    #[serde(untagged)]
+    Watched(Sight),
 }
 
 /// One clock of one host from an instant on, until the next piece of the same clock.

@@ -29,7 +29,7 @@ use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
-use crate::plan::{Plan, RESOURCE, Shards, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -195,7 +195,8 @@ impl Ground for Simulated {
     }
 
     fn sentinel(&self, plan: &Plan, _: u32) -> Process {
-        let config = sentinel_config(plan);
+        let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
+        let config = sentinel_config(&terms, SENTINEL_PORT, node_address(1));
         process(move |host| sentinel::process::serve(host, config.clone()))
     }
 
@@ -245,6 +246,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         accesses,
         requests: evidence.requests,
         clocks: evidence.clocks,
+        sightings: evidence.sightings,
         healed: Some(healed),
         end: remains.end,
     };
@@ -359,9 +361,10 @@ fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
 
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     let topology = &plan.topology;
+    let addresses: Vec<SocketAddrV4> = (1..=topology.nodes).map(node_address).collect();
     NodeConfig {
         replica_of: master_of(plan, n),
-        cluster: topology.shards.map(|shards| cluster_of(&shards, topology.nodes)),
+        cluster: topology.shards.map(|shards| cluster_of(&shards, &addresses)),
         ..topology.node()
     }
 }
@@ -373,12 +376,12 @@ pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     topology.master_of(n).filter(|_| told).map(node_address)
 }
 
-fn sentinel_config(plan: &Plan) -> SentinelConfig {
-    let sentinels = plan.topology.sentinels.expect("who has Sentinels says how they are");
+/// What a Sentinel at this port is set up with, that watches this master.
+pub fn sentinel_config(sentinels: &Sentinels, port: u16, master: SocketAddrV4) -> SentinelConfig {
     SentinelConfig {
-        port: SENTINEL_PORT,
+        port,
         master_name: WATCHED.to_owned(),
-        master: node_address(1),
+        master,
         quorum: sentinels.quorum,
         down_after_ms: sentinels.down_after / MILLISECOND,
         failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
@@ -386,18 +389,18 @@ fn sentinel_config(plan: &Plan) -> SentinelConfig {
     }
 }
 
-/// What every node of a cluster is set up with.
-fn cluster_of(shards: &Shards, nodes: u32) -> ClusterConfig {
-    let member = |n: u32| {
-        let master = shards.master_of(n);
+/// What every node of a cluster is set up with, whose nodes are at these addresses.
+pub fn cluster_of(shards: &Shards, nodes: &[SocketAddrV4]) -> ClusterConfig {
+    let member = |(n, address): (u32, &SocketAddrV4)| {
+        let master = shards.master_of(n).map(|master| nodes[master as usize - 1]);
         let slots = match master {
             Some(_) => SlotSet::default(),
             None => SlotSet::range(shards.slots_of(n)),
         };
-        Member { address: node_address(n), master: master.map(node_address), slots }
+        Member { address: *address, master, slots }
     };
     ClusterConfig {
-        members: (1..=nodes).map(member).collect(),
+        members: (1..).zip(nodes).map(member).collect(),
         node_timeout_ms: shards.node_timeout / MILLISECOND,
     }
 }

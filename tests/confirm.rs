@@ -43,6 +43,36 @@ fn fenced() -> String {
     text.replace("hold    = \"1s\"", "hold    = \"1s\"\nfence   = \"reject-smaller\"")
 }
 
+/// The master of the lock's slot dies once its replica has the lock, and comes back as a replica:
+/// 19 s of real time.
+const CLUSTER: &str = r#"
+name    = "cluster"
+ask     = "Does a lock that was replicated outlive a failover in a cluster?"
+expect  = { holds = true }
+heal_at = "9s"
+until   = "19s"
+
+[topology]
+kind         = "cluster"
+node_timeout = "1s"
+
+[lock]
+algorithm = "token-lua"
+ttl       = "5s"
+
+[workload]
+kind    = "counter"
+clients = 2
+rounds  = 4
+hold    = "4s"
+
+[[fault]]
+kind   = "crash"
+target = "n2"
+after  = { event = "acquired", by = "c1", nth = 1, plus = "200ms" }
+for    = "5s"
+"#;
+
 /// A folder of one test, gone when the test is over.
 struct Folder(PathBuf);
 
@@ -54,6 +84,7 @@ impl Folder {
         fs::write(path.join("paused.toml"), PAUSED).unwrap();
         fs::write(path.join("fenced.toml"), fenced()).unwrap();
         let slow = PAUSED.replace("kind   = \"pause\"\ntarget = \"c1\"", LIES);
+        fs::write(path.join("cluster.toml"), CLUSTER).unwrap();
         fs::write(path.join("lies.toml"), slow.replace("paused", "lies")).unwrap();
         Folder(path)
     }
@@ -109,6 +140,23 @@ fn a_pause_past_the_lease_is_the_same_on_real_servers() {
         "1 confirmed, 0 not, 0 unknown, 0 could not be run, 0 cannot be confirmed",
     ];
     check("confirmed", None, &["paused.toml", "--runs", "1"], 0, &texts);
+}
+
+#[test]
+fn a_cluster_fails_over_on_real_servers_too() {
+    if !has_redis_server() {
+        eprintln!("skipped: there is no redis-server");
+        return;
+    }
+    let texts = [
+        "simulated  holds",
+        "real 1     holds",
+        "fault on the master to +odown or FAIL: simulated",
+        "fault on the master to the promotion: simulated",
+        "fault on the master to a client's write on the new one: simulated",
+        "confirmed: 1 of 1",
+    ];
+    check("clustered", None, &["cluster.toml", "--runs", "1"], 0, &texts);
 }
 
 #[test]

@@ -359,6 +359,11 @@ impl HostNames {
         id
     }
 
+    /// A host listens at a further address: connections to it are to that host.
+    pub fn open_at(&mut self, id: HostId, address: SocketAddrV4) {
+        self.by_address.insert(address, id);
+    }
+
     fn next(&mut self, name: &str) -> HostId {
         let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
         self.names.push(name.to_owned());

@@ -4,6 +4,8 @@
 //! bytes, timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept:
 //! they are the evidence that histories, anchors and reports are made of.
 
+mod fields;
+
 use std::fmt;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -233,6 +235,28 @@ pub enum Event {
         /// Which one.
         connection: Connection,
     },
+    /// A Sentinel or a node of a cluster sees a master otherwise than before. It is a remark on
+    /// what other records hold: it has no number of its own and does not enter the hash.
+    Saw {
+        /// What it sees.
+        sight: Sight,
+        /// The master that is meant.
+        master: SocketAddrV4,
+    },
+}
+
+/// What is seen of a master.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// It does not answer this one: a Sentinel's +sdown.
+    Suspected,
+    /// Enough others say so too: a Sentinel's +odown, FAIL in a cluster.
+    Down,
+    /// It is the master from now on: a Sentinel's +switch-master.
+    Named,
 }
 
 /// An event with its place, its host and what that host's clocks read.
@@ -336,6 +360,10 @@ impl Trace {
     /// Records and keeps an event. Returns where it stands.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
+        if matches!(event, Event::Saw { .. }) {
+            self.entries.push(Entry { stamp, host, event });
+            return stamp;
+        }
         if self.hashes {
             self.write_event(at, host, &event);
         }
@@ -400,87 +428,6 @@ impl Trace {
             let checkpoint = self.digest();
             self.checkpoints.push(checkpoint);
         }
-    }
-
-    /// Every field of every event enters the hash, behind a kind byte from 16 on.
-    fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
-        let host = u32::from(host.0);
-        match event {
-            Event::Step { label } => self.write(at, 16, host, 0, label.as_bytes()),
-            Event::Outcome { op, what } => self.write(at, 17, host, *op, what.as_bytes()),
-            Event::Message { request, leg, command, op } => {
-                let legs = (op.unwrap_or(u32::MAX) << 3) | *leg as u32;
-                self.write(at, 18, host, legs, command.as_bytes());
-                self.write_request(*request);
-            }
-            Event::Unreached { to, command, op } => {
-                self.write(at, 25, host, *op, command.as_bytes());
-                self.write_address(*to);
-            }
-            Event::Key { key, change, origin, until_ms } => {
-                let what = *change as u32 | u32::from(key.db) << 8;
-                self.write(at, 19, host, what, &key.name);
-                self.buffer.extend_from_slice(&until_ms.unwrap_or(u64::MAX).to_le_bytes());
-                self.write_origin(*origin);
-            }
-            Event::Propagated { offset, origin } => {
-                self.write(at, 20, host, 0, &offset.to_le_bytes());
-                self.write_origin(*origin);
-            }
-            Event::Loaded { keys, resync } => {
-                let count = (keys.len() as u64).to_le_bytes();
-                self.write(at, 21, host, u32::from(resync.is_some()), &count);
-                if let Some(connection) = resync {
-                    self.write_connection(*connection);
-                }
-                for key in keys {
-                    self.write(at, 21, host, 2 | u32::from(key.db) << 8, &key.name);
-                }
-            }
-            Event::Snapshot { connection } => {
-                self.write(at, 26, host, 0, &[]);
-                self.write_connection(*connection);
-            }
-            Event::Role { master } => {
-                self.write(at, 22, host, u32::from(master.is_some()), &[]);
-                if let Some(master) = master {
-                    self.write_address(*master);
-                }
-            }
-            Event::Fault { id, edge } => self.write(at, 23, host, *id, &[*edge as u8]),
-            Event::Note { text } => self.write(at, 24, host, 0, text.as_bytes()),
-            Event::Words { request, db, words, .. } => {
-                self.write(at, 27, host, u32::from(*db), &words.concat());
-                self.write_request(*request);
-            }
-            Event::Ended { connection } => {
-                self.write(at, 28, host, 0, &[]);
-                self.write_connection(*connection);
-            }
-        }
-    }
-
-    fn write_origin(&mut self, origin: Origin) {
-        match origin {
-            Origin::Request(request) => self.write_request(request),
-            Origin::Replication { offset } => self.buffer.extend_from_slice(&offset.to_le_bytes()),
-            Origin::Node => self.buffer.push(0),
-        }
-    }
-
-    fn write_request(&mut self, request: Request) {
-        self.write_connection(request.connection);
-        self.buffer.extend_from_slice(&request.nth.to_le_bytes());
-    }
-
-    fn write_connection(&mut self, connection: Connection) {
-        self.write_address(connection.client);
-        self.write_address(connection.server);
-    }
-
-    fn write_address(&mut self, address: SocketAddrV4) {
-        self.buffer.extend_from_slice(&address.ip().octets());
-        self.buffer.extend_from_slice(&address.port().to_le_bytes());
     }
 }
 

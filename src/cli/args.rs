@@ -167,10 +167,11 @@ pub struct ServeArguments {
     /// How the nodes belong together
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: Option<String>,
-    /// How many nodes: 1 of `single`, 2 of `replicated` and 3 of `independent` if it is not given
+    /// How many nodes: 1 of `single`, 2 of `replicated` and `sentinel`, 3 of `independent` and 6 of
+    /// `cluster` if it is not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: Option<u16>,
-    /// The port of n1; the others follow. 0 lets the system choose all ports
+    /// The port of n1; the others follow, then Sentinels. 0 lets the system choose all ports
     #[arg(long, value_name = "FIRST", default_value_t = 7001)]
     pub port: u16,
     /// The address to listen on

@@ -2,22 +2,27 @@
 
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use lockstorm_sim::engine::live::ports::Ports;
+use lockstorm_sim::redis::cluster::BUS;
 use lockstorm_sim::redis::compat::Compat;
 
 use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};
 use crate::custody::finding::Verdict;
 use crate::custody::text;
-use crate::plan::{Topology, TopologyKind};
+use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
 use crate::refusal::Refusal;
+use crate::run::WATCHED;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 use crate::serve::service::Service;
 use crate::serve::setup::{Addresses, Setup};
+
+/// How many Sentinels watch a master where no scenario says it.
+const SENTINELS: u32 = 3;
 
 /// Serves as asked.
 pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
@@ -88,12 +93,13 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let word = arguments.topology.as_deref().unwrap_or("single");
     let kind = TOPOLOGIES.iter().find(|(known, _)| *known == word);
     let kind = kind.expect("the parser knows the words").1;
-    let word = arguments.persistence.as_deref().unwrap_or(PERSISTENCES[0].0);
-    let persistence = PERSISTENCES.iter().find(|(known, _)| *known == word);
+    let persistence = arguments.persistence.as_deref().unwrap_or(PERSISTENCES[0].0);
+    let persistence = PERSISTENCES.iter().find(|(known, _)| *known == persistence);
     let persistence = persistence.expect("the parser knows the words").1;
     let usual = match kind {
         TopologyKind::Single => 1,
-        TopologyKind::Replicated | TopologyKind::Sentinel | TopologyKind::Cluster => 2,
+        TopologyKind::Replicated | TopologyKind::Sentinel => 2,
+        TopologyKind::Cluster => 6,
         TopologyKind::Independent => 3,
     };
     let nodes = arguments.nodes.map_or(usual, u32::from);
@@ -103,22 +109,28 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
             let help = "add --topology independent or --topology replicated";
             return Err(Refusal::of_usage(what, help));
         }
-        (TopologyKind::Sentinel | TopologyKind::Cluster, _) => {
-            let what = match kind {
-                TopologyKind::Sentinel => "serve starts no Sentinels",
-                _ => "serve starts no cluster",
-            };
-            return Err(Refusal::of_usage(what, "--topology replicated"));
-        }
-        (TopologyKind::Replicated, ..=1) => {
-            let what = "a replicated topology has a master and replicas";
+        (TopologyKind::Replicated | TopologyKind::Sentinel, ..=1) => {
+            let what = format!("a {word} topology has a master and replicas");
             return Err(Refusal::of_usage(what, "--nodes 2 or more"));
+        }
+        (TopologyKind::Cluster, nodes) if nodes < 6 || nodes % 2 == 1 => {
+            let what = "a cluster has three masters or more, and as many replicas";
+            let help = "--nodes 6, 8 or more; a scenario's file may have other clusters";
+            return Err(Refusal::of_usage(what, help));
         }
         _ => {}
     }
     let compat = Compat::WORDS.iter().find(|(known, _)| *known == arguments.compat);
     let compat = compat.expect("the parser knows the words").1;
-    Ok(Setup::plain(Topology { persistence, compat, ..Topology::plain(kind, nodes) }))
+    let is = |wanted| kind == wanted;
+    Ok(Setup::plain(Topology {
+        persistence,
+        compat,
+        sentinels: is(TopologyKind::Sentinel).then(|| Sentinels::usual(SENTINELS)),
+        shards: is(TopologyKind::Cluster)
+            .then_some(Shards { masters: nodes / 2, node_timeout: Shards::NODE_TIMEOUT }),
+        ..Topology::plain(kind, nodes)
+    }))
 }
 
 /// Binds every port before anything starts: one that is taken is refused.
@@ -129,26 +141,36 @@ fn bind(
 ) -> Result<Addresses, Refusal> {
     let first = arguments.port;
     let desk = arguments.admin_port.unwrap_or(first.saturating_sub(1));
-    let mut nodes = Vec::new();
-    for node in 0..setup.topology.nodes {
-        let port = if first == 0 { Some(0) } else { u16::try_from(u32::from(first) + node).ok() };
-        let Some(port) = port else {
-            let what = format!("there is no port {}", u32::from(first) + node);
+    let bus = setup.topology.shards.map(|_| BUS);
+    let mut places = Vec::new();
+    for (nth, host) in (0..).zip(setup.hosts()) {
+        let port = if first == 0 { Some(0) } else { first.checked_add(nth) };
+        let Some(port) = port.filter(|port| port.checked_add(bus.unwrap_or(0)).is_some()) else {
+            let what = format!("there is no port for {host}");
             return Err(Refusal::of_usage(what, "a smaller --port"));
         };
-        nodes.push(bind_one(arguments.bind, port, "--port", ports)?);
+        places.push(bind_one(SocketAddrV4::new(arguments.bind, port), bus, "--port", ports)?);
     }
-    let desk = bind_one(arguments.bind, desk, "--admin-port", ports)?;
-    Ok(Addresses { nodes, desk })
+    let desk = SocketAddrV4::new(arguments.bind, desk);
+    let desk = bind_one(desk, None, "--admin-port", ports)?;
+    let sentinels = places.split_off(setup.topology.nodes as usize);
+    Ok(Addresses { nodes: places, sentinels, desk })
 }
 
+/// Binds a port, and that of the cluster's bus so far above it where there is one.
 fn bind_one(
-    ip: Ipv4Addr,
-    port: u16,
+    at: SocketAddrV4,
+    bus: Option<u16>,
     option: &str,
     ports: &mut Ports,
 ) -> Result<SocketAddrV4, Refusal> {
-    ports.bind(SocketAddrV4::new(ip, port)).map_err(|error| {
+    let bound = match bus {
+        Some(bus) => ports.bind_pair(at, bus),
+        None => ports.bind(at),
+    };
+    bound.map_err(|error| {
+        let (ip, above) = (at.ip(), bus.map(|bus| format!(", or {bus} above it,")));
+        let port = format!("{}{}", at.port(), above.unwrap_or_default());
         let what = match error.kind() {
             std::io::ErrorKind::AddrInUse => format!("port {port} of {ip} is taken"),
             std::io::ErrorKind::AddrNotAvailable => format!("{ip} is no address of this computer"),
@@ -162,6 +184,9 @@ fn greet(setup: &Setup, addresses: &Addresses) {
     say(&format!("lockstorm {}: serving", env!("CARGO_PKG_VERSION")));
     for (node, address) in addresses.nodes.iter().enumerate() {
         say(&format!("n{}  {address}  {}", node + 1, setup.role(node)));
+    }
+    for (name, address) in setup.sentinels().iter().zip(&addresses.sentinels) {
+        say(&format!("{name}  {address}  sentinel of {WATCHED}"));
     }
     let (ip, port) = (addresses.desk.ip(), addresses.desk.port());
     say(&format!("admin  {}  redis-cli -h {ip} -p {port} STATUS", addresses.desk));

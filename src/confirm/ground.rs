@@ -15,12 +15,13 @@ use lockstorm_sim::engine::live::ports::Ports;
 use lockstorm_sim::engine::live::{LiveEngine, stop};
 use lockstorm_sim::engine::state::State;
 use lockstorm_sim::fault::Verb;
+use lockstorm_sim::redis::cluster::BUS;
 use lockstorm_sim::rng::Chance;
 use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_sim::trace::Trace;
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
-use crate::confirm::processes::{Home, Server, Setup, Watch, free_port};
+use crate::confirm::processes::{Home, Membership, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};
 use crate::plan::Plan;
 use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
@@ -104,7 +105,11 @@ impl RealGround {
         let servers = servers(plan);
         for simulated in servers.iter().map(|(_, at)| *at).chain([resource_address()]) {
             let wanted = SocketAddrV4::new(*on_loopback(simulated).ip(), 0);
-            let known = ports.bind(wanted).map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
+            let bound = match plan.topology.shards {
+                Some(_) => ports.bind_pair(wanted, BUS),
+                None => ports.bind(wanted),
+            };
+            let known = bound.map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
             places.insert(simulated, known);
         }
         let mut ground = RealGround {
@@ -145,13 +150,21 @@ impl RealGround {
         let is_node = nth.is_some();
         let follows = nth.and_then(|nth| run::master_of(plan, nth));
         let watch = |terms| Watch { master, terms };
+        let nodes: Vec<SocketAddrV4> =
+            (1..=plan.topology.nodes).map(|n| self.place(node_address(n))).collect();
+        let cluster = plan.topology.shards.map(|shards| {
+            let config = run::cluster_of(&shards, &nodes);
+            free_port(known).map(|bus| Membership { bus, config })
+        });
         let setup = Setup {
             own: free_port(known)?,
             known,
             config: plan.topology.node(),
             follows: follows.map(|master| self.place(master)),
+            changes_role: plan.topology.replicas() > 0,
             has_clock: has_clock(plan, name),
             watch: plan.topology.sentinels.filter(|_| !is_node).map(watch),
+            cluster: cluster.transpose()?,
         };
         let home = Home::new()?;
         home.set_clock(0)?;

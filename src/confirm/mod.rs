@@ -9,6 +9,7 @@
 //! - [`told`]: what a server tells of commands and effects, read
 //! - [`asked`]: which requests went to a server, so that what it tells finds its cause
 //! - [`witness`]: what a server tells becomes evidence in the trace
+//! - [`lookout`]: what nodes become, and what Sentinels and nodes of a cluster see of masters
 //! - [`relay`]: the process of a node
 //! - [`ground`]: what a plan is run on
 //! - [`windows`]: lengths that are measured on both sides
@@ -17,6 +18,7 @@
 pub mod asked;
 pub mod compare;
 pub mod ground;
+pub mod lookout;
 pub mod possible;
 pub mod processes;
 pub mod relay;

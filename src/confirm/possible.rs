@@ -6,7 +6,7 @@ use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
 use crate::length;
-use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::plan::{Persistence, Plan};
 
 /// Real time orders nothing that lies closer together than this.
 const FINEST: Nanos = 5 * MILLISECOND;
@@ -34,9 +34,6 @@ pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     if plan.topology.compat != Compat::default() {
         reasons
             .push("its nodes are to answer like another server than redis-server 7.0".to_owned());
-    }
-    if plan.topology.kind == TopologyKind::Cluster {
-        reasons.push("its nodes are a cluster, and clusters are not started yet".to_owned());
     }
     if plan.until > means.longest {
         let (takes, longest) = (length::write(plan.until), length::write(means.longest));
@@ -84,8 +81,6 @@ mod tests {
     use lockstorm_sim::time::SECOND;
 
     use super::{Means, reasons};
-    use crate::explore::ground::ground;
-    use crate::plan::TopologyKind;
     use crate::scenario::Scenario;
 
     fn check(persistence: &str, fault: &str, wanted: &[&str]) {
@@ -99,13 +94,6 @@ mod tests {
         for (found, wanted) in found.iter().zip(wanted) {
             assert!(found.contains(wanted), "{found}");
         }
-    }
-
-    #[test]
-    fn clusters_are_not_started_yet() {
-        let means = Means { longest: 90 * SECOND, has_clocks: true };
-        let found = reasons(&ground("token-lua", TopologyKind::Cluster), means);
-        assert_eq!(found, ["its nodes are a cluster, and clusters are not started yet"]);
     }
 
     #[test]

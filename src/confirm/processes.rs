@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lockstorm_sim::redis::cluster::{self, BUS, ClusterConfig};
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::time::MILLISECOND;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,9 @@ use crate::run::WATCHED;
 const PROGRAM: &str = "redis-server";
 /// The file of a home that a Sentinel keeps what it knows in.
 const SENTINEL_FILE: &str = "sentinel.conf";
+/// `cluster-node-timeout` of a server that starts, ms: until the world begins nothing carries what
+/// nodes say to each other, and nobody is to take another for down by then.
+const PATIENT_MS: u64 = 60_000;
 /// Looks at a server that starts: so many, so far apart.
 const LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -47,10 +51,23 @@ pub struct Setup {
     pub config: NodeConfig,
     /// The master that it follows.
     pub follows: Option<SocketAddrV4>,
+    /// Whether it may become master or replica: somebody follows somebody.
+    pub changes_role: bool,
     /// Whether its clock can be set.
     pub has_clock: bool,
     /// What it watches: it is a Sentinel.
     pub watch: Option<Watch>,
+    /// The cluster that it is in.
+    pub cluster: Option<Membership>,
+}
+
+/// A place in a cluster whose nodes know each other from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Where the server listens to the others. Nobody but the node's relay connects here.
+    pub bus: SocketAddrV4,
+    /// Everybody, as others find them.
+    pub config: ClusterConfig,
 }
 
 /// What a Sentinel watches.
@@ -96,6 +113,16 @@ impl Setup {
             lines.push(format!("min-replicas-to-write {min_replicas_to_write}"));
             lines.push(format!("min-replicas-max-lag {min_replicas_max_lag}"));
         }
+        if let Some(Membership { bus, .. }) = &self.cluster {
+            lines.extend([
+                "cluster-enabled yes".to_owned(),
+                format!("cluster-node-timeout {PATIENT_MS}"),
+                format!("cluster-port {}", bus.port()),
+                format!("cluster-announce-ip {}", known.ip()),
+                format!("cluster-announce-port {}", known.port()),
+                format!("cluster-announce-bus-port {}", known.port() + BUS),
+            ]);
+        }
         if let Some(master) = self.follows {
             lines.push(format!("replicaof {} {}", master.ip(), master.port()));
         }
@@ -108,7 +135,16 @@ impl Setup {
         lines.into_iter().flat_map(words).collect()
     }
 
-    /// The file of a Sentinel, before it has written anything into it itself.
+    /// The file that the server keeps what it knows of others in, and what it holds before the
+    /// server has written anything into it itself.
+    fn file(&self) -> Option<(&'static str, String)> {
+        if let Some(watch) = &self.watch {
+            return Some((SENTINEL_FILE, self.sentinel_file(watch)));
+        }
+        let members = &self.cluster.as_ref()?.config.members;
+        Some((cluster::file::FILE, cluster::file::first(self.known, members)))
+    }
+
     fn sentinel_file(&self, watch: &Watch) -> String {
         let (own, known, master, terms) = (self.own, self.known, watch.master, watch.terms);
         let lines = [
@@ -170,9 +206,11 @@ impl Server {
     /// # Errors
     /// What the system says; `NotFound` if there is no redis-server on the PATH.
     pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
-        let file = home.0.path().join(SENTINEL_FILE);
-        if let (Some(watch), false) = (&setup.watch, file.exists()) {
-            fs::write(&file, setup.sentinel_file(watch))?;
+        if let Some((name, text)) = setup.file() {
+            let file = home.0.path().join(name);
+            if !file.exists() {
+                fs::write(&file, text)?;
+            }
         }
         let mut command = Command::new(PROGRAM);
         command.args(setup.arguments()).current_dir(home.0.path());
@@ -193,14 +231,14 @@ impl Server {
         let _ = kill_process(Pid::from_child(&self.0), signal);
     }
 
-    /// Waits until the server answers.
+    /// Waits until the server answers, and has its cluster be up if it is in one.
     ///
     /// # Errors
     /// `TimedOut` if it does not, `BrokenPipe` if it has ended.
     #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
     pub fn wait(&mut self, setup: &Setup) -> io::Result<()> {
         for _ in 0..LOOKS {
-            if answers(setup.own) {
+            if is_ready(setup) {
                 return Ok(());
             }
             if self.0.try_wait()?.is_some() {
@@ -219,14 +257,18 @@ impl Drop for Server {
     }
 }
 
-fn answers(server: SocketAddrV4) -> bool {
+fn is_ready(setup: &Setup) -> bool {
+    let (question, wanted) = match setup.cluster {
+        None => ("PING\r\n", "+PONG"),
+        Some(_) => ("CLUSTER INFO\r\n", "cluster_state:ok"),
+    };
     let ask = || -> io::Result<bool> {
-        let mut stream = TcpStream::connect(SocketAddr::V4(server))?;
+        let mut stream = TcpStream::connect(SocketAddr::V4(setup.own))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.write_all(b"PING\r\n")?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer)?;
-        Ok(&answer == b"+PONG")
+        stream.write_all(question.as_bytes())?;
+        let mut answer = [0; 64];
+        let length = stream.read(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer[..length]).contains(wanted))
     };
     ask().unwrap_or(false)
 }
@@ -258,22 +300,49 @@ pub fn version() -> Option<String> {
 mod tests {
     use lockstorm_sim::time::SECOND;
 
-    use super::Setup;
-    use crate::plan::{MinReplicas, Persistence, Topology, TopologyKind};
+    use super::{Membership, Setup};
+    use crate::plan::{MinReplicas, Persistence, Shards, Topology, TopologyKind};
+    use crate::run::cluster_of;
+
+    fn setup(topology: &Topology) -> Setup {
+        Setup {
+            own: "127.1.0.2:9000".parse().expect("an address"),
+            known: "127.1.0.2:7002".parse().expect("an address"),
+            config: topology.node(),
+            follows: None,
+            changes_role: true,
+            has_clock: false,
+            watch: None,
+            cluster: None,
+        }
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_knows_everybody_from_the_start() {
+        let mut setup = setup(&Topology::plain(TopologyKind::Cluster, 2));
+        let (one, own) = ("127.1.0.1:7001".parse().expect("an address"), setup.known);
+        let shards = Shards { masters: 1, node_timeout: 2 * SECOND };
+        let config = cluster_of(&shards, &[one, own]);
+        let bus = "127.1.0.2:9001".parse().expect("an address");
+        setup.cluster = Some(Membership { bus, config });
+        let line = setup.arguments().join(" ");
+        let wanted = "--cluster-port 9001 --cluster-announce-ip 127.1.0.2 \
+                      --cluster-announce-port 7002 --cluster-announce-bus-port 17002";
+        assert!(line.ends_with(wanted), "{line}");
+        let (name, text) = setup.file().expect("it has a file");
+        assert_eq!(name, "nodes.conf");
+        let master = "127.1.0.1:7001@17001 master - 0 0 1 disconnected 0-16383\n";
+        assert!(text.contains(master), "{text}");
+        assert!(text.contains(" 127.1.0.2:7002@17002 myself,slave "), "{text}");
+        assert!(text.ends_with("vars currentEpoch 1 lastVoteEpoch 0\n"), "{text}");
+    }
 
     fn check(persistence: Persistence, follows: bool, wanted: &str) {
         let min_replicas = follows.then_some(MinReplicas { to_write: 1, max_lag: 2 * SECOND });
         let topology = Topology::plain(TopologyKind::Replicated, 2);
         let topology = Topology { persistence, min_replicas, ..topology };
         let master = "127.1.0.1:7001".parse().expect("an address");
-        let setup = Setup {
-            own: "127.1.0.2:9000".parse().expect("an address"),
-            known: "127.1.0.2:7002".parse().expect("an address"),
-            config: topology.node(),
-            follows: follows.then_some(master),
-            has_clock: false,
-            watch: None,
-        };
+        let setup = Setup { follows: follows.then_some(master), ..setup(&topology) };
         let line = setup.arguments().join(" ");
         let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \
                       --replica-announce-ip 127.1.0.2 --replica-announce-port 7002 ";

@@ -7,11 +7,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::BytesMut;
 use lockstorm_sim::engine::live::outside;
-use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::platform::{Host, Listener, Stream};
+use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::cluster::BUS;
 use lockstorm_sim::redis::command::table;
 use lockstorm_sim::redis::frame::decode::ReplyReader;
 use lockstorm_sim::redis::frame::request::RequestReader;
@@ -23,12 +26,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
 use crate::confirm::ground::Peer;
+use crate::confirm::lookout::{self, Followed};
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
 
 /// Between two looks at a server that starts.
 const AGAIN: Nanos = 2 * MILLISECOND;
-/// How long a Sentinel is started after the nodes: the replicas have found their master by then.
+/// How long a Sentinel is started after the nodes: the replicas have found their master by then,
+/// and the nodes of a cluster each other.
 const SETTLING: Nanos = 500 * MILLISECOND;
 
 /// A node as the world and whoever runs it share it.
@@ -39,6 +44,8 @@ pub struct Node {
     pub setup: Setup,
     /// What its clients asked.
     pub asked: Rc<Asked>,
+    /// The master that its server follows.
+    followed: Rc<Followed>,
     /// Goes before its files do.
     server: RefCell<Option<Server>>,
     home: Home,
@@ -53,11 +60,17 @@ impl Node {
             name,
             setup,
             asked: Rc::default(),
+            followed: Rc::default(),
             home,
             server: RefCell::new(server),
             is_halted: Cell::new(false),
             ahead_ms: Cell::new(0),
         }
+    }
+
+    async fn witness(&self, host: &Host) -> Witness {
+        let (asked, followed) = (Rc::clone(&self.asked), Rc::clone(&self.followed));
+        Witness::begin(host.clone(), &self.setup, asked, followed).await
     }
 
     /// Has the server do what the world does with the node's process: stand still, or go on.
@@ -107,10 +120,20 @@ pub async fn run(host: Host, node: Rc<Node>) {
     while outside::connect(node.setup.own).await.is_err() {
         host.sleep(AGAIN).await;
     }
+    if let Some(membership) = &node.setup.cluster {
+        let Ok(bus) = host.listen(node.setup.known.port() + BUS) else { return };
+        host.spawn(carry_bus(host.clone(), bus, membership.bus));
+        host.spawn(settle(host.clone(), node.setup.own, membership.config.node_timeout_ms));
+    }
     // A Sentinel keeps no keys.
-    if node.setup.watch.is_none() {
-        let witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+    if node.setup.watch.is_some() {
+        host.spawn(lookout::of_sentinel(host.clone(), node.setup.own));
+    } else {
+        let witness = node.witness(&host).await;
         host.spawn(listen(host.clone(), Rc::clone(&node), witness));
+        if node.setup.changes_role {
+            host.spawn(look(host.clone(), Rc::clone(&node)));
+        }
     }
     let Ok(mut listener) = host.listen(node.setup.known.port()) else { return };
     while let Ok(stream) = listener.accept().await {
@@ -126,7 +149,37 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     loop {
         witness.listen().await;
         node.asked.miss();
-        witness = Witness::begin(host.clone(), &node.setup, Rc::clone(&node.asked)).await;
+        witness = node.witness(&host).await;
+    }
+}
+
+/// Looks at what the server becomes and sees, as long as the process lives.
+async fn look(host: Host, node: Rc<Node>) {
+    let Setup { own, cluster, .. } = &node.setup;
+    loop {
+        let (followed, asked) = (&node.followed, &node.asked);
+        lookout::of_node(host.clone(), *own, cluster.is_some(), followed, asked).await;
+        host.sleep(AGAIN).await;
+    }
+}
+
+/// Carries what the other nodes of a cluster say to this one. Nothing in it is understood here.
+async fn carry_bus(host: Host, mut bus: Listener, server: SocketAddrV4) {
+    while let Ok(mut other) = bus.accept().await {
+        host.spawn(async move {
+            if let Ok(mut server) = outside::connect(server).await {
+                let _ = tokio::io::copy_bidirectional(&mut other, &mut server).await;
+            }
+        });
+    }
+}
+
+/// Has a node of a cluster take others for down as its plan says, once it hears them.
+async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
+    host.sleep(SETTLING).await;
+    if let Ok(mut server) = outside::connect(server).await {
+        let timeout = node_timeout_ms.to_string();
+        let _ = ask(&mut server, &["CONFIG", "SET", "cluster-node-timeout", &timeout]).await;
     }
 }
 

@@ -1,21 +1,28 @@
 //! Lengths that are measured in a run, simulated or real: how long a harm was open.
 
+use std::collections::BTreeMap;
+
+use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::Sight;
 
 use crate::check::{Kind, Verdict};
 use crate::explain::finding::Finding;
-use crate::history::{History, OpKind, Outcome};
-use crate::plan::TopologyKind;
+use crate::history::{History, OpKind, Outcome, Seen};
 use crate::run::PROBE;
 
 /// What is measured, in the order in which it is told.
-pub const WINDOWS: [(&str, Measure); 6] = [
+pub const WINDOWS: [(&str, Measure); 10] = [
     ("two holders at once", both_hold),
     ("first grant to the harm", until_harm),
     ("longest span without a grant", longest_drought),
     ("heal to the probe's grant", until_probe),
-    ("fault to the new master's first grant", until_promoted),
-    ("the old master granted beside it for", goes_on),
+    ("fault on the master to +sdown", until_suspected),
+    ("fault on the master to +odown or FAIL", until_down),
+    ("fault on the master to the promotion", until_promoted),
+    ("fault on the master to +switch-master", until_named),
+    ("fault on the master to a client's write on the new one", until_written),
+    ("fault on the master to the last write that it took", goes_on),
 ];
 
 /// A length in a finding, ns; `None` where there is none.
@@ -50,40 +57,88 @@ fn until_probe(finding: &Finding) -> Option<Nanos> {
     granted.ret?.at.checked_sub(finding.history.healed?.at)
 }
 
-/// From the strike at the first master to the first grant by another node.
+/// A replica that became master in its master's place.
+struct Failover<'a> {
+    /// When what made it necessary struck.
+    fault: Nanos,
+    old: &'a str,
+    new: &'a str,
+    promoted: Nanos,
+}
+
+/// The first failover of a run: the fault is the last one that struck the old master before.
+fn failover(finding: &Finding) -> Option<Failover<'_>> {
+    let History { sightings, conditions, .. } = &finding.history;
+    let mut followed = BTreeMap::new();
+    let (old, new, promoted) = sightings.iter().find_map(|seen| match seen.what {
+        Seen::Follows => {
+            followed.insert(&seen.by[..], &seen.master[..]);
+            None
+        }
+        Seen::Leads => Some((*followed.get(&seen.by[..])?, &seen.by[..], seen.at.at)),
+        Seen::Watched(_) => None,
+    })?;
+    let struck = conditions.iter().filter(|condition| {
+        let target = Target::try_from(condition.who.clone());
+        target.is_ok_and(|target| target.hosts().contains(&old)) && condition.from.at <= promoted
+    });
+    Some(Failover { fault: struck.map(|condition| condition.from.at).max()?, old, new, promoted })
+}
+
+/// Until somebody first sees this of the old master.
+fn until_seen(finding: &Finding, sight: Sight) -> Option<Nanos> {
+    let Failover { fault, old, .. } = failover(finding)?;
+    let mut seen = finding.history.sightings.iter().filter(|seen| {
+        seen.what == Seen::Watched(sight) && seen.master == old && seen.at.at >= fault
+    });
+    seen.next()?.at.at.checked_sub(fault)
+}
+
+fn until_suspected(finding: &Finding) -> Option<Nanos> {
+    until_seen(finding, Sight::Suspected)
+}
+
+fn until_down(finding: &Finding) -> Option<Nanos> {
+    until_seen(finding, Sight::Down)
+}
+
 fn until_promoted(finding: &Finding) -> Option<Nanos> {
-    let grants = grants_by_node(finding)?;
-    let old = grants.first()?.0;
-    let strikes = finding.history.conditions.iter().filter(|condition| {
-        condition.who == old && !matches!(condition.what.as_str(), "replica-lag" | "slow-node")
-    });
-    let strike = strikes.map(|condition| condition.from.at).min()?;
-    grants.iter().find(|(node, _)| *node != old)?.1.checked_sub(strike)
+    failover(finding).map(|failover| failover.promoted - failover.fault)
 }
 
-/// From the first grant by another node to the last by the first master, if that comes later.
+fn until_named(finding: &Finding) -> Option<Nanos> {
+    let Failover { fault, new, .. } = failover(finding)?;
+    let mut seen = finding.history.sightings.iter();
+    let named = seen.find(|seen| seen.what == Seen::Watched(Sight::Named) && seen.master == new)?;
+    named.at.at.checked_sub(fault)
+}
+
+fn until_written(finding: &Finding) -> Option<Nanos> {
+    let Failover { fault, new, .. } = failover(finding)?;
+    writes(&finding.history, new).find(|at| *at >= fault)?.checked_sub(fault)
+}
+
+/// To the last write that the old master took, if it took any after the fault.
 fn goes_on(finding: &Finding) -> Option<Nanos> {
-    let grants = grants_by_node(finding)?;
-    let old = grants.first()?.0;
-    let new = grants.iter().find(|(node, _)| *node != old)?.1;
-    let last = grants.iter().rev().find(|(node, _)| *node == old)?.1;
-    last.checked_sub(new)
+    let Failover { fault, old, .. } = failover(finding)?;
+    writes(&finding.history, old).last()?.checked_sub(fault)
 }
 
-/// The node that gave each grant, and when, in order; `None` where no node replaces another.
-fn grants_by_node(finding: &Finding) -> Option<Vec<(&str, Nanos)>> {
-    if matches!(finding.plan.topology.kind, TopologyKind::Single | TopologyKind::Independent) {
-        return None;
-    }
-    let History { ops, requests, .. } = &finding.history;
-    let granted = ops.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
-    let by_node = granted.filter_map(|op| {
-        let request = requests.iter().rev().find(|request| request.op == op.id)?;
-        Some((request.to.as_str(), op.ret?.at))
-    });
-    let mut by_node: Vec<_> = by_node.collect();
-    by_node.sort_by_key(|(_, at)| *at);
-    Some(by_node)
+/// When a node changed a key because a client had asked this very node to, and not as a replica of
+/// another that the client was sent to.
+fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
+    let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
+    let followed = move |at| {
+        let mut roles = history.sightings.iter().rev().filter(|seen| {
+            seen.by == node && seen.at <= at && !matches!(seen.what, Seen::Watched(_))
+        });
+        roles.next().is_some_and(|seen| seen.what == Seen::Follows)
+    };
+    let own = history
+        .keys
+        .iter()
+        .filter(move |key| key.node == node && key.by.is_some_and(asked) && !followed(key.at));
+    own.map(|key| key.at.at)
 }
 
 /// When acquires of clients returned as granted, in order.
@@ -105,6 +160,32 @@ mod tests {
     use crate::run::Lab;
     use crate::scenario::Scenario;
     use lockstorm_sim::time::SECOND;
+
+    #[test]
+    fn a_failover_is_measured_from_the_fault_on() {
+        let text = include_str!("../../scenarios/cluster-failover-loses-grant.toml");
+        let plan = Scenario::parse("x", text).expect("it is a scenario").plan(3);
+        let finding = examine::plan(&Lab::default(), &plan);
+        let measured = |nth: usize| WINDOWS[nth].1(&finding);
+        assert_eq!(measured(4), None, "nobody is a Sentinel");
+        let (down, promoted, written) = (measured(5), measured(6), measured(8));
+        // The time-out of 2 s, then 500 to 1,000 ms until votes are asked for.
+        assert!(down > Some(2 * SECOND) && down < promoted && promoted < written, "{written:?}");
+        assert!(written < Some(9 * SECOND), "{written:?}");
+        assert_eq!(measured(9), None, "a master without power takes nothing");
+    }
+
+    #[test]
+    fn what_sentinels_see_comes_in_its_order() {
+        let text = include_str!("../../scenarios/sentinel-returned-master.toml");
+        let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);
+        let finding = examine::plan(&Lab::default(), &plan);
+        // Suspected, down, promoted, named, written, the old master's last write.
+        let order: Vec<_> =
+            WINDOWS[4..].iter().map(|(what, at)| at(&finding).expect(what)).collect();
+        assert!(order[..5].is_sorted() && order[2] < order[5], "{order:?}");
+        assert!((SECOND..2 * SECOND).contains(&order[0]), "down_after is 1 s: {order:?}");
+    }
 
     #[test]
     fn a_simulated_run_is_measured() {

@@ -19,6 +19,7 @@ use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
+use crate::confirm::lookout::{Followed, role};
 use crate::confirm::processes::Setup;
 use crate::confirm::told::{ASK, BEGUN, Told, ToldReader};
 
@@ -36,7 +37,8 @@ pub struct Witness {
     tales: Stream,
     /// What was told and is not read yet.
     buffer: BytesMut,
-    is_replica: bool,
+    /// The master that the server follows; kept true by who looks at its role.
+    followed: Rc<Followed>,
     /// The keys that live, with their values as far as they are strings.
     living: BTreeMap<Bytes, Bytes>,
     /// Effects of a command whose line has not come yet.
@@ -56,21 +58,35 @@ enum Speaker {
 
 impl Witness {
     /// Begins to listen, once the server answers and has loaded its keys.
-    pub async fn begin(host: Host, setup: &Setup, asked: Rc<Asked>) -> Witness {
+    pub async fn begin(
+        host: Host,
+        setup: &Setup,
+        asked: Rc<Asked>,
+        followed: Rc<Followed>,
+    ) -> Witness {
         loop {
-            match Witness::try_begin(&host, setup, &asked).await {
+            match Witness::try_begin(&host, setup, &asked, &followed).await {
                 Ok(witness) => return witness,
                 Err(_) => host.sleep(AGAIN).await,
             }
         }
     }
 
-    async fn try_begin(host: &Host, setup: &Setup, asked: &Rc<Asked>) -> io::Result<Witness> {
+    async fn try_begin(
+        host: &Host,
+        setup: &Setup,
+        asked: &Rc<Asked>,
+        followed: &Rc<Followed>,
+    ) -> io::Result<Witness> {
         let mut questions = Questions::new(outside::connect(setup.own).await?);
+        // A replica of a cluster tells of its keys only to who has said this; others do not mind.
+        questions.ask(&[b"READONLY"]).await?;
         let Reply::Array(keys) = questions.ask(&[b"KEYS", b"*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        let role = role(&questions.ask(&[b"ROLE"]).await?);
+        let Some(master) = role(&questions.ask(&[b"ROLE"]).await?) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
         let mut tales = outside::connect(setup.own).await?;
         tales.write_all(ASK).await?;
         let mut buffer = BytesMut::new();
@@ -88,7 +104,7 @@ impl Witness {
             questions,
             tales,
             buffer: buffer.split_off(begun),
-            is_replica: role.is_some(),
+            followed: Rc::clone(followed),
             living: BTreeMap::new(),
             effects: Vec::new(),
             speaker: Speaker::Other,
@@ -99,8 +115,8 @@ impl Witness {
         }
         let keys = witness.living.keys().map(name).collect();
         host.record(Event::Loaded { keys, resync: None });
-        if setup.follows.is_some() || role.is_some() {
-            host.record(Event::Role { master: role });
+        if followed.replace(master) != master {
+            host.record(Event::Role { master });
         }
         Ok(witness)
     }
@@ -180,7 +196,7 @@ impl Witness {
         let offset = number(&key, change, &value);
         let origin = match origin {
             Origin::Replication { .. } => {
-                if self.is_replica {
+                if self.followed.get().is_some() {
                     self.host.sleep(HEAD_START).await;
                 }
                 Origin::Replication { offset }
@@ -204,16 +220,6 @@ impl Witness {
         let value = self.questions.ask(&[b"GET", key]).await?;
         Ok((until, text(&value).unwrap_or_default()))
     }
-}
-
-/// The master that a server follows, as ROLE tells.
-fn role(reply: &Reply) -> Option<SocketAddrV4> {
-    let Reply::Array(items) = reply else { return None };
-    let [Reply::Bulk(_), Reply::Bulk(ip), Reply::Integer(port), ..] = &items[..] else {
-        return None;
-    };
-    let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
-    Some(SocketAddrV4::new(ip, u16::try_from(*port).ok()?))
 }
 
 /// A key as the trace names it. Only database 0 is listened to.

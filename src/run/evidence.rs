@@ -13,7 +13,7 @@ use lockstorm_sim::trace::{
 };
 use lockstorm_sim::world::Remains;
 
-use crate::history::{ClockPiece, Condition, Key, OpId, Request};
+use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
 
 /// As many legs as most requests come to: sent, applied, replied, delivered.
 const LEGS: usize = 4;
@@ -29,6 +29,8 @@ pub struct Evidence {
     pub conditions: Vec<Condition>,
     /// The hosts' clocks.
     pub clocks: Vec<ClockPiece>,
+    /// What nodes became, and what was seen of masters.
+    pub sightings: Vec<Sighting>,
 }
 
 /// Gathers the evidence of a world that has ended.
@@ -40,6 +42,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
     Evidence {
         requests: join.requests,
         keys: join.keys,
+        sightings: join.sightings,
         conditions: conditions(remains, faults),
         clocks: clocks(remains),
     }
@@ -60,6 +63,7 @@ struct Join<'a> {
     /// What masters have sent to replicas for a resynchronisation, by the replica's connection.
     snapshots: BTreeMap<Connection, BTreeMap<KeyName, Living>>,
     keys: Vec<Key>,
+    sightings: Vec<Sighting>,
 }
 
 /// A key that lives on a node.
@@ -82,6 +86,7 @@ impl<'a> Join<'a> {
             living: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             keys: Vec::new(),
+            sightings: Vec::new(),
         }
     }
 
@@ -116,15 +121,25 @@ impl<'a> Join<'a> {
                 let living = self.living.get(&host).cloned().unwrap_or_default();
                 self.snapshots.insert(*connection, living);
             }
-            Event::Role { master } => {
-                match master {
-                    Some(master) => self.masters.insert(host, *master),
-                    None => self.masters.remove(&host),
-                };
+            Event::Role { master: Some(master) } => {
+                self.masters.insert(host, *master);
+                self.see(host, at, Seen::Follows, self.names.name_at(*master.ip()));
+            }
+            Event::Role { master: None } => {
+                self.masters.remove(&host);
+                self.see(host, at, Seen::Leads, self.names.name(host));
+            }
+            Event::Saw { sight, master } => {
+                self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
             Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
             Event::Note { .. } | Event::Words { .. } | Event::Ended { .. } => {}
         }
+    }
+
+    fn see(&mut self, host: HostId, at: Instant, what: Seen, master: &str) {
+        let by = self.names.name(host).to_owned();
+        self.sightings.push(Sighting { at, by, what, master: master.to_owned() });
     }
 
     fn send(&mut self, id: RequestId, at: Instant, command: &str, op: Option<OpId>) {

@@ -135,7 +135,7 @@ impl Service {
     }
 
     fn obey(&mut self, words: &[String]) -> Reply {
-        match order::read(words, &self.setup.nodes()) {
+        match order::read(words, &self.setup.hosts()) {
             Ok(order) => self.execute(order).map_or_else(error, desk::lines),
             Err(refused) => error(refused.to_string()),
         }
@@ -231,15 +231,19 @@ impl Service {
     fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let real = self.world.condition(CLIENTS).readings.wall;
-        for (node, address) in self.setup.nodes().iter().zip(&self.addresses.nodes) {
+        let Addresses { nodes, sentinels, .. } = &self.addresses;
+        for (node, address) in self.setup.hosts().iter().zip(nodes.iter().chain(sentinels)) {
             let condition = self.world.condition(node);
             let how = match (condition.is_up, condition.is_halted) {
                 (false, _) => "down",
                 (true, true) => "halted",
                 (true, false) => "up",
             };
-            let replica = self.ledger.is_replica(self.world.number(node));
-            let role = if replica { "replica" } else { "master" };
+            let role = match self.ledger.is_replica(self.world.number(node)) {
+                _ if sentinels.contains(address) => "sentinel",
+                true => "replica",
+                false => "master",
+            };
             let clock = ahead(condition.readings.wall, real);
             lines.push(format!("{node}  {address}  {role}  {how}  {clock}"));
         }

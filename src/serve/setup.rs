@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::rc::Rc;
 
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::redis::node::NodeConfig;
-use lockstorm_sim::redis::server;
+use lockstorm_sim::redis::{sentinel, server};
 use lockstorm_sim::time::ClockSetting;
 use lockstorm_sim::world::{HostSpec, Part, WorldSpec};
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
+use crate::run::{self, process};
 use crate::serve::desk::{self, Desk};
 
 /// Everybody who connects from outside, as one host.
@@ -42,6 +42,8 @@ pub struct Setup {
 pub struct Addresses {
     /// The nodes, `n1` first.
     pub nodes: Vec<SocketAddrV4>,
+    /// The Sentinels, `s1` first.
+    pub sentinels: Vec<SocketAddrV4>,
     /// Where orders are taken.
     pub desk: SocketAddrV4,
 }
@@ -58,11 +60,11 @@ impl Setup {
         }
     }
 
-    /// The nodes of a plan, with those of its faults that can happen to them.
+    /// The nodes and Sentinels of a plan, with those of its faults that can happen to them.
     pub fn of_plan(plan: &Plan) -> Setup {
         let mut setup = Setup::plain(plan.topology.clone());
-        let nodes = plan.nodes();
-        let own = plan.clocks.iter().filter(|(host, _)| nodes.contains(host));
+        let hosts = setup.hosts();
+        let own = plan.clocks.iter().filter(|(host, _)| hosts.contains(host));
         setup.clocks = own.map(|(host, clock)| (host.clone(), *clock)).collect();
         setup.seed = plan.seed;
         for fault in &plan.faults {
@@ -77,15 +79,6 @@ impl Setup {
             }
         }
         drop_orphans(&mut setup);
-        if plan.topology.shards.is_some() {
-            let what =
-                "the cluster of the scenario is left out: its nodes know nothing of each other";
-            setup.left_out.push(what.to_owned());
-        }
-        if plan.topology.sentinels.is_some() {
-            let what = "the Sentinels of the scenario are left out: serve starts none; FAILOVER n2";
-            setup.left_out.push(format!("{what} makes a replica the master"));
-        }
         if !plan.links.named.is_empty() || plan.links.loss_per_million > 0 {
             setup.left_out.push(
                 "the links of the scenario are left out: here they are those of this machine; \
@@ -99,6 +92,17 @@ impl Setup {
     /// The names of the nodes.
     pub fn nodes(&self) -> Vec<String> {
         (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
+    }
+
+    /// The names of the Sentinels.
+    pub fn sentinels(&self) -> Vec<String> {
+        let count = self.topology.sentinels.map_or(0, |sentinels| sentinels.count);
+        (1..=count).map(|n| format!("s{n}")).collect()
+    }
+
+    /// The names of everybody to whom something can happen.
+    pub fn hosts(&self) -> Vec<String> {
+        [self.nodes(), self.sentinels()].concat()
     }
 
     /// How many nodes have to agree.
@@ -117,10 +121,9 @@ impl Setup {
         if self.master_of(node).is_some() { "replica" } else { "master" }
     }
 
-    /// Whom a node follows when it starts: both by their places. No cluster is served.
+    /// Whom a node follows when it starts: both by their places.
     fn master_of(&self, node: usize) -> Option<usize> {
-        let served = self.topology.kind != TopologyKind::Cluster;
-        let nth = u32::try_from(node + 1).ok().filter(|_| served)?;
+        let nth = u32::try_from(node + 1).ok()?;
         self.topology.master_of(nth).map(|master| master as usize - 1)
     }
 
@@ -128,6 +131,7 @@ impl Setup {
     pub fn world(&self, addresses: &Addresses, desk: &Desk) -> WorldSpec {
         let nodes = (0..addresses.nodes.len()).map(|node| self.node(addresses, node));
         let mut hosts: Vec<HostSpec> = nodes.collect();
+        hosts.extend(self.sentinel_hosts(addresses));
         let outside = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         hosts.push(host(CLIENTS, outside, Part::Late, process(|_| std::future::pending())));
         let desk = desk.clone();
@@ -152,14 +156,29 @@ impl Setup {
     fn node(&self, addresses: &Addresses, node: usize) -> HostSpec {
         let name = format!("n{}", node + 1);
         let address = addresses.nodes[node];
+        let cluster = self.topology.shards.map(|s| run::cluster_of(&s, &addresses.nodes));
+        // The nodes of a cluster know their masters by themselves.
+        let master = self.master_of(node).filter(|_| cluster.is_none());
         let config = NodeConfig {
             port: address.port(),
-            replica_of: self.master_of(node).map(|master| addresses.nodes[master]),
+            replica_of: master.map(|master| addresses.nodes[master]),
+            cluster,
             ..self.topology.node()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();
         let run = process(move |host| server::serve(host, config.clone()));
         HostSpec { clocks, ..host(&name, address, Part::Node, run) }
+    }
+
+    fn sentinel_hosts(&self, addresses: &Addresses) -> Vec<HostSpec> {
+        let Some(terms) = self.topology.sentinels else { return Vec::new() };
+        let sentinel = |(name, address): (String, &SocketAddrV4)| {
+            let config = run::sentinel_config(&terms, address.port(), addresses.nodes[0]);
+            let run = process(move |host| sentinel::process::serve(host, config.clone()));
+            let clocks = self.clocks.get(&name).copied().unwrap_or_default();
+            HostSpec { clocks, ..host(&name, *address, Part::Sentinel, run) }
+        };
+        self.sentinels().into_iter().zip(&addresses.sentinels).map(sentinel).collect()
     }
 }
 
@@ -167,18 +186,10 @@ fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> Host
     HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
 }
 
-fn process<F, R>(run: F) -> Process
-where
-    F: Fn(lockstorm_sim::platform::Host) -> R + 'static,
-    R: Future<Output = ()> + 'static,
-{
-    Rc::new(move |host| Box::pin(run(host)))
-}
-
 /// A scenario's fault as it can happen here, where its clients are not.
 fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
     let target = match &fault.target {
-        Target::Host(host) if plan.nodes().contains(host) => fault.target.clone(),
+        Target::Host(host) if is_served(plan, host) => fault.target.clone(),
         Target::Host(host) => return Err(format!("'{host}' is not of this world")),
         Target::Links { from, to, both } => {
             let (from, to) = (side(from, plan)?, side(to, plan)?);
@@ -192,11 +203,15 @@ fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
     Ok(Fault { target, ..fault.clone() })
 }
 
+fn is_served(plan: &Plan, host: &String) -> bool {
+    plan.nodes().contains(host) || plan.sentinels().contains(host)
+}
+
 /// One side of links: all clients of a scenario are everybody who connects.
 fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
-    let nodes = plan.nodes();
-    let mut side: Vec<String> = hosts.iter().filter(|host| nodes.contains(host)).cloned().collect();
-    let others: Vec<&String> = hosts.iter().filter(|host| !nodes.contains(host)).collect();
+    let (served, others): (Vec<&String>, Vec<&String>) =
+        hosts.iter().partition(|host| is_served(plan, host));
+    let mut side: Vec<String> = served.into_iter().cloned().collect();
     if others.is_empty() {
         return Ok(side);
     }
@@ -228,10 +243,16 @@ fn drop_orphans(setup: &mut Setup) {
 
 /// Whether a verb needs more than the topology has: why, and what to start with instead.
 pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static str)> {
-    let replicated = topology.kind == TopologyKind::Replicated;
-    match verb {
-        Verb::Failover | Verb::ReplicaLag { .. } if !replicated => {
-            Some(("there is no replica", "start with --topology replicated"))
+    let replicated = "start with --topology replicated";
+    match (verb, topology.kind) {
+        (Verb::Failover, TopologyKind::Sentinel | TopologyKind::Cluster) => {
+            Some(("who watches the master fails over by himself", replicated))
+        }
+        (Verb::Failover, TopologyKind::Single | TopologyKind::Independent) => {
+            Some(("there is no replica", replicated))
+        }
+        (Verb::ReplicaLag { .. }, _) if topology.replicas() == 0 => {
+            Some(("there is no replica", replicated))
         }
         _ if verb.is_of_disks() && topology.persistence == Persistence::None => {
             Some(("the nodes write nothing to their disks", "start with --persistence aof-always"))

@@ -2,6 +2,7 @@
 //! it. Every port is chosen by the system, so that tests run beside each other.
 #![cfg(feature = "live")]
 
+mod failover;
 mod redis_rs;
 mod served;
 
@@ -213,6 +214,8 @@ fn a_taken_port_and_bad_arguments_are_refused() {
         (&["--port", &port][..], "of 127.0.0.1 is taken"),
         (&["--port", "0", "--bind", "192.0.2.1"], "192.0.2.1 is no address of this computer"),
         (&["--port", "0", "--nodes", "3"], "a single topology has one node"),
+        (&["--port", "0", "--topology", "cluster", "--nodes", "5"], "as many replicas"),
+        (&["--port", "60000", "--topology", "cluster"], "there is no port for n1"),
         (&["--port", "70000"], "70000"),
         (&["--port", "0", "--for", "5"], "'5' has no unit"),
         (&["nowhere.toml"], "cannot be read"),

@@ -11,6 +11,7 @@ pub struct Served {
     pub output: BufReader<ChildStdout>,
     pub input: Option<ChildStdin>,
     pub nodes: Vec<u16>,
+    pub sentinels: Vec<u16>,
     pub admin: u16,
     pub greeting: String,
 }
@@ -22,22 +23,25 @@ impl Served {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
-        let (mut nodes, mut admin, mut greeting) = (Vec::new(), None, String::new());
+        let (mut nodes, mut sentinels) = (Vec::new(), Vec::new());
+        let (mut admin, mut greeting) = (None, String::new());
         while admin.is_none() {
             let mut line = String::new();
             assert!(output.read_line(&mut line).unwrap() > 0, "it ended: {greeting}");
             let mut words = line.split_whitespace();
             let (name, address) = (words.next().unwrap(), words.next().unwrap_or_default());
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-            match (name.strip_prefix('n').and_then(|n| n.parse::<u32>().ok()), port) {
-                (Some(_), Some(port)) => nodes.push(port),
+            let is_nth = name[1..].parse::<u32>().is_ok();
+            match (&name[..1], port) {
+                ("n", Some(port)) if is_nth => nodes.push(port),
+                ("s", Some(port)) if is_nth => sentinels.push(port),
                 _ if name == "admin" => admin = port,
                 _ => {}
             }
             greeting += &line;
         }
         let input = child.stdin.take();
-        Served { child, output, input, nodes, admin: admin.unwrap(), greeting }
+        Served { child, output, input, nodes, sentinels, admin: admin.unwrap(), greeting }
     }
 
     pub fn client(&self) -> Client {

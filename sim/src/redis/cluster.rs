@@ -198,7 +198,7 @@ impl Peer {
 }
 
 /// What the settings of a node say of its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// `cluster-node-timeout`.
     pub node_timeout: Ms,
@@ -291,6 +291,8 @@ pub struct Cluster {
     pub unsaved: bool,
     /// What is to be done outside, in order.
     pub actions: Vec<Action>,
+    /// The masters that have failed, until that is written down.
+    pub failed: Vec<SocketAddrV4>,
     /// What it was last told of its node.
     pub moment: Moment,
     /// Whether [`Cluster::is_up`] has to be looked at again.
@@ -326,6 +328,7 @@ impl Cluster {
             counted: BTreeMap::new(),
             unsaved: false,
             actions: Vec::new(),
+            failed: Vec::new(),
             moment,
             doubts: true,
             started_at: moment.now,

@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use crate::redis::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
+use crate::trace::{Event, Sight};
 
 /// How often INFO is asked: each second of a replica whose master is down or being replaced.
 pub const INFO_PERIOD: Ms = 10_000;
@@ -119,6 +120,8 @@ pub struct Sentinel {
     pub actions: Vec<Action>,
     /// What happened, for those who listen: channel and message.
     pub events: Vec<(&'static str, String)>,
+    /// What these said of masters, until that is written down.
+    pub sights: Vec<Event>,
     /// Whether its file is older than its state.
     pub unsaved: bool,
     /// Whose each open connection is.
@@ -138,6 +141,7 @@ impl Sentinel {
             ticked_at: now,
             actions: Vec::new(),
             events: Vec::new(),
+            sights: Vec::new(),
             unsaved: true,
             lines: BTreeMap::new(),
             last_line: 0,
@@ -238,6 +242,23 @@ impl Sentinel {
             }
         }
     }
+}
+
+/// The channels on which Sentinels tell what they see of masters.
+pub const SIGHTS: [(&str, Sight); 3] =
+    [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
+
+/// What an event of a Sentinel says of a master: `+odown` with `master NAME IP PORT ...`,
+/// `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+pub fn sight(channel: &str, text: &str) -> Option<Event> {
+    let (_, sight) = *SIGHTS.iter().find(|(known, _)| *known == channel)?;
+    let words: Vec<&str> = text.split(' ').collect();
+    let (ip, port) = match (sight, &words[..]) {
+        (Sight::Named, [_, _, _, ip, port]) | (_, ["master", _, ip, port, ..]) => (ip, port),
+        _ => return None,
+    };
+    let master = SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?);
+    Some(Event::Saw { sight, master })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::{
-    Connection, Edge, Event, Happening, HostId, KeyChange, KeyName, Leg, Origin, Request, Trace,
+    Connection, Edge, Event, Happening, HostId, KeyChange, KeyName, Leg, Origin, Request, Sight,
+    Trace,
 };
 use crate::time::Readings;
 
@@ -93,6 +94,17 @@ fn every_field_of_every_event_moves_the_hash() {
             }
         }
     }
+}
+
+#[test]
+fn a_remark_is_kept_and_moves_neither_the_hash_nor_the_count() {
+    let mut trace = Trace::new(false);
+    let master = address(1);
+    let stamp =
+        trace.record(1, Readings::default(), HostId(1), Event::Saw { sight: Sight::Down, master });
+    assert_eq!(trace.digest(), Trace::new(false).digest());
+    assert_eq!(trace.entries().len(), 1);
+    assert_eq!(trace.next_instant(1), stamp.instant());
 }
 
 #[test]

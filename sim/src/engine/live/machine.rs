@@ -72,6 +72,7 @@ impl Platform for Machine {
     fn listen(&self, port: u16) -> io::Result<Box<dyn Listen>> {
         let mut known = self.shared.addresses.borrow()[&self.id];
         known.set_port(port);
+        self.shared.tasks.state().names.open_at(self.id, known);
         Ok(Box::new(Acceptor::open(&self.shared, self.id, known)?))
     }
 

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 
+/// How often the system is asked for a port before a pair is given up.
+const MOST_TRIES: u32 = 1_000;
+
 /// See the head of this file. Addresses are those by which peers know a machine.
 #[derive(Default)]
 pub struct Ports {
@@ -34,6 +37,27 @@ impl Ports {
         Ok(known)
     }
 
+    /// Binds a port and the one that lies so far above it; 0 lets the system choose until both are
+    /// free. Returns the address of the lower one.
+    ///
+    /// # Errors
+    /// As [`Ports::bind`], of either.
+    pub fn bind_pair(&mut self, at: SocketAddrV4, above: u16) -> io::Result<SocketAddrV4> {
+        let mut tries = if at.port() == 0 { MOST_TRIES } else { 1 };
+        loop {
+            let known = self.bind(at)?;
+            tries -= 1;
+            let upper = known.port().checked_add(above);
+            let upper = upper.ok_or(io::Error::from(io::ErrorKind::InvalidInput));
+            let bound = upper.and_then(|port| self.bind(SocketAddrV4::new(*at.ip(), port)));
+            let Err(error) = bound else { return Ok(known) };
+            self.bound.remove(&known);
+            if tries == 0 {
+                return Err(error);
+            }
+        }
+    }
+
     /// The listener that was bound for this address, the first time; else a new one.
     ///
     /// # Errors
@@ -45,5 +69,25 @@ impl Ports {
         let listener = TcpListener::bind(self.everywhere.get(&known).unwrap_or(&known))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+
+    use super::Ports;
+
+    #[test]
+    fn a_pair_is_bound_as_a_whole_or_not_at_all() {
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let mut ports = Ports::default();
+        let known = ports.bind_pair(at(0), 10_000).expect("some pair is free");
+        let upper = at(known.port() + 10_000);
+        assert!(TcpListener::bind(upper).is_err(), "the upper port is bound too");
+        drop(ports.listener(known));
+        assert!(ports.bind_pair(known, 10_000).is_err(), "the upper port is taken");
+        assert!(TcpListener::bind(known).is_ok(), "and the lower one is free again");
+        assert!(Ports::default().bind_pair(at(60_000), 10_000).is_err(), "there is no port 70,000");
     }
 }

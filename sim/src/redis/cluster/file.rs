@@ -1,10 +1,19 @@
 //! What outlives the process: `nodes.conf`, in the lines of CLUSTER NODES.
 
+use std::net::SocketAddrV4;
+
 use crate::redis::cluster::slots::SlotSet;
-use crate::redis::cluster::{Cluster, Health, Id, Part, Peer};
+use crate::redis::cluster::{Cluster, Health, Id, Member, Moment, Part, Peer, Rules};
 
 /// The name of the file.
 pub const FILE: &str = "nodes.conf";
+
+/// The file of a node that is set up with these others and has not run yet.
+pub fn first(own: SocketAddrV4, members: &[Member]) -> String {
+    let mut cluster = Cluster::new(own, Rules::default(), Moment::default());
+    cluster.set_up(members);
+    cluster.write_file()
+}
 
 impl Cluster {
     /// The text of the file.

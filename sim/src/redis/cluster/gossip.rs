@@ -284,6 +284,9 @@ impl Cluster {
         let others = self.nodes.get_mut(id).filter(|peer| peer.id != self.me);
         if let Some(peer) = others.filter(|peer| !peer.has_failed()) {
             peer.health = Health::Failed(now);
+            if peer.is_master() {
+                self.failed.push(peer.address);
+            }
             self.change();
         }
     }

@@ -22,7 +22,7 @@ use crate::redis::node::Node;
 use crate::redis::server::Server;
 use crate::redis::session::Session;
 use crate::time::{Clock, MILLISECOND};
-use crate::trace::{KeyChange, Origin};
+use crate::trace::{Event, KeyChange, Origin, Sight};
 
 /// Time between two runs of `clusterCron`.
 const TICK: u64 = 100 * MILLISECOND;
@@ -62,7 +62,11 @@ impl Bus {
         node.set_time(self.server.host.now(Clock::Wall));
         let cluster = node.cluster_now()?;
         let told = hear(cluster, cluster.moment);
+        let failed = std::mem::take(&mut cluster.failed);
         drop(node);
+        for master in failed {
+            self.server.host.record(Event::Saw { sight: Sight::Down, master });
+        }
         self.server.wake();
         Some(told)
     }

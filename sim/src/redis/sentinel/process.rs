@@ -14,10 +14,11 @@ use crate::redis::lines::{Line, Lines};
 use crate::redis::node::{Node, NodeConfig};
 use crate::redis::sentinel::file::FILE;
 use crate::redis::sentinel::instance::Ms;
-use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig};
+use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
 use crate::redis::server::{Server, accept_all, ids};
 use crate::redis::session::Session;
 use crate::time::{Clock, MILLISECOND};
+use crate::trace::Event;
 
 /// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
 const HZ: usize = 10;
@@ -79,11 +80,17 @@ impl Node {
         Some(sentinel.write_file())
     }
 
+    fn take_sights(&mut self) -> Vec<Event> {
+        let sentinel = self.sentinel.as_mut();
+        sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
+    }
+
     /// Tells those who listen what the Sentinel of this node saw and did.
     pub fn publish_events(&mut self) {
         let Some(sentinel) = &mut self.sentinel else { return };
         let events = std::mem::take(&mut sentinel.events);
         let mut nobody = Session::default();
+        sentinel.sights.extend(events.iter().filter_map(|(event, text)| sight(event, text)));
         for (event, text) in events {
             self.clients.publish(&mut nobody, Channel::Plain, event.as_bytes(), text.as_bytes());
         }
@@ -92,8 +99,12 @@ impl Node {
 
 impl Server {
     /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
-    /// be done before anybody hears of the change.
+    /// be done before anybody hears of the change. What it has seen goes to the trace.
     pub async fn save_sentinel(&self) {
+        let sights = self.node.borrow_mut().take_sights();
+        for event in sights {
+            self.host.record(event);
+        }
         loop {
             let text = self.node.borrow_mut().take_file();
             let Some(text) = text else { return };

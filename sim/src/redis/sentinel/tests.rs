@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::redis::frame::Reply;
 use crate::redis::sentinel::instance::{Ms, Replica, State};
-use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig};
+use crate::redis::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
+use crate::trace::{Event, Sight};
 
 const START: Ms = 1_000_000;
 const NAME: &str = "mymaster";
@@ -173,6 +174,18 @@ fn dead_master(mut town: Town, opinion: (i64, &'static str)) -> Town {
     town.opinion = opinion;
     town.silent.insert(1);
     town
+}
+
+#[test]
+fn what_is_told_of_a_master_is_a_sight_and_the_rest_is_none() {
+    let saw = |sight, master| Some(Event::Saw { sight, master });
+    let odown = "master mymaster 10.0.0.1 6379 #quorum 2/2";
+    assert_eq!(sight("+odown", odown), saw(Sight::Down, at(1)));
+    let switched = "mymaster 10.0.0.1 6379 10.0.0.2 6379";
+    assert_eq!(sight("+switch-master", switched), saw(Sight::Named, at(2)));
+    let replica = "slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379";
+    assert_eq!(sight("+sdown", replica), None);
+    assert_eq!(sight("-odown", odown), None);
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! How events enter the hash of a trace: each of their fields.
+
+use std::net::SocketAddrV4;
+
+use crate::time::Nanos;
+use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
+
+impl Trace {
+    /// Every field of every event enters the hash, behind a kind byte from 16 on.
+    pub fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
+        let host = u32::from(host.0);
+        match event {
+            Event::Step { label } => self.write(at, 16, host, 0, label.as_bytes()),
+            Event::Outcome { op, what } => self.write(at, 17, host, *op, what.as_bytes()),
+            Event::Message { request, leg, command, op } => {
+                let legs = (op.unwrap_or(u32::MAX) << 3) | *leg as u32;
+                self.write(at, 18, host, legs, command.as_bytes());
+                self.write_request(*request);
+            }
+            Event::Unreached { to, command, op } => {
+                self.write(at, 25, host, *op, command.as_bytes());
+                self.write_address(*to);
+            }
+            Event::Key { key, change, origin, until_ms } => {
+                let what = *change as u32 | u32::from(key.db) << 8;
+                self.write(at, 19, host, what, &key.name);
+                self.buffer.extend_from_slice(&until_ms.unwrap_or(u64::MAX).to_le_bytes());
+                self.write_origin(*origin);
+            }
+            Event::Propagated { offset, origin } => {
+                self.write(at, 20, host, 0, &offset.to_le_bytes());
+                self.write_origin(*origin);
+            }
+            Event::Loaded { keys, resync } => {
+                let count = (keys.len() as u64).to_le_bytes();
+                self.write(at, 21, host, u32::from(resync.is_some()), &count);
+                if let Some(connection) = resync {
+                    self.write_connection(*connection);
+                }
+                for key in keys {
+                    self.write(at, 21, host, 2 | u32::from(key.db) << 8, &key.name);
+                }
+            }
+            Event::Snapshot { connection } => {
+                self.write(at, 26, host, 0, &[]);
+                self.write_connection(*connection);
+            }
+            Event::Role { master } => {
+                self.write(at, 22, host, u32::from(master.is_some()), &[]);
+                if let Some(master) = master {
+                    self.write_address(*master);
+                }
+            }
+            Event::Fault { id, edge } => self.write(at, 23, host, *id, &[*edge as u8]),
+            Event::Note { text } => self.write(at, 24, host, 0, text.as_bytes()),
+            Event::Words { request, db, words, .. } => {
+                self.write(at, 27, host, u32::from(*db), &words.concat());
+                self.write_request(*request);
+            }
+            Event::Ended { connection } => {
+                self.write(at, 28, host, 0, &[]);
+                self.write_connection(*connection);
+            }
+            Event::Saw { .. } => {}
+        }
+    }
+
+    fn write_origin(&mut self, origin: Origin) {
+        match origin {
+            Origin::Request(request) => self.write_request(request),
+            Origin::Replication { offset } => self.buffer.extend_from_slice(&offset.to_le_bytes()),
+            Origin::Node => self.buffer.push(0),
+        }
+    }
+
+    fn write_request(&mut self, request: Request) {
+        self.write_connection(request.connection);
+        self.buffer.extend_from_slice(&request.nth.to_le_bytes());
+    }
+
+    fn write_connection(&mut self, connection: Connection) {
+        self.write_address(connection.client);
+        self.write_address(connection.server);
+    }
+
+    fn write_address(&mut self, address: SocketAddrV4) {
+        self.buffer.extend_from_slice(&address.ip().octets());
+        self.buffer.extend_from_slice(&address.port().to_le_bytes());
+    }
+}

@@ -1,0 +1,156 @@
+//! What real nodes become and see of each other: the server is asked, or listened to, on a
+//! connection of its own that nobody else knows of.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddrV4;
+
+use bytes::BytesMut;
+use lockstorm_sim::engine::live::outside;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::redis::frame::decode::ReplyReader;
+use lockstorm_sim::redis::frame::encode_request;
+use lockstorm_sim::redis::sentinel::{SIGHTS, sight};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_sim::trace::{Event, Sight};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::confirm::asked::Asked;
+
+/// Between two questions.
+const AGAIN: Nanos = 20 * MILLISECOND;
+
+/// The master that a server follows, as far as is known.
+pub type Followed = Cell<Option<SocketAddrV4>>;
+
+/// Writes down what a Sentinel tells of masters, until it is gone.
+pub async fn of_sentinel(host: Host, server: SocketAddrV4) {
+    // What breaks the connection is the server's end.
+    let _ = listen(&host, server).await;
+}
+
+async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
+    let mut stream = outside::connect(server).await?;
+    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
+    let words = [&["SUBSCRIBE"][..], &SIGHTS.map(|(channel, _)| channel)].concat();
+    encode_request(&mut request, &words);
+    stream.write_all(&request).await?;
+    let mut replies = ReplyReader::default();
+    loop {
+        while let Some(reply) = replies.next(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)? {
+            let Reply::Array(parts) = reply else { continue };
+            if let [_, Reply::Bulk(channel), Reply::Bulk(text)] = &parts[..] {
+                let (channel, text) = (str_of(channel), str_of(text));
+                if let Some(event) = sight(channel, text) {
+                    host.record(event);
+                }
+            }
+        }
+        if stream.read_buf(&mut inbox).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes down which master a node follows and, in a cluster, which ones it has as failed, until
+/// it is gone. Who follows another takes over what that one has, and does not tell of it: a gap.
+pub async fn of_node(
+    host: Host,
+    server: SocketAddrV4,
+    is_in_cluster: bool,
+    followed: &Followed,
+    asked: &Asked,
+) {
+    let _ = look(&host, server, is_in_cluster, followed, asked).await;
+}
+
+async fn look(
+    host: &Host,
+    server: SocketAddrV4,
+    is_in_cluster: bool,
+    followed: &Followed,
+    asked: &Asked,
+) -> io::Result<()> {
+    let mut stream = outside::connect(server).await?;
+    let mut failed = Vec::new();
+    loop {
+        if let Some(master) = role(&ask(&mut stream, &["ROLE"]).await?)
+            && followed.replace(master) != master
+        {
+            host.record(Event::Role { master });
+            if master.is_some() {
+                asked.miss();
+            }
+        }
+        if is_in_cluster && let Reply::Bulk(nodes) = ask(&mut stream, &["CLUSTER", "NODES"]).await?
+        {
+            let now = failed_masters(str_of(&nodes));
+            for master in now.iter().copied().filter(|master| !failed.contains(master)) {
+                host.record(Event::Saw { sight: Sight::Down, master });
+            }
+            failed = now;
+        }
+        host.sleep(AGAIN).await;
+    }
+}
+
+/// The master that a server follows, or that it follows none, as ROLE tells; `None` if it tells
+/// nothing of the kind.
+pub fn role(reply: &Reply) -> Option<Option<SocketAddrV4>> {
+    let Reply::Array(items) = reply else { return None };
+    match &items[..] {
+        [Reply::Bulk(word), Reply::Bulk(ip), Reply::Integer(port), ..] if &word[..] == b"slave" => {
+            let (ip, port) = (str_of(ip).parse().ok()?, u16::try_from(*port).ok()?);
+            Some(Some(SocketAddrV4::new(ip, port)))
+        }
+        [Reply::Bulk(word), ..] if &word[..] == b"master" => Some(None),
+        _ => None,
+    }
+}
+
+/// The masters that CLUSTER NODES has as failed.
+fn failed_masters(nodes: &str) -> Vec<SocketAddrV4> {
+    let failed = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let (address, flags) = (words.next()?, words.next()?);
+        let has = |flag| flags.split(',').any(|known| known == flag);
+        let is_failed = has("master") && has("fail");
+        is_failed.then(|| address.split('@').next()?.parse().ok()).flatten()
+    };
+    nodes.lines().filter_map(failed).collect()
+}
+
+fn str_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::redis::frame::Reply;
+
+    use super::{failed_masters, role};
+
+    #[test]
+    fn a_failed_master_is_told_from_one_that_is_suspected_and_from_a_replica() {
+        let line = |host: u8, flags: &str| {
+            format!("id{host} 127.1.0.{host}:7000@17000 {flags} - 0 0 1 connected\n")
+        };
+        let text = line(1, "myself,master")
+            + &line(2, "master,fail")
+            + &line(3, "master,fail?")
+            + &line(4, "slave,fail");
+        let failed: Vec<String> = failed_masters(&text).iter().map(ToString::to_string).collect();
+        assert_eq!(failed, ["127.1.0.2:7000"]);
+    }
+
+    #[test]
+    fn a_role_is_read_and_an_error_is_none() {
+        let master = Reply::Array(vec![Reply::word("master"), Reply::Integer(5)]);
+        let parts = vec![Reply::word("slave"), Reply::word("127.1.0.1"), Reply::Integer(7)];
+        assert_eq!(role(&master), Some(None));
+        assert_eq!(role(&Reply::Array(parts)), Some("127.1.0.1:7".parse().ok()));
+        assert_eq!(role(&Reply::error("LOADING")), None);
+    }
+}
