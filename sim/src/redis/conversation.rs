@@ -164,14 +164,10 @@ impl Conversation {
         }
         self.mark(request, Leg::Applied, command).await;
         match after {
-            After::Wait { replicas, timeout_ms } => {
+            After::Wait => {
                 self.flush().await?;
-                let last_write = self.session(|session| session.last_write);
-                let reply = cycle::wait(&self.server, last_write, replicas, timeout_ms).await;
-                if reply.is_error() {
-                    self.session(|session| session.closing = Some(Closing::AfterOutput));
-                }
-                self.answer(request, command, &reply);
+                cycle::wait(&self.server, self.id, &self.wake).await;
+                self.unanswered.push((request, command));
             }
             After::Feed(asked) => return Ok(Next::Feed(asked)),
             After::FailOver => {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 
 use crate::platform::Host;
+use crate::redis::compat::Difference;
 use crate::redis::cycle;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Append, Node, Told};
@@ -27,6 +28,8 @@ pub struct Log {
     /// Bytes written since the start, and how many of them are known to be synced.
     written: u64,
     synced: u64,
+    /// The offset of the stream up to which they are written.
+    offset: u64,
 }
 
 impl Log {
@@ -84,17 +87,31 @@ impl Server {
     /// it has promised more than it can hold; others refuse writes and try again.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
-        if log.pending.is_empty() {
-            return;
-        }
-        let good = self.host.disk().append(APPENDED, &log.pending).is_ok();
         let mut node = self.node.borrow_mut();
-        node.saving.append_failed = !good;
-        if good {
-            log.written += log.pending.len() as u64;
-            log.pending.clear();
-        } else if node.config.append == Append::Always {
-            self.ended.raise();
+        if !log.pending.is_empty() {
+            let good = self.host.disk().append(APPENDED, &log.pending).is_ok();
+            node.saving.append_failed = !good;
+            if good {
+                log.written += log.pending.len() as u64;
+                log.pending.clear();
+            } else if node.config.append == Append::Always {
+                self.ended.raise();
+            }
+        }
+        if log.pending.is_empty() {
+            log.offset = node.history.offset;
+            let everysec = node.config.append == Append::Everysec;
+            if log.synced == log.written || everysec && node.differs(Difference::WrittenIsSynced) {
+                self.note_synced(&mut node, log.offset);
+            }
+        }
+    }
+
+    /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
+    fn note_synced(&self, node: &mut Node, offset: u64) {
+        if node.differs(Difference::WaitAof) && node.saving.synced < offset {
+            node.saving.synced = offset;
+            self.acknowledged.raise();
         }
     }
 
@@ -108,11 +125,12 @@ impl Server {
     /// another sync is under way waits for one of his own.
     pub async fn sync_log(&self) {
         self.append_pending();
-        let written = self.log.borrow().written;
-        if self.log.borrow().synced < written {
+        let Log { written, synced, offset, .. } = *self.log.borrow();
+        if synced < written {
             self.host.disk().sync(APPENDED).await;
             let mut log = self.log.borrow_mut();
             log.synced = log.synced.max(written);
+            self.note_synced(&mut self.node.borrow_mut(), offset);
         }
     }
 
@@ -129,7 +147,10 @@ impl Server {
         }
         let bytes = snapshot(&self.node.borrow());
         let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
-        self.node.borrow_mut().saving.append_failed = !good;
+        let mut node = self.node.borrow_mut();
+        node.saving.append_failed = !good;
+        node.saving.synced = 0;
+        drop(node);
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
     }

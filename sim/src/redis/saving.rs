@@ -37,6 +37,8 @@ pub struct Saving {
     pub loaded: [u64; 2],
     /// Whether the append-only file could not be written.
     pub append_failed: bool,
+    /// The offset of the stream up to which that file is synced.
+    pub synced: u64,
 }
 
 impl Saving {

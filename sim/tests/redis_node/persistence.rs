@@ -1,6 +1,7 @@
 //! What a node writes to its disk and finds there again, as facts of Redis have it.
 
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::time::SECOND;
 
@@ -189,4 +190,76 @@ fn fact_13_a_replica_goes_on_from_its_file() {
     let crash = fault(Verb::Crash, "n2", 2600 * MS, Some(SECOND));
     let (log, _) = run(&[NodeConfig::default(), replica()], &[script], vec![crash]);
     tells(&log, &["2 MGET a b: [1 1]", "sync_full:1\r\nsync_partial_ok:1"]);
+}
+
+/// A node that keeps a file and answers like another server.
+fn later(compat: Compat, kept: Append) -> NodeConfig {
+    NodeConfig { compat, ..append(kept) }
+}
+
+/// WAITAOF waits for the sync of what this connection wrote; a node that never syncs lets the time
+/// run out, one that syncs every write has nothing to wait for. On Valkey what is written counts.
+#[test]
+fn waitaof_waits_for_the_file_to_be_synced() {
+    let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 2000\n1 WAITAOF 0 1 100";
+    for (compat, kept, answers) in [
+        (Compat::Redis82, Append::Everysec, ["3001", "[1 0]", "3201", "[1 0]"]),
+        (Compat::Redis82, Append::Always, ["2506", "[1 0]", "2701", "[1 0]"]),
+        (Compat::Redis82, Append::No, ["4601", "[0 0]", "4801", "[0 0]"]),
+        (Compat::Valkey90, Append::Everysec, ["2506", "[1 0]", "2701", "[1 0]"]),
+        (Compat::Valkey90, Append::No, ["4601", "[0 0]", "4801", "[0 0]"]),
+    ] {
+        let [first, synced, second, replicas] = answers;
+        let expected = format!(
+            "2504 1 SET k 1: OK\n{first} 1 WAITAOF 1 0 2000: {synced}\n\
+             {second} 1 WAITAOF 0 1 100: {replicas}"
+        );
+        check(&[later(compat, kept)], &[script], vec![], &expected);
+    }
+}
+
+/// What WAITAOF has counted survives a loss of power on Redis; on Valkey, where it counted what was
+/// not synced, it may not.
+#[test]
+fn waitaof_keeps_its_word_on_redis_alone() {
+    let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 0\n@6000\n1 PING\n1 GET k";
+    for (compat, kept) in [(Compat::Redis82, "1"), (Compat::Valkey80, "nil")] {
+        let loss = Fault {
+            anchor: Anchor::At(if kept == "1" { 3010 } else { 2600 } * MS),
+            ..fault(Verb::PowerLoss, "n1", 0, Some(SECOND))
+        };
+        let (log, _) = run(&[later(compat, Append::Everysec)], &[script], vec![loss]);
+        tells(&log, &["1 WAITAOF 1 0 0: [1 0]", &format!("1 GET k: {kept}")]);
+    }
+}
+
+/// Replicas tell what they have synced when they are asked and each second; CLIENT UNBLOCK ends
+/// the wait with what is there or with an error, and so does the end of the file.
+#[test]
+fn waitaof_counts_files_of_replicas_and_can_be_ended() {
+    let keeps = later(Compat::Redis82, Append::Everysec);
+    let nodes = [
+        keeps.clone(),
+        NodeConfig { replica_of: replica().replica_of, ..keeps },
+        NodeConfig { compat: Compat::Redis82, ..replica() },
+    ];
+    let no_file = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+    check(
+        &nodes,
+        &[
+            "@2500\n1 SET k 1\n1 WAITAOF 1 1 0\n1 WAIT 2 0\n1 WAITAOF 1 2 500\n1 WAITAOF 0 2 0\n\
+             1 WAITAOF 0 2 0\n1 WAITAOF 1 2 0",
+            "@6000\n1 CLIENT UNBLOCK 3\n@6100\n1 CLIENT UNBLOCK 3 ERROR\n@6200\n\
+             1 CONFIG SET appendonly no",
+        ],
+        vec![],
+        &format!(
+            "2504 1 SET k 1: OK\n3012 1 WAITAOF 1 1 0: [1 1]\n3014 1 WAIT 2 0: 2\n\
+             3601 1 WAITAOF 1 2 500: [1 1]\n6004 1 WAITAOF 0 2 0: [1 1]\n\
+             6004 1 CLIENT UNBLOCK 3: 1\n\
+             6102 1 WAITAOF 0 2 0: UNBLOCKED client unblocked via CLIENT UNBLOCK\n\
+             6102 1 CLIENT UNBLOCK 3 ERROR: 1\n6202 1 WAITAOF 1 2 0: {no_file}\n\
+             6202 1 CONFIG SET appendonly no: OK"
+        ),
+    );
 }

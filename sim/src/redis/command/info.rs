@@ -116,6 +116,7 @@ fn clients_section(text: &mut String, node: &mut Node) {
     let blocked = node.clients.iter().filter(waits).count();
     let late = |session: &&Session| match &session.blocked {
         Some(Block::Keys(pop)) => pop.until_ms.is_some(),
+        Some(Block::Acknowledgement(quorum)) => quorum.timeout_ms > 0,
         _ => false,
     };
     let in_table = node.clients.iter().filter(late).count();
