@@ -190,6 +190,14 @@ impl Conversation {
                 self.unanswered.push((request, command));
                 self.server.save_in_background();
             }
+            After::Rewrite => {
+                self.unanswered.push((request, command));
+                self.server.rewrite_in_background();
+            }
+            After::InTurn => {
+                self.unanswered.push((request, command));
+                self.server.begin_in_turn();
+            }
             After::WatchSaves => {
                 self.unanswered.push((request, command));
                 cycle::save_from_now_on(&self.server);

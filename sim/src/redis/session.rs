@@ -276,6 +276,10 @@ pub enum After {
         /// Which of the two.
         in_background: bool,
     },
+    /// Rewrite the append-only file in the background.
+    Rewrite,
+    /// Save or rewrite in the background when nothing else is under way.
+    InTurn,
     /// Look at the save points from now on.
     WatchSaves,
     /// End the process, with or without a save before.

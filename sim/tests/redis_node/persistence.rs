@@ -263,3 +263,66 @@ fn waitaof_counts_files_of_replicas_and_can_be_ended() {
         ),
     );
 }
+
+/// BGREWRITEAOF takes the time of a save; what is appended meanwhile, in another database too,
+/// stands behind it, and nothing is applied twice.
+#[test]
+fn a_rewritten_file_holds_what_came_before_and_behind() {
+    let script = "1 INCR a\n1 INCR a\n1 SELECT 3\n1 INCR b\n1 BGREWRITEAOF\n1 BGREWRITEAOF\n\
+                  1 BGSAVE\n1 BGSAVE SCHEDULE\n1 INFO persistence\n1 INCR b\n1 SELECT 0\n1 INCR a\n\
+                  @2500\n1 INFO persistence\n@4500\n1 INFO persistence\n@6000\n1 PING\n1 GET a\n\
+                  1 SELECT 3\n1 GET b\n1 MULTI\n1 BGREWRITEAOF\n1 EXEC";
+    let config = NodeConfig { save_time: 2 * SECOND, ..append(Append::Everysec) };
+    let power = fault(Verb::PowerLoss, "n1", 5000 * MS, Some(500 * MS));
+    let (log, _) = run(&[config], &[script], vec![power]);
+    tells(
+        &log,
+        &[
+            "1 BGREWRITEAOF: Background append only file rewriting started",
+            "1 BGREWRITEAOF: ERR Background append only file rewriting already in progress",
+            "1 BGSAVE: ERR Another child process is active (AOF?): can't BGSAVE right now.",
+            "1 BGSAVE SCHEDULE: Background saving scheduled",
+            "aof_rewrite_in_progress:1\r\naof_rewrite_scheduled:0\r\n\
+             aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:0",
+            "rdb_bgsave_in_progress:1",
+            "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n\
+             aof_last_rewrite_time_sec:2\r\naof_current_rewrite_time_sec:-1\r\n\
+             aof_last_bgrewrite_status:ok\r\naof_rewrites:1",
+            "rdb_bgsave_in_progress:0",
+            "1 GET a: 3",
+            "1 GET b: 2",
+            "1 EXEC: [Background append only file rewriting scheduled]",
+        ],
+    );
+}
+
+#[test]
+fn a_rewrite_on_a_full_disk_fails_and_leaves_the_file_as_it_was() {
+    let script = "1 INCR a\n@1500\n1 BGREWRITEAOF\n@2500\n1 INFO persistence\n@5000\n1 PING\n\
+                  1 GET a";
+    let full = fault(Verb::FullDisk, "n1", 1200 * MS, Some(2 * SECOND));
+    let (log, _) = run(
+        &[append(Append::Everysec)],
+        &[script],
+        vec![full, second(Verb::PowerLoss, 4000, Some(500))],
+    );
+    let failed = "aof_last_bgrewrite_status:err\r\naof_rewrites:1\r\n\
+                  aof_rewrites_consecutive_failures:1";
+    tells(&log, &[failed, "1 GET a: 1"]);
+}
+
+/// With save points FLUSHALL saves at once, so that nothing comes back after a crash; without, the
+/// last file does. A save in the background that is under way is ended.
+#[test]
+fn flushall_saves_at_once_where_there_are_save_points() {
+    let script = "1 SET a 1\n1 SAVE\n1 BGSAVE\n1 FLUSHALL\n1 INFO persistence\n@6000\n1 PING\n\
+                  1 GET a";
+    for (save, saved, left) in [("3600 1", "0", "nil"), ("", "1", "1")] {
+        let config =
+            NodeConfig { save: save.to_owned(), save_time: SECOND, ..NodeConfig::default() };
+        let crash = fault(Verb::Crash, "n1", 3000 * MS, Some(SECOND));
+        let (log, _) = run(&[config], &[script], vec![crash]);
+        let told = format!("rdb_changes_since_last_save:{saved}\r\nrdb_bgsave_in_progress:0");
+        tells(&log, &[&told, "rdb_saves:2", &format!("1 GET a: {left}")]);
+    }
+}

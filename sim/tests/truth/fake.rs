@@ -107,7 +107,8 @@ impl Fake {
             }
             After::ShutDown { .. } => session.closing = Some(Closing::AtOnce),
             After::Save { in_background: false } => session.push(&Reply::OK),
-            After::Save { .. } | After::WatchSaves | After::BeginFile | After::Nothing => {}
+            After::Save { .. } | After::Rewrite | After::InTurn => {}
+            After::WatchSaves | After::BeginFile | After::Nothing => {}
             After::Feed(_) | After::FailOver | After::AbortFailover => {}
         }
     }
