@@ -149,7 +149,9 @@ pub async fn wait(server: &Server, id: u64, wake: &Signal) {
         }
         let more = first(server.acknowledged.past(acknowledged), wake.past(woken));
         match until {
-            None => drop(more.await),
+            None => {
+                more.await;
+            }
             Some(until) => {
                 let tick = server.host.sleep_until(Clock::Monotonic, until);
                 first(more, tick).await;

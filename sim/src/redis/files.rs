@@ -152,11 +152,12 @@ impl Server {
         }
         let bytes = snapshot(&self.node.borrow());
         let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
-        let mut node = self.node.borrow_mut();
-        node.saving.append_failed = !good;
-        node.saving.synced = 0;
-        node.saving.rewriting = None;
-        drop(node);
+        {
+            let saving = &mut self.node.borrow_mut().saving;
+            saving.append_failed = !good;
+            saving.synced = 0;
+            saving.rewriting = None;
+        }
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
     }
@@ -166,10 +167,11 @@ impl Server {
         if self.node.borrow().saving.begun.is_some() {
             return Reply::error("ERR Background save already in progress");
         }
-        let mut node = self.node.borrow_mut();
-        node.saving.saves += 1;
-        let (bytes, changes) = (dump(&node), node.saving.changes);
-        drop(node);
+        let (bytes, changes) = {
+            let mut node = self.node.borrow_mut();
+            node.saving.saves += 1;
+            (dump(&node), node.saving.changes)
+        };
         match self.keep_now(bytes, changes).await {
             true => Reply::OK,
             false => Reply::error("ERR"),

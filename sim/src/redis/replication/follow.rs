@@ -352,10 +352,12 @@ impl Link<'_> {
     }
 
     async fn acknowledge(&mut self) -> io::Result<()> {
-        let node = self.server.node.borrow();
-        let (offset, synced) = (node.history.offset.to_string(), node.saving.synced.to_string());
-        let tells = node.differs(Difference::WaitAof) && node.config.append != Append::None;
-        drop(node);
+        let (offset, synced, tells) = {
+            let node = self.server.node.borrow();
+            let (offset, synced) = (node.history.offset, node.saving.synced);
+            let tells = node.differs(Difference::WaitAof) && node.config.append != Append::None;
+            (offset.to_string(), synced.to_string(), tells)
+        };
         let words = ["REPLCONF", "ACK", &offset, "FACK", &synced];
         let mut request = BytesMut::new();
         encode_request(&mut request, if tells { &words } else { &words[..3] });
