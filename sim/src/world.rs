@@ -6,8 +6,10 @@ mod operator;
 pub mod steering;
 mod strike;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
 
 use crate::engine::links::Disturbance;
 use crate::engine::{Engine, EngineKind, Process, Stop};
@@ -79,12 +81,26 @@ pub enum Part {
     Late,
 }
 
+/// The process, which says when it has ended by itself.
+fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
+    let (process, ended) = (Rc::clone(process), Rc::clone(ended));
+    Rc::new(move |host| {
+        let (work, ended) = (process(host), Rc::clone(&ended));
+        Box::pin(async move {
+            work.await;
+            ended.set(true);
+        })
+    })
+}
+
 /// A world that runs.
 pub struct World {
     engine: Box<dyn Engine>,
     names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
+    /// Whose process has ended by itself since it was started.
+    ended: Vec<Rc<Cell<bool>>>,
     faults: Vec<Fault>,
     struck: Vec<Struck>,
     clocks: Vec<ClockChange>,
@@ -149,11 +165,12 @@ impl World {
     /// # Panics
     /// As [`World::new`].
     pub fn on(mut engine: Box<dyn Engine>, spec: WorldSpec) -> World {
-        let mut parts = Vec::new();
+        let (mut parts, mut ended) = (Vec::new(), Vec::new());
         for host in &spec.hosts {
             let id = engine.add_host(&host.name, host.address, host.clocks);
             engine.state().set_name(&host.name, host.address);
-            engine.install(id, host.process.clone());
+            ended.push(Rc::default());
+            engine.install(id, noting_its_end(&host.process, &ended[usize::from(id.0)]));
             parts.push(host.part);
         }
         let operator = engine.add_host(OPERATOR, OPERATOR_ADDRESS, ClockSetting::default());
@@ -165,6 +182,7 @@ impl World {
             operator: engine.host(operator),
             masters: spec.names.into_keys().collect(),
             alive: vec![false; parts.len()],
+            ended,
             engine,
             names,
             parts,
@@ -255,6 +273,7 @@ impl World {
     fn boot(&mut self, host: HostId) {
         self.engine.start(host);
         self.alive[usize::from(host.0)] = true;
+        self.ended[usize::from(host.0)].set(false);
         self.note_clocks_of(host);
     }
 
@@ -267,6 +286,11 @@ impl World {
                 Stop::Call(index) => self.end_fault(index),
             }
         }
+    }
+
+    /// Whether a host runs no process: it was felled, or the process has ended by itself.
+    fn is_down(&self, host: usize) -> bool {
+        !self.alive[host] || self.ended[host].get()
     }
 
     /// Ends every fault, disarms those that have not struck, and starts nodes that are down
@@ -285,7 +309,7 @@ impl World {
         }
         for index in 0..self.parts.len() {
             let returns = matches!(self.parts[index], Part::Node | Part::Sentinel);
-            if returns && !self.alive[index] && !keep_down {
+            if returns && self.is_down(index) && !keep_down {
                 self.boot(HostId(u16::try_from(index).expect("under 65,536 hosts")));
             }
         }

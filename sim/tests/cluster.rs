@@ -189,6 +189,21 @@ fn a_master_that_is_back_before_the_time_out_has_its_slots_and_nothing_in_them()
     check(script, fault(Verb::Crash, "n2", 3 * SECOND, 500 * MS), expected);
 }
 
+/// The link to the master stays open and silent. Behind ten time-outs and ten seconds what the
+/// replica has is too old to stand, and the slots of its master are served by nobody.
+#[test]
+fn a_replica_that_hears_nothing_for_long_does_not_stand_though_its_link_is_open() {
+    let script = "2 SET lock x\n@58000\n1 GET lock\n5 GET lock";
+    let down = "CLUSTERDOWN The cluster is down";
+    for (dies_at, asked, got) in [(25, "MOVED 8718 10.0.0.5:6379", "x"), (40, down, down)] {
+        let cut = fault(Verb::Partition, "n2 <-> n5", 3 * SECOND, 57 * SECOND);
+        let dies = fault(Verb::Crash, "n2", dies_at * SECOND, 30 * SECOND);
+        let dies = dies.into_iter().map(|fault| Fault { id: 2, ..fault });
+        let expected = format!("2 SET lock x: OK\n1 GET lock: {asked}\n5 GET lock: {got}");
+        check(script, cut.into_iter().chain(dies).collect(), &expected);
+    }
+}
+
 #[test]
 fn what_is_published_on_one_node_is_heard_on_another() {
     let script = "1 SUBSCRIBE news\n@500\n6 PUBLISH news hello\n1 .";

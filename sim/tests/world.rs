@@ -311,3 +311,28 @@ fn a_panic_of_a_process_is_not_swallowed() {
         assert!(std::panic::catch_unwind(run).is_err(), "{engine:?}");
     }
 }
+
+/// Who has ended by himself is down: healing starts a node again, and leaves others as they are.
+#[test]
+fn what_has_ended_by_itself_is_started_again_at_the_end() {
+    for engine in ENGINES {
+        for (part, keep_down, starts) in
+            [(Part::Node, false, 2), (Part::Node, true, 1), (Part::Other, false, 1)]
+        {
+            let (log, started) = (Log::default(), Rc::new(RefCell::new(0)));
+            let mut spec = spec(engine, 1, Latency::Constant(0), vec![], &log);
+            let count = Rc::clone(&started);
+            spec.hosts[0].part = part;
+            spec.hosts[0].process = process(move |host| {
+                *count.borrow_mut() += 1;
+                async move { host.sleep(SECOND).await }
+            });
+            let mut world = World::new(spec);
+            world.run_until(2 * SECOND);
+            world.heal(keep_down);
+            world.run_until(4 * SECOND);
+            world.finish();
+            assert_eq!(*started.borrow(), starts, "{engine:?} {part:?} {keep_down}");
+        }
+    }
+}

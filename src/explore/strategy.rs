@@ -36,12 +36,12 @@ pub struct Alphabet {
 pub enum Lack {
     /// A replica to promote or to hold back.
     Replica,
-    /// A file on a disk, so that there is something to lie about.
+    /// A file on a disk, so that there is something to lie about, to tear or to refuse.
     Persistence,
 }
 
 /// The verbs that a search draws where nobody names others.
-pub const USUAL_VERBS: [&str; 13] = [
+pub const USUAL_VERBS: [&str; 15] = [
     "partition",
     "delay",
     "jitter",
@@ -55,10 +55,12 @@ pub const USUAL_VERBS: [&str; 13] = [
     "clock-step",
     "failover",
     "replica-lag",
+    "tearing-disk",
+    "full-disk",
 ];
 
 /// Every verb that a search can draw.
-pub const VERBS: [&str; 21] = [
+pub const VERBS: [&str; 23] = [
     "partition",
     "delay",
     "jitter",
@@ -80,6 +82,8 @@ pub const VERBS: [&str; 21] = [
     "evict",
     "flush",
     "lying-disk",
+    "tearing-disk",
+    "full-disk",
 ];
 
 /// Plans like `base` with other faults, and with as many clients or fewer.
@@ -147,11 +151,14 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
 pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
     let topology = &plan.topology;
     let by_itself = matches!(topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
-    let has_replicas = topology.replicas() > 0;
+    let (has_replicas, keeps) = (topology.replicas() > 0, topology.persistence);
     match verb {
         "replica-lag" if !has_replicas => Some(Lack::Replica),
         "failover" if !has_replicas || by_itself => Some(Lack::Replica),
-        "lying-disk" if topology.persistence == Persistence::None => Some(Lack::Persistence),
+        "lying-disk" | "full-disk" if keeps == Persistence::None => Some(Lack::Persistence),
+        "tearing-disk" if matches!(keeps, Persistence::None | Persistence::Rdb) => {
+            Some(Lack::Persistence)
+        }
         _ => None,
     }
 }
@@ -189,6 +196,8 @@ fn verb_of(word: &'static str, plan: &Plan) -> BoxedStrategy<Verb> {
         "evict" => Just(Verb::Evict { key }).boxed(),
         "flush" => Just(Verb::Flush).boxed(),
         "lying-disk" => Just(Verb::LyingDisk).boxed(),
+        "tearing-disk" => Just(Verb::TearingDisk).boxed(),
+        "full-disk" => Just(Verb::FullDisk).boxed(),
         other => unreachable!("'{other}' is in no list of verbs"),
     }
 }
@@ -199,7 +208,8 @@ fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
     let host = |names: Vec<String>| sample::select(names).prop_map(Target::Host).boxed();
     match word {
         "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
-        "slow-node" | "slow-script" | "evict" | "flush" | "lying-disk" => host(nodes),
+        "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
+        "lying-disk" | "tearing-disk" | "full-disk" => host(nodes),
         "replica-lag" | "failover" => {
             let masters = plan.topology.masters();
             host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())

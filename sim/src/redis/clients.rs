@@ -290,18 +290,18 @@ impl Clients {
         Some(block)
     }
 
-    /// Ends a blocking pop with this answer; whether there was one.
-    pub fn answer_blocked(&mut self, id: u64, answer: impl FnOnce(&Pop) -> Reply) -> bool {
-        let waits = self.get(id).is_some_and(|s| matches!(s.blocked, Some(Block::Keys(_))));
-        if !waits {
-            return false;
+    /// Ends the wait of a blocking command with this answer; whether there was one.
+    pub fn answer_blocked(&mut self, id: u64, reply: &Reply) -> bool {
+        let by_command =
+            |block: &Block| matches!(block, Block::Keys(_) | Block::Acknowledgement(_));
+        let waits = self.get(id).is_some_and(|s| s.blocked.as_ref().is_some_and(by_command));
+        if waits {
+            self.unblock(id);
+            if let Some(session) = self.get_mut(id) {
+                session.answer(reply);
+            }
         }
-        let Some(Block::Keys(pop)) = self.unblock(id) else { return false };
-        let reply = answer(&pop);
-        if let Some(session) = self.get_mut(id) {
-            session.answer(&reply);
-        }
-        true
+        waits
     }
 
     /// Answers the caller of a script that was killed.
@@ -388,7 +388,7 @@ impl Node {
             }
         }
         match &session.blocked {
-            None | Some(Block::Script) => {}
+            None | Some(Block::Script | Block::Acknowledgement(_)) => {}
             Some(Block::Keys(pop)) => self.clients.enqueue(id, pop, &self.keyspace),
             Some(Block::Paused(_)) => self.clients.held.push(id),
         }

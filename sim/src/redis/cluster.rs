@@ -258,8 +258,9 @@ pub struct Moment {
     pub now: Ms,
     /// How far the node's replication stream has come.
     pub offset: u64,
-    /// Whether the link to its master is up.
-    pub linked: bool,
+    /// When its master was last heard over the replication link that is up, or when that link
+    /// went down, in whole seconds; 0 if there never was one.
+    pub heard_at: Ms,
     /// A draw, for what needs one.
     pub chance: u64,
 }
@@ -300,8 +301,6 @@ pub struct Cluster {
     started_at: Ms,
     /// When it last saw itself with a minority of masters.
     in_minority_at: Ms,
-    /// When the link to its master was last seen up.
-    linked_at: Ms,
     ticks: u64,
     election: Election,
     manual: Manual,
@@ -333,7 +332,6 @@ impl Cluster {
             doubts: true,
             started_at: moment.now,
             in_minority_at: 0,
-            linked_at: moment.now,
             ticks: 0,
             election: Election::default(),
             manual: Manual::default(),
@@ -477,10 +475,13 @@ impl Node {
     }
 
     fn cluster_moment(&mut self) -> Moment {
+        let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
+        let down_since_s = self.link.down_since_s.unwrap_or(0);
+        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
         Moment {
-            now: Ms::try_from(self.now_ms).unwrap_or(Ms::MAX / 4),
+            now: ms(self.now_ms),
             offset: self.history.offset,
-            linked: self.is_linked(),
+            heard_at: ms(heard_s.saturating_mul(1_000)),
             chance: self.draw(usize::MAX) as u64,
         }
     }

@@ -135,6 +135,10 @@ pub enum Difference {
     DelEx,
     /// DIGEST.
     Digest,
+    /// WAITAOF.
+    WaitAof,
+    /// What it takes for synced.
+    WrittenIsSynced,
 }
 
 const R82: (Compat, Evidence) = (Compat::Redis82, Evidence::Ran("redis-server 8.2.3"));
@@ -145,7 +149,7 @@ const SUITE: (Compat, Evidence) =
     (Compat::Redis84, Evidence::Document("tests/unit/type/string.tcl of Redis 8.4"));
 
 /// Every divergence that is modelled, in the order of [`Difference`].
-pub static DIVERGENCES: [Divergence; 20] = [
+pub static DIVERGENCES: [Divergence; 22] = [
     Divergence {
         difference: D::TimeStandsStillInScripts,
         what: "In a script TIME, PTTL and the ends that it gives count from its start, not from \
@@ -161,7 +165,7 @@ pub static DIVERGENCES: [Divergence; 20] = [
     Divergence {
         difference: D::TextsOfValkey,
         what: "NOSCRIPT does not ask to use EVAL; an unknown command or a wrong number of words \
-               in a script is refused without the name Redis",
+               in a script, and WAIT on a replica, are refused without the name Redis",
         holds: &[V80, V90],
     },
     Divergence {
@@ -252,6 +256,19 @@ pub static DIVERGENCES: [Divergence; 20] = [
         difference: D::Digest,
         what: "DIGEST: the XXH3 of a string in 16 hexadecimal digits",
         holds: &[SUITE],
+    },
+    Divergence {
+        difference: D::WaitAof,
+        what: "WAITAOF, for which replicas tell what they have synced (REPLCONF ACK .. FACK), and \
+               a node without replicas counts each command that goes into its append-only file \
+               as a byte of history; a time-out that no clock can hold is refused",
+        holds: &[R82, R84, V80, V90],
+    },
+    Divergence {
+        difference: D::WrittenIsSynced,
+        what: "Under appendfsync everysec WAITAOF counts what the node has written to its file, \
+               not what it has synced: a loss of power may take what was acknowledged so",
+        holds: &[V80, V90],
     },
 ];
 

@@ -164,14 +164,10 @@ impl Conversation {
         }
         self.mark(request, Leg::Applied, command).await;
         match after {
-            After::Wait { replicas, timeout_ms } => {
+            After::Wait => {
                 self.flush().await?;
-                let last_write = self.session(|session| session.last_write);
-                let reply = cycle::wait(&self.server, last_write, replicas, timeout_ms).await;
-                if reply.is_error() {
-                    self.session(|session| session.closing = Some(Closing::AfterOutput));
-                }
-                self.answer(request, command, &reply);
+                cycle::wait(&self.server, self.id, &self.wake).await;
+                self.unanswered.push((request, command));
             }
             After::Feed(asked) => return Ok(Next::Feed(asked)),
             After::FailOver => {
@@ -193,6 +189,14 @@ impl Conversation {
             After::Save { in_background: true } => {
                 self.unanswered.push((request, command));
                 self.server.save_in_background();
+            }
+            After::Rewrite => {
+                self.unanswered.push((request, command));
+                self.server.rewrite_in_background();
+            }
+            After::InTurn => {
+                self.unanswered.push((request, command));
+                self.server.begin_in_turn();
             }
             After::WatchSaves => {
                 self.unanswered.push((request, command));

@@ -2,10 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::redis::frame::Reply;
 use crate::redis::node::Append;
 use crate::redis::server::Server;
-use crate::redis::signal::{First, first};
+use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, MILLISECOND, Nanos, SECOND};
 use crate::trace::Origin;
 
@@ -132,30 +131,27 @@ async fn sync_each_second(server: Rc<Server>) {
     }
 }
 
-/// Waits until so many replicas have acknowledged the session's last write; a time-out takes
-/// effect at the next tick.
-pub async fn wait(server: &Server, last_write: u64, replicas: usize, timeout_ms: u64) -> Reply {
+/// Waits until what a session's WAIT or WAITAOF asks for is acknowledged, or it is told to wait no
+/// longer; a time-out takes effect at the next tick.
+pub async fn wait(server: &Server, id: u64, wake: &Signal) {
+    let Some(quorum) = server.node.borrow_mut().look_for_quorum(id, false) else { return };
     server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());
-    let until = (timeout_ms > 0).then(|| {
-        let until = server.host.now(Clock::Monotonic) / MILLISECOND + timeout_ms;
+    let until = (quorum.timeout_ms > 0).then(|| {
+        let until = server.host.now(Clock::Monotonic) / MILLISECOND;
+        let until = until.saturating_add(quorum.timeout_ms);
         until.div_ceil(TICK_MS).saturating_mul(TICK_MS).saturating_mul(MILLISECOND)
     });
     loop {
-        let seen = server.acknowledged.count();
-        if server.node.borrow().master.is_some() {
-            return Reply::error(
-                "UNBLOCKED force unblock from blocking operation, instance state changed \
-                 (master -> replica?)",
-            );
-        }
-        let acked = server.node.borrow().acknowledged(last_write);
+        let (acknowledged, woken) = (server.acknowledged.count(), wake.count());
         let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
-        if acked >= replicas || late {
-            return Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX));
+        if server.node.borrow_mut().look_for_quorum(id, late).is_none() {
+            return;
         }
-        let more = server.acknowledged.past(seen);
+        let more = first(server.acknowledged.past(acknowledged), wake.past(woken));
         match until {
-            None => more.await,
+            None => {
+                more.await;
+            }
             Some(until) => {
                 let tick = server.host.sleep_until(Clock::Monotonic, until);
                 first(more, tick).await;

@@ -6,12 +6,14 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 
 use crate::platform::Host;
+use crate::redis::compat::Difference;
 use crate::redis::cycle;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Append, Node, Told};
 use crate::redis::persistence::{Script, dump, load, restore, snapshot};
+use crate::redis::saving::Saving;
 use crate::redis::server::Server;
-use crate::time::{Clock, MILLISECOND};
+use crate::time::{Clock, MILLISECOND, SECOND};
 
 /// The append-only file's name on the node's disk.
 const APPENDED: &str = "appendonly.aof";
@@ -27,6 +29,8 @@ pub struct Log {
     /// Bytes written since the start, and how many of them are known to be synced.
     written: u64,
     synced: u64,
+    /// The offset of the stream up to which they are written.
+    offset: u64,
 }
 
 impl Log {
@@ -74,6 +78,10 @@ impl Server {
         if self.node.borrow().sentinel.is_some() {
             return self.save_sentinel().await;
         }
+        let flushed = self.node.borrow_mut().saving.flushed.take();
+        if let Some((bytes, changes)) = flushed {
+            self.keep_now(bytes, changes).await;
+        }
         self.append_pending();
         if self.node.borrow().config.append == Append::Always {
             self.sync_log().await;
@@ -84,17 +92,31 @@ impl Server {
     /// it has promised more than it can hold; others refuse writes and try again.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
-        if log.pending.is_empty() {
-            return;
-        }
-        let good = self.host.disk().append(APPENDED, &log.pending).is_ok();
         let mut node = self.node.borrow_mut();
-        node.saving.append_failed = !good;
-        if good {
-            log.written += log.pending.len() as u64;
-            log.pending.clear();
-        } else if node.config.append == Append::Always {
-            self.ended.raise();
+        if !log.pending.is_empty() {
+            let good = self.host.disk().append(APPENDED, &log.pending).is_ok();
+            node.saving.append_failed = !good;
+            if good {
+                log.written += log.pending.len() as u64;
+                log.pending.clear();
+            } else if node.config.append == Append::Always {
+                self.ended.raise();
+            }
+        }
+        if log.pending.is_empty() {
+            log.offset = node.history.offset;
+            let everysec = node.config.append == Append::Everysec;
+            if log.synced == log.written || everysec && node.differs(Difference::WrittenIsSynced) {
+                self.note_synced(&mut node, log.offset);
+            }
+        }
+    }
+
+    /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
+    fn note_synced(&self, node: &mut Node, offset: u64) {
+        if node.differs(Difference::WaitAof) && node.saving.synced < offset {
+            node.saving.synced = offset;
+            self.acknowledged.raise();
         }
     }
 
@@ -108,11 +130,12 @@ impl Server {
     /// another sync is under way waits for one of his own.
     pub async fn sync_log(&self) {
         self.append_pending();
-        let written = self.log.borrow().written;
-        if self.log.borrow().synced < written {
+        let Log { written, synced, offset, .. } = *self.log.borrow();
+        if synced < written {
             self.host.disk().sync(APPENDED).await;
             let mut log = self.log.borrow_mut();
             log.synced = log.synced.max(written);
+            self.note_synced(&mut self.node.borrow_mut(), offset);
         }
     }
 
@@ -129,7 +152,12 @@ impl Server {
         }
         let bytes = snapshot(&self.node.borrow());
         let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
-        self.node.borrow_mut().saving.append_failed = !good;
+        {
+            let saving = &mut self.node.borrow_mut().saving;
+            saving.append_failed = !good;
+            saving.synced = 0;
+            saving.rewriting = None;
+        }
         *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
         self.sync_log().await;
     }
@@ -139,43 +167,137 @@ impl Server {
         if self.node.borrow().saving.begun.is_some() {
             return Reply::error("ERR Background save already in progress");
         }
-        let bytes = dump(&self.node.borrow());
-        match self.keep(bytes).await {
+        let (bytes, changes) = {
+            let mut node = self.node.borrow_mut();
+            node.saving.saves += 1;
+            (dump(&node), node.saving.changes)
+        };
+        match self.keep_now(bytes, changes).await {
             true => Reply::OK,
             false => Reply::error("ERR"),
         }
     }
 
+    /// Puts all keys into their file while everybody waits; whether the disk took them.
+    async fn keep_now(&self, bytes: Bytes, changes: u64) -> bool {
+        let good = self.keep(bytes).await;
+        if good {
+            let now_s = self.now_s();
+            self.node.borrow_mut().saving.saved(now_s, changes);
+        }
+        good
+    }
+
     /// Saves all keys as they are now, and is done at the tick after the time that this takes:
     /// BGSAVE, save points.
     pub fn save_in_background(self: &Rc<Server>) {
+        let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
-        node.set_time(self.host.now(Clock::Wall));
-        let now_s = node.now_ms / 1_000;
-        node.saving.begun = Some((now_s, node.saving.changes));
-        node.saving.tried_s = now_s;
-        let (bytes, time) = (dump(&node), node.config.save_time);
+        node.saving.begin(now_s);
+        let (bytes, nth) = (dump(&node), node.saving.saves);
         drop(node);
         let server = Rc::clone(self);
         self.host.spawn(async move {
-            server.host.sleep(time).await;
-            let now_ms = server.host.now(Clock::Wall) / MILLISECOND;
-            let tick = (now_ms / cycle::TICK_MS + 1) * cycle::TICK_MS;
-            server.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
-            server.keep(bytes).await;
+            server.pass_child().await;
+            let is_it = |saving: &Saving| saving.begun.is_some() && saving.saves == nth;
+            if is_it(&server.node.borrow().saving) {
+                let good = server.keep(bytes).await;
+                let now_s = server.now_s();
+                server.node.borrow_mut().saving.end(now_s, good);
+                server.begin_in_turn();
+            }
         });
     }
 
-    /// Puts the file in its place, whole and synced; whether the disk took it.
+    /// Rewrites the append-only file from the keys as they are now, with all that is appended
+    /// meanwhile behind them: BGREWRITEAOF. Where none is kept, nothing but the time passes.
+    pub fn rewrite_in_background(self: &Rc<Server>) {
+        self.append_pending();
+        let mut log = self.log.borrow_mut();
+        log.script.forget_database();
+        let from = log.pending.is_empty().then(|| self.host.disk().read(APPENDED).len());
+        let now_s = self.now_s();
+        let mut node = self.node.borrow_mut();
+        node.saving.begin_rewrite(now_s);
+        let (bytes, nth) = (snapshot(&node), node.saving.rewrites);
+        drop((node, log));
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            server.pass_child().await;
+            let is_it = |saving: &Saving| saving.rewriting.is_some() && saving.rewrites == nth;
+            if is_it(&server.node.borrow().saving) {
+                let good = server.put_rewritten(bytes, from).await;
+                let now_s = server.now_s();
+                server.node.borrow_mut().saving.end_rewrite(now_s, good);
+                server.begin_in_turn();
+            }
+        });
+    }
+
+    /// Puts a rewritten file into its place: the keys, and what was appended since the file had so
+    /// many bytes; `None` if what came before could not be appended. Whether the disk took it.
+    async fn put_rewritten(&self, mut bytes: BytesMut, from: Option<usize>) -> bool {
+        if self.node.borrow().config.append == Append::None {
+            return self.host.disk().append(APPENDED, &[]).is_ok();
+        }
+        self.append_pending();
+        let Some(from) = from else { return false };
+        bytes.extend_from_slice(self.host.disk().read(APPENDED).get(from..).unwrap_or_default());
+        let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
+        if good {
+            self.log.borrow_mut().written += 1;
+            self.sync_log().await;
+        }
+        good
+    }
+
+    /// Begins at the next tick what waits for its turn, if nothing else is under way by then.
+    pub fn begin_in_turn(self: &Rc<Server>) {
+        if !self.node.borrow().saving.scheduled.contains(&true) {
+            return;
+        }
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            server.pass_tick().await;
+            let [saves, rewrites] = server.node.borrow().saving.scheduled;
+            if server.node.borrow().saving.is_busy() {
+                // Its end looks again.
+            } else if saves {
+                server.node.borrow_mut().saving.scheduled[0] = false;
+                server.save_in_background();
+            } else if rewrites {
+                server.node.borrow_mut().saving.scheduled[1] = false;
+                server.rewrite_in_background();
+            }
+        });
+    }
+
+    /// The time that a child process takes, and until its end is noticed.
+    async fn pass_child(&self) {
+        let time = self.node.borrow().config.save_time;
+        self.host.sleep(time).await;
+        self.pass_tick().await;
+    }
+
+    async fn pass_tick(&self) {
+        let now_ms = self.host.now(Clock::Wall) / MILLISECOND;
+        let tick = (now_ms / cycle::TICK_MS + 1) * cycle::TICK_MS;
+        self.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
+    }
+
+    /// Sets the node's time, and tells it in Unix seconds.
+    fn now_s(&self) -> u64 {
+        let wall = self.host.now(Clock::Wall);
+        self.node.borrow_mut().set_time(wall);
+        wall / SECOND
+    }
+
+    /// Puts the file of all keys in its place, whole and synced; whether the disk took it.
     async fn keep(&self, bytes: Bytes) -> bool {
         let good = self.host.disk().replace(SAVED, &bytes).is_ok();
         if good {
             self.host.disk().sync(SAVED).await;
         }
-        let mut node = self.node.borrow_mut();
-        node.set_time(self.host.now(Clock::Wall));
-        let now_s = node.now_ms / 1_000;
-        node.saving.end(now_s, good);
         good
     }
 }

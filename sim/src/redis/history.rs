@@ -55,6 +55,13 @@ impl History {
         backlog.drain(..backlog.len().saturating_sub(most));
     }
 
+    /// Counts commands that nobody is told, as a byte each: WAITAOF asks for the offset
+    /// (`replicationFeedSlaves` since Redis 7.2).
+    pub fn count(&mut self, commands: u64) {
+        debug_assert!(!self.is_kept(), "a stream is counted by its bytes");
+        self.offset += commands;
+    }
+
     /// The offset of the first byte that is kept, and how many are; `None` if none can be.
     pub fn kept(&self) -> Option<(u64, u64)> {
         let length = self.backlog.as_ref()?.len() as u64;

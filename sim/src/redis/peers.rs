@@ -4,7 +4,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::redis::clients::Pause;
-use crate::redis::node::Node;
+use crate::redis::node::{Append, Node};
+use crate::redis::session::Quorum;
 
 /// A replica as its master sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Replica {
     pub online: bool,
     /// The offset that it has acknowledged.
     pub acked: u64,
+    /// The offset up to which it has synced its file, if it tells that.
+    pub synced: u64,
     /// When it last said a word, in Unix seconds.
     pub acked_at_s: u64,
 }
@@ -185,10 +188,18 @@ impl Node {
         replicas.find(up).map(|replica| replica.address)
     }
 
-    /// How many replicas have acknowledged the stream up to `offset`.
-    pub fn acknowledged(&self, offset: u64) -> usize {
-        let has = |replica: &&Replica| replica.online && replica.acked >= offset;
+    /// How many replicas have the stream up to where a quorum asks for it.
+    pub fn acknowledged(&self, quorum: &Quorum) -> usize {
+        let has = |replica: &&Replica| {
+            let offset = if quorum.synced.is_some() { replica.synced } else { replica.acked };
+            replica.online && offset >= quorum.offset
+        };
         self.replicas.iter().filter(has).count()
+    }
+
+    /// Whether the node's own file is synced up to an offset: `fsynced_reploff`.
+    pub fn has_synced(&self, offset: u64) -> bool {
+        self.config.append != Append::None && self.saving.synced >= offset
     }
 
     /// Counts the replicas whose last word is young enough, as `replicationCron` does.

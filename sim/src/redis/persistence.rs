@@ -35,8 +35,7 @@ impl Script {
         out: &mut BytesMut,
         mut each: impl FnMut(&Told, &BytesMut),
     ) {
-        for unit in commands.chunk_by(|one, next| one.unit == next.unit) {
-            let wrapped = unit.len() > 1 && unit.iter().any(|told| !told.by_node);
+        for (unit, wrapped) in units(commands) {
             if wrapped {
                 self.select(unit[0].db, out);
                 encode_request(out, &["MULTI"]);
@@ -52,11 +51,24 @@ impl Script {
         }
     }
 
+    /// How many commands that makes, those which wrap a unit included, SELECT not. What is only
+    /// said does not count.
+    pub fn length(commands: &[Told]) -> u64 {
+        let kept = |unit: &[Told]| unit.iter().filter(|told| !told.is_said_only()).count() as u64;
+        units(commands).map(|(unit, wrapped)| kept(unit) + if wrapped { 2 } else { 0 }).sum()
+    }
+
     fn select(&mut self, db: usize, out: &mut BytesMut) {
         if self.selected.replace(db) != Some(db) {
             encode_request(out, &["SELECT", &db.to_string()]);
         }
     }
+}
+
+/// Commands by the unit that told them, and whether MULTI and EXEC stand around it.
+fn units(commands: &[Told]) -> impl Iterator<Item = (&[Told], bool)> {
+    let units = commands.chunk_by(|one, next| one.unit == next.unit);
+    units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
 }
 
 /// Executes a file's commands on an empty node. Returns how many bytes of it were whole: a torn

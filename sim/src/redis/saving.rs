@@ -1,6 +1,9 @@
-//! When a node saves all its keys, and how that went: what `serverCron`, BGSAVE and INFO know.
+//! When a node saves all its keys or rewrites its append-only file, and how that went: what
+//! `serverCron`, BGSAVE and INFO know.
 //!
-//! A value: the file itself is written in `files`.
+//! A value: the files themselves are written in `files`.
+
+use bytes::Bytes;
 
 use crate::redis::node::Node;
 
@@ -29,30 +32,71 @@ pub struct Saving {
     pub failed: bool,
     /// The BGSAVE that is under way: since when in Unix seconds, and the changes by then.
     pub begun: Option<(u64, u64)>,
-    /// How often keys were saved.
+    /// How often a save was begun, but for those of FLUSHALL.
     pub saves: u64,
     /// How many seconds the last BGSAVE took.
     pub took_s: Option<u64>,
     /// Keys that came from the file at the start, and those whose time had passed.
     pub loaded: [u64; 2],
+    /// What FLUSHALL has left, to be saved before its answer, and the changes up to there.
+    pub flushed: Option<(Bytes, u64)>,
+    /// The BGREWRITEAOF that is under way: since when, in Unix seconds.
+    pub rewriting: Option<u64>,
+    /// How often that was begun.
+    pub rewrites: u64,
+    /// How often in a row it has failed.
+    pub failed_rewrites: u64,
+    /// How many seconds the last one took.
+    pub rewrite_took_s: Option<u64>,
+    /// Whether a save, or a rewrite, begins at the next tick at which none is under way.
+    pub scheduled: [bool; 2],
     /// Whether the append-only file could not be written.
     pub append_failed: bool,
+    /// The offset of the stream up to which that file is synced.
+    pub synced: u64,
 }
 
 impl Saving {
-    /// A save has ended.
+    /// Whether a child process would be at work: there is one at a time.
+    pub fn is_busy(&self) -> bool {
+        self.begun.is_some() || self.rewriting.is_some()
+    }
+
+    /// A save in the background begins.
+    pub fn begin(&mut self, now_s: u64) {
+        self.begun = Some((now_s, self.changes));
+        self.tried_s = now_s;
+        self.saves += 1;
+    }
+
+    /// A save in the background has ended.
     pub fn end(&mut self, now_s: u64, is_good: bool) {
-        if let Some((since_s, changes)) = self.begun.take() {
-            self.took_s = Some(now_s.saturating_sub(since_s));
-            self.changes -= if is_good { changes.min(self.changes) } else { 0 };
-        } else if is_good {
-            self.changes = 0;
-        }
+        let (since_s, changes) = self.begun.take().unwrap_or((now_s, 0));
+        self.took_s = Some(now_s.saturating_sub(since_s));
         self.failed = !is_good;
         if is_good {
-            self.saved_s = now_s;
-            self.saves += 1;
+            self.saved(now_s, changes);
         }
+    }
+
+    /// So many changes are saved; that a save before everybody's eyes failed is noted nowhere.
+    pub fn saved(&mut self, now_s: u64, changes: u64) {
+        self.changes = self.changes.saturating_sub(changes);
+        self.failed = false;
+        self.saved_s = now_s;
+    }
+
+    /// A rewrite of the append-only file begins.
+    pub fn begin_rewrite(&mut self, now_s: u64) {
+        self.rewriting = Some(now_s);
+        self.rewrites += 1;
+    }
+
+    /// A rewrite has ended.
+    pub fn end_rewrite(&mut self, now_s: u64, is_good: bool) {
+        let since_s = self.rewriting.take().unwrap_or(now_s);
+        self.rewrite_took_s = Some(now_s.saturating_sub(since_s));
+        self.failed_rewrites = if is_good { 0 } else { self.failed_rewrites + 1 };
     }
 }
 
@@ -71,7 +115,7 @@ impl Node {
         let rests = saving.failed && now_s.saturating_sub(saving.tried_s) <= RETRY_S;
         let due =
             |(seconds, changes): &(u64, u64)| saving.changes >= *changes && since_s > *seconds;
-        saving.begun.is_none() && !rests && self.save_points().iter().any(due)
+        !saving.is_busy() && !rests && self.save_points().iter().any(due)
     }
 
     /// Why writes, and PING, are refused while the disk takes nothing.
@@ -115,15 +159,15 @@ mod tests {
     #[test]
     fn what_failed_is_tried_again_after_a_while_and_refuses_writes_meanwhile() {
         let mut node = node(3, 20);
-        node.saving.begun = Some((1_020, 3));
+        node.saving.begin(1_020);
         assert!(!node.must_save(), "it is under way");
-        node.saving.tried_s = 1_020;
         node.saving.end(1_020, false);
         assert_eq!((node.saving.changes, node.must_save()), (3, false));
         assert!(node.disk_error().is_some_and(|text| text.starts_with("MISCONF Redis")));
         node.set_time(1_026 * 1_000_000_000);
         assert!(node.must_save());
-        node.saving.begun = Some((1_026, 2));
+        node.saving.begin(1_026);
+        node.saving.changes += 1;
         node.saving.end(1_027, true);
         assert_eq!((node.saving.changes, node.saving.took_s), (1, Some(1)));
         assert_eq!((node.must_save(), node.disk_error()), (false, None));

@@ -6,6 +6,7 @@
 //! The rules are those of `sentinel.c` of 7.0.15. Links to a Sentinel that watches several masters
 //! are not shared, and no scripts are run.
 //!
+//! - `globals`: what is set for all that it does
 //! - `instance`: what is known of one master, replica or other Sentinel
 //! - `link`: connections, PING, INFO, hello messages
 //! - `report`: what INFO says, and what comes of it
@@ -22,6 +23,7 @@ pub mod down;
 pub mod election;
 pub mod failover;
 pub mod file;
+pub mod globals;
 pub mod hello;
 pub mod instance;
 pub mod link;
@@ -31,21 +33,9 @@ pub mod report;
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
+use crate::redis::sentinel::globals::{Crashes, Globals, Times};
 use crate::redis::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
 use crate::trace::{Event, Sight};
-
-/// How often INFO is asked: each second of a replica whose master is down or being replaced.
-pub const INFO_PERIOD: Ms = 10_000;
-/// How often everybody is pinged, at the least.
-pub const PING_PERIOD: Ms = 1_000;
-/// How often the others are asked whether the master is down.
-pub const ASK_PERIOD: Ms = 1_000;
-/// How often a hello message goes out.
-pub const PUBLISH_PERIOD: Ms = 2_000;
-/// A clock that went back, or on by more than this between two ticks, is not to be trusted.
-const TILT_TRIGGER: Ms = 2_000;
-/// For so long nothing is done then.
-const TILT_PERIOD: Ms = 30_000;
 
 /// How a Sentinel is set up at its first start. Later its own file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +102,12 @@ pub struct Sentinel {
     pub epoch: u64,
     /// What it watches, by name.
     pub masters: BTreeMap<String, Master>,
+    /// How long it waits for what.
+    pub times: Times,
+    /// What it tells of itself, and as whom it asks others.
+    pub globals: Globals,
+    /// Where it is to crash.
+    pub crashes: Crashes,
     /// Since when it does nothing, because its clock jumped.
     pub tilt_since: Option<Ms>,
     /// When it last ticked.
@@ -137,6 +133,9 @@ impl Sentinel {
             address,
             epoch: 0,
             masters: BTreeMap::new(),
+            times: Times::default(),
+            globals: Globals::default(),
+            crashes: Crashes::default(),
             tilt_since: None,
             ticked_at: now,
             actions: Vec::new(),
@@ -180,7 +179,7 @@ impl Sentinel {
     /// A clock that jumps, or a process that stood still, makes all times look wrong.
     fn check_tilt(&mut self, now: Ms) {
         let passed = now - self.ticked_at;
-        if !(0..=TILT_TRIGGER).contains(&passed) {
+        if !(0..=self.times.tilt_trigger).contains(&passed) {
             self.tilt_since = Some(now);
             self.events.push(("+tilt", "#tilt mode entered".to_owned()));
         }
@@ -190,7 +189,7 @@ impl Sentinel {
     /// Whether it still does nothing; notices when that is over.
     fn is_tilted(&mut self, now: Ms) -> bool {
         let Some(since) = self.tilt_since else { return false };
-        if now - since < TILT_PERIOD {
+        if now - since < self.times.tilt {
             return true;
         }
         self.tilt_since = None;

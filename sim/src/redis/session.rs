@@ -180,6 +180,21 @@ pub enum Block {
     Paused(Arguments),
     /// Its script comes to no end.
     Script,
+    /// WAIT or WAITAOF waits for others to have what it wrote.
+    Acknowledgement(Quorum),
+}
+
+/// What WAIT and WAITAOF ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quorum {
+    /// The offset of the stream that is asked about.
+    pub offset: u64,
+    /// How many replicas must have it.
+    pub replicas: usize,
+    /// WAITAOF: they must have synced it, and if this says so, the node as well.
+    pub synced: Option<bool>,
+    /// How long they are waited for, in ms; 0 is for ever.
+    pub timeout_ms: u64,
 }
 
 /// A blocking command that waits for keys.
@@ -242,13 +257,8 @@ pub enum After {
     /// Nothing.
     #[default]
     Nothing,
-    /// Answer when so many replicas have acknowledged this connection's last write.
-    Wait {
-        /// How many.
-        replicas: usize,
-        /// Until when at most, in ms from now; 0 is for ever.
-        timeout_ms: u64,
-    },
+    /// Answer when what a [`Quorum`] asks for is acknowledged.
+    Wait,
     /// Follow another master, or none.
     Follow(Option<SocketAddrV4>),
     /// Feed a replica from now on.
@@ -266,6 +276,10 @@ pub enum After {
         /// Which of the two.
         in_background: bool,
     },
+    /// Rewrite the append-only file in the background.
+    Rewrite,
+    /// Save or rewrite in the background when nothing else is under way.
+    InTurn,
     /// Look at the save points from now on.
     WatchSaves,
     /// End the process, with or without a save before.

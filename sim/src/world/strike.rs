@@ -129,7 +129,7 @@ impl World {
             Verb::Crash if begin => self.fell(host, false),
             Verb::PowerLoss if begin => self.fell(host, true),
             // A restart may have come before the end.
-            Verb::Crash | Verb::PowerLoss if self.alive[usize::from(host.0)] => {}
+            Verb::Crash | Verb::PowerLoss if !self.is_down(usize::from(host.0)) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
                 self.disturb_clock(verb, host, begin);

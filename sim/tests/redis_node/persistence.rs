@@ -1,6 +1,7 @@
 //! What a node writes to its disk and finds there again, as facts of Redis have it.
 
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::time::SECOND;
 
@@ -189,4 +190,139 @@ fn fact_13_a_replica_goes_on_from_its_file() {
     let crash = fault(Verb::Crash, "n2", 2600 * MS, Some(SECOND));
     let (log, _) = run(&[NodeConfig::default(), replica()], &[script], vec![crash]);
     tells(&log, &["2 MGET a b: [1 1]", "sync_full:1\r\nsync_partial_ok:1"]);
+}
+
+/// A node that keeps a file and answers like another server.
+fn later(compat: Compat, kept: Append) -> NodeConfig {
+    NodeConfig { compat, ..append(kept) }
+}
+
+/// WAITAOF waits for the sync of what this connection wrote; a node that never syncs lets the time
+/// run out, one that syncs every write has nothing to wait for. On Valkey what is written counts.
+#[test]
+fn waitaof_waits_for_the_file_to_be_synced() {
+    let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 2000\n1 WAITAOF 0 1 100";
+    for (compat, kept, answers) in [
+        (Compat::Redis82, Append::Everysec, ["3001", "[1 0]", "3201", "[1 0]"]),
+        (Compat::Redis82, Append::Always, ["2506", "[1 0]", "2701", "[1 0]"]),
+        (Compat::Redis82, Append::No, ["4601", "[0 0]", "4801", "[0 0]"]),
+        (Compat::Valkey90, Append::Everysec, ["2506", "[1 0]", "2701", "[1 0]"]),
+        (Compat::Valkey90, Append::No, ["4601", "[0 0]", "4801", "[0 0]"]),
+    ] {
+        let [first, synced, second, replicas] = answers;
+        let expected = format!(
+            "2504 1 SET k 1: OK\n{first} 1 WAITAOF 1 0 2000: {synced}\n\
+             {second} 1 WAITAOF 0 1 100: {replicas}"
+        );
+        check(&[later(compat, kept)], &[script], vec![], &expected);
+    }
+}
+
+/// What WAITAOF has counted survives a loss of power on Redis; on Valkey, where it counted what was
+/// not synced, it may not.
+#[test]
+fn waitaof_keeps_its_word_on_redis_alone() {
+    let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 0\n@6000\n1 PING\n1 GET k";
+    for (compat, kept) in [(Compat::Redis82, "1"), (Compat::Valkey80, "nil")] {
+        let loss = Fault {
+            anchor: Anchor::At(if kept == "1" { 3010 } else { 2600 } * MS),
+            ..fault(Verb::PowerLoss, "n1", 0, Some(SECOND))
+        };
+        let (log, _) = run(&[later(compat, Append::Everysec)], &[script], vec![loss]);
+        tells(&log, &["1 WAITAOF 1 0 0: [1 0]", &format!("1 GET k: {kept}")]);
+    }
+}
+
+/// Replicas tell what they have synced when they are asked and each second; CLIENT UNBLOCK ends
+/// the wait with what is there or with an error, and so does the end of the file.
+#[test]
+fn waitaof_counts_files_of_replicas_and_can_be_ended() {
+    let keeps = later(Compat::Redis82, Append::Everysec);
+    let nodes = [
+        keeps.clone(),
+        NodeConfig { replica_of: replica().replica_of, ..keeps },
+        NodeConfig { compat: Compat::Redis82, ..replica() },
+    ];
+    let no_file = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+    check(
+        &nodes,
+        &[
+            "@2500\n1 SET k 1\n1 WAITAOF 1 1 0\n1 WAIT 2 0\n1 WAITAOF 1 2 500\n1 WAITAOF 0 2 0\n\
+             1 WAITAOF 0 2 0\n1 WAITAOF 1 2 0",
+            "@6000\n1 CLIENT UNBLOCK 3\n@6100\n1 CLIENT UNBLOCK 3 ERROR\n@6200\n\
+             1 CONFIG SET appendonly no",
+        ],
+        vec![],
+        &format!(
+            "2504 1 SET k 1: OK\n3012 1 WAITAOF 1 1 0: [1 1]\n3014 1 WAIT 2 0: 2\n\
+             3601 1 WAITAOF 1 2 500: [1 1]\n6004 1 WAITAOF 0 2 0: [1 1]\n\
+             6004 1 CLIENT UNBLOCK 3: 1\n\
+             6102 1 WAITAOF 0 2 0: UNBLOCKED client unblocked via CLIENT UNBLOCK\n\
+             6102 1 CLIENT UNBLOCK 3 ERROR: 1\n6202 1 WAITAOF 1 2 0: {no_file}\n\
+             6202 1 CONFIG SET appendonly no: OK"
+        ),
+    );
+}
+
+/// BGREWRITEAOF takes the time of a save; what is appended meanwhile, in another database too,
+/// stands behind it, and nothing is applied twice.
+#[test]
+fn a_rewritten_file_holds_what_came_before_and_behind() {
+    let script = "1 INCR a\n1 INCR a\n1 SELECT 3\n1 INCR b\n1 BGREWRITEAOF\n1 BGREWRITEAOF\n\
+                  1 BGSAVE\n1 BGSAVE SCHEDULE\n1 INFO persistence\n1 INCR b\n1 SELECT 0\n1 INCR a\n\
+                  @2500\n1 INFO persistence\n@4500\n1 INFO persistence\n@6000\n1 PING\n1 GET a\n\
+                  1 SELECT 3\n1 GET b\n1 MULTI\n1 BGREWRITEAOF\n1 EXEC";
+    let config = NodeConfig { save_time: 2 * SECOND, ..append(Append::Everysec) };
+    let power = fault(Verb::PowerLoss, "n1", 5000 * MS, Some(500 * MS));
+    let (log, _) = run(&[config], &[script], vec![power]);
+    tells(
+        &log,
+        &[
+            "1 BGREWRITEAOF: Background append only file rewriting started",
+            "1 BGREWRITEAOF: ERR Background append only file rewriting already in progress",
+            "1 BGSAVE: ERR Another child process is active (AOF?): can't BGSAVE right now.",
+            "1 BGSAVE SCHEDULE: Background saving scheduled",
+            "aof_rewrite_in_progress:1\r\naof_rewrite_scheduled:0\r\n\
+             aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:0",
+            "rdb_bgsave_in_progress:1",
+            "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n\
+             aof_last_rewrite_time_sec:2\r\naof_current_rewrite_time_sec:-1\r\n\
+             aof_last_bgrewrite_status:ok\r\naof_rewrites:1",
+            "rdb_bgsave_in_progress:0",
+            "1 GET a: 3",
+            "1 GET b: 2",
+            "1 EXEC: [Background append only file rewriting scheduled]",
+        ],
+    );
+}
+
+#[test]
+fn a_rewrite_on_a_full_disk_fails_and_leaves_the_file_as_it_was() {
+    let script = "1 INCR a\n@1500\n1 BGREWRITEAOF\n@2500\n1 INFO persistence\n@5000\n1 PING\n\
+                  1 GET a";
+    let full = fault(Verb::FullDisk, "n1", 1200 * MS, Some(2 * SECOND));
+    let (log, _) = run(
+        &[append(Append::Everysec)],
+        &[script],
+        vec![full, second(Verb::PowerLoss, 4000, Some(500))],
+    );
+    let failed = "aof_last_bgrewrite_status:err\r\naof_rewrites:1\r\n\
+                  aof_rewrites_consecutive_failures:1";
+    tells(&log, &[failed, "1 GET a: 1"]);
+}
+
+/// With save points FLUSHALL saves at once, so that nothing comes back after a crash; without, the
+/// last file does. A save in the background that is under way is ended.
+#[test]
+fn flushall_saves_at_once_where_there_are_save_points() {
+    let script = "1 SET a 1\n1 SAVE\n1 BGSAVE\n1 FLUSHALL\n1 INFO persistence\n@6000\n1 PING\n\
+                  1 GET a";
+    for (save, saved, left) in [("3600 1", "0", "nil"), ("", "1", "1")] {
+        let config =
+            NodeConfig { save: save.to_owned(), save_time: SECOND, ..NodeConfig::default() };
+        let crash = fault(Verb::Crash, "n1", 3000 * MS, Some(SECOND));
+        let (log, _) = run(&[config], &[script], vec![crash]);
+        let told = format!("rdb_changes_since_last_save:{saved}\r\nrdb_bgsave_in_progress:0");
+        tells(&log, &[&told, "rdb_saves:2", &format!("1 GET a: {left}")]);
+    }
 }

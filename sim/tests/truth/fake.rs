@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::node::{Effects, Node, NodeConfig};
-use lockstorm_sim::redis::session::{After, Closing};
+use lockstorm_sim::redis::session::{After, Block, Closing};
 
 use crate::corpus::{Echo, Heard, Words};
 
@@ -92,12 +92,13 @@ impl Fake {
         self.node.effects = Effects::default();
         let session = self.node.clients.get_mut(id).expect("it has just asked");
         match std::mem::take(&mut session.after) {
-            After::Wait { replicas, timeout_ms } => {
-                let until = if timeout_ms == 0 { u64::MAX } else { self.now_ms + timeout_ms };
+            After::Wait => {
+                let ms = match session.blocked {
+                    Some(Block::Acknowledgement(quorum)) => quorum.timeout_ms,
+                    _ => 0,
+                };
+                let until = if ms == 0 { u64::MAX } else { self.now_ms.saturating_add(ms) };
                 self.waits.insert(name.to_owned(), until);
-                if replicas == 0 {
-                    self.answer_wait(name);
-                }
             }
             After::Sleep(ns) => self.set_time(self.now_ms + ns / 1_000_000),
             After::Follow(master) => {
@@ -106,24 +107,22 @@ impl Fake {
             }
             After::ShutDown { .. } => session.closing = Some(Closing::AtOnce),
             After::Save { in_background: false } => session.push(&Reply::OK),
-            After::Save { .. } | After::WatchSaves | After::BeginFile | After::Nothing => {}
+            After::Save { .. } | After::Rewrite | After::InTurn => {}
+            After::WatchSaves | After::BeginFile | After::Nothing => {}
             After::Feed(_) | After::FailOver | After::AbortFailover => {}
         }
     }
 
-    /// WAIT is answered by the number of replicas: there are none.
+    /// A WAIT whose time is over is answered by what is acknowledged: there are no replicas.
     fn answer_wait(&mut self, name: &str) {
         self.waits.remove(name);
-        let id = self.connections[name];
-        if let Some(session) = self.node.clients.get_mut(id) {
-            session.push(&Reply::Integer(0));
-        }
+        self.node.look_for_quorum(self.connections[name], true);
     }
 
     /// Whether a connection waits for the answer to its last request.
     pub fn is_waiting(&self, name: &str) -> bool {
         let session = self.connections.get(name).and_then(|id| self.node.clients.get(*id));
-        self.waits.contains_key(name) || session.is_some_and(|session| session.blocked.is_some())
+        session.is_some_and(|session| session.blocked.is_some())
     }
 
     /// Lets time pass until a connection is answered, if that is soon.

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use crate::redis::command::Call;
+use crate::redis::command::replication::{NO_FILE, acknowledgement};
 use crate::redis::frame::{Arguments, Reply};
 use crate::redis::keyspace::Key;
 use crate::redis::node::Node;
-use crate::redis::session::{Block, Closing, Session};
+use crate::redis::session::{Block, Closing, Quorum, Session};
 
 impl Node {
     /// What follows every request: watchers are marked, those who wait for new keys are served.
@@ -61,7 +62,7 @@ impl Node {
         };
         let late: Vec<u64> = self.clients.iter().filter(late).map(|session| session.id).collect();
         for id in late {
-            self.clients.answer_blocked(id, |pop| pop.late.clone());
+            self.end_wait(id);
         }
         let is_idle = |session: &&Session| {
             self.clients.idle_until_ms(session).is_some_and(|until| until <= now)
@@ -69,6 +70,43 @@ impl Node {
         let idle: Vec<u64> = self.clients.iter().filter(is_idle).map(|s| s.id).collect();
         for id in idle {
             self.clients.close(id, Closing::AtOnce);
+        }
+    }
+
+    /// Ends the wait of a blocking command as if its time were over; whether there was one.
+    pub fn end_wait(&mut self, id: u64) -> bool {
+        let blocked = self.clients.get(id).and_then(|session| session.blocked.as_ref());
+        let reply = match blocked {
+            Some(Block::Keys(pop)) => pop.late.clone(),
+            Some(Block::Acknowledgement(quorum)) => acknowledgement(self, quorum).0,
+            _ => return false,
+        };
+        self.clients.answer_blocked(id, &reply)
+    }
+
+    /// Answers a session whose quorum is there, or late. What it still waits for.
+    pub fn look_for_quorum(&mut self, id: u64, is_late: bool) -> Option<Quorum> {
+        let session = self.clients.get(id).filter(|session| session.closing.is_none())?;
+        let Some(Block::Acknowledgement(quorum)) = session.blocked else { return None };
+        let (reply, is_there) = acknowledgement(self, &quorum);
+        if !is_there && !is_late {
+            return Some(quorum);
+        }
+        let session = self.clients.get_mut(id)?;
+        session.blocked = None;
+        session.answer(&reply);
+        None
+    }
+
+    /// The node has no append-only file any more: nobody waits for it.
+    pub fn end_waits_for_file(&mut self) {
+        let waits = |session: &&Session| match session.blocked {
+            Some(Block::Acknowledgement(quorum)) => quorum.synced == Some(true),
+            _ => false,
+        };
+        let ids: Vec<u64> = self.clients.iter().filter(waits).map(|session| session.id).collect();
+        for id in ids {
+            self.clients.answer_blocked(id, &Reply::error(NO_FILE));
         }
     }
 
@@ -89,13 +127,11 @@ impl Node {
     pub fn end_waits_by_role(&mut self) {
         let ids: Vec<u64> = self.clients.iter().map(|session| session.id).collect();
         for id in ids {
-            let ended = self.clients.answer_blocked(id, |_| {
-                Reply::error(
-                    "UNBLOCKED force unblock from blocking operation, instance state changed \
-                     (master -> replica?)",
-                )
-            });
-            if ended {
+            let reply = Reply::error(
+                "UNBLOCKED force unblock from blocking operation, instance state changed \
+                 (master -> replica?)",
+            );
+            if self.clients.answer_blocked(id, &reply) {
                 self.clients.close(id, Closing::AfterOutput);
             }
         }

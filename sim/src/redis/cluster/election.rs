@@ -88,10 +88,11 @@ impl Cluster {
         }
     }
 
-    /// Whether what the replica has is young enough: `cluster-replica-validity-factor`.
+    /// Whether what the replica has is young enough: `cluster-replica-validity-factor`. Seconds
+    /// are counted since its master was last heard, or since a link that was lost went down.
     fn is_fresh(&self) -> bool {
         let timeout = self.rules.node_timeout;
-        let age = self.moment.now - self.linked_at;
+        let age = self.moment.now / 1_000 * 1_000 - self.moment.heard_at;
         let age = if age > timeout { age - timeout } else { age };
         self.rules.validity_factor == 0 || age <= QUIET + timeout * self.rules.validity_factor
     }

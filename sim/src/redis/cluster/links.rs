@@ -35,9 +35,6 @@ impl Cluster {
     /// Tells it of its node.
     pub fn set_moment(&mut self, moment: Moment) {
         self.moment = moment;
-        if moment.linked {
-            self.linked_at = moment.now;
-        }
     }
 
     /// Opens the connections that are missing. Strangers who do not say who they are in time are

@@ -32,8 +32,8 @@ pub fn address(n: usize) -> SocketAddrV4 {
 pub struct Stage {
     pub now: Ms,
     pub nodes: Vec<Cluster>,
-    /// Whose stream has come how far, and whether the link to the master is up.
-    pub streams: Vec<(u64, bool)>,
+    /// Whose stream has come how far, and since when nothing came, if that is so.
+    pub streams: Vec<(u64, Option<Ms>)>,
     /// Who is cut off from everybody.
     pub cut: BTreeSet<usize>,
     /// Where the lines of each node lead.
@@ -61,7 +61,7 @@ impl Stage {
     pub fn new(replicas: &[usize]) -> Stage {
         let members = members(replicas);
         let count = members.len();
-        let moment = Moment { now: 1_000_000, offset: 100, linked: true, chance: 7 };
+        let moment = Moment { now: 1_000_000, offset: 100, heard_at: 1_000_000, chance: 7 };
         let node = |n: usize| {
             let mut cluster = Cluster::new(address(n), RULES, moment);
             cluster.set_up(&members);
@@ -70,7 +70,7 @@ impl Stage {
         let mut stage = Stage {
             now: moment.now,
             nodes: (0..count).map(node).collect(),
-            streams: vec![(100, true); count],
+            streams: vec![(100, None); count],
             cut: BTreeSet::new(),
             lines: vec![Vec::new(); count],
             deeds: vec![Vec::new(); count],
@@ -80,10 +80,10 @@ impl Stage {
     }
 
     pub fn moment(&self, n: usize) -> Moment {
-        let (offset, linked) = self.streams[n];
+        let (offset, silent_since) = self.streams[n];
         let chance =
             (self.now as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(n as u32 * 9);
-        Moment { now: self.now, offset, linked, chance }
+        Moment { now: self.now, offset, heard_at: silent_since.unwrap_or(self.now), chance }
     }
 
     fn is_open(&self, one: usize, other: usize) -> bool {

@@ -82,7 +82,7 @@ fn without_replicas_the_slots_stay_uncovered_and_the_failed_master_gets_them_bac
 #[test]
 fn of_two_replicas_the_one_that_has_more_wins() {
     let mut stage = Stage::new(&[1, 1]);
-    stage.streams[4] = (200, true);
+    stage.streams[4] = (200, None);
     stage.pass(TIMEOUT);
     stage.cut.insert(1);
     stage.until(|stage| stage.is_master(3) || stage.is_master(4));
@@ -94,7 +94,7 @@ fn of_two_replicas_the_one_that_has_more_wins() {
 #[test]
 fn a_replica_that_has_not_heard_its_master_for_too_long_does_not_stand() {
     let mut stage = Stage::new(&[1]);
-    stage.streams[3].1 = false;
+    stage.streams[3].1 = Some(stage.now);
     stage.pass(10_000 + TIMEOUT * 11 + 1_000);
     stage.cut.insert(1);
     stage.pass(20_000);
@@ -248,7 +248,7 @@ fn a_stranger_is_let_in_by_all_and_kept_out_once_forgotten() {
     let mut stage = Stage::new(&[0]);
     let moment = stage.moment(0);
     stage.nodes.push(Cluster::new(address(4), RULES, moment));
-    stage.streams.push((0, false));
+    stage.streams.push((0, Some(0)));
     stage.lines.push(Vec::new());
     stage.deeds.push(Vec::new());
     stage.nodes[0].meet(address(4), true);

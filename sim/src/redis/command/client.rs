@@ -276,7 +276,7 @@ pub fn unpause(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// CLIENT UNBLOCK id [TIMEOUT | ERROR]: whether it waited for a key.
+/// CLIENT UNBLOCK id [TIMEOUT | ERROR]: whether it waited for keys or for replicas.
 pub fn unblock(call: &mut Call) -> Outcome {
     let fails = match call.from(3) {
         [] => false,
@@ -288,12 +288,13 @@ pub fn unblock(call: &mut Call) -> Outcome {
         _ => return Err(unknown_form("CLIENT", &call.args[1])),
     };
     let id = integer(&call.args[2]).ok_or(Reply::error(NOT_INTEGER))?;
-    let ended = call.node.clients.answer_blocked(u64::try_from(id).unwrap_or(0), |pop| {
-        if fails {
-            return Reply::error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-        }
-        pop.late.clone()
-    });
+    let id = u64::try_from(id).unwrap_or(0);
+    let ended = if fails {
+        let reply = Reply::error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        call.node.clients.answer_blocked(id, &reply)
+    } else {
+        call.node.end_wait(id)
+    };
     Ok(Reply::Integer(i64::from(ended)))
 }
 

@@ -183,6 +183,9 @@ fn set_append(call: &mut Call, parameter: &'static Parameter, value: String) {
         _ => Append::Everysec,
     };
     node.config.append = wanted;
+    if !on {
+        node.end_waits_for_file();
+    }
     if before == Append::None && on {
         node.propagates = true;
         call.session.after = After::BeginFile;

@@ -116,6 +116,7 @@ fn clients_section(text: &mut String, node: &mut Node) {
     let blocked = node.clients.iter().filter(waits).count();
     let late = |session: &&Session| match &session.blocked {
         Some(Block::Keys(pop)) => pop.until_ms.is_some(),
+        Some(Block::Acknowledgement(quorum)) => quorum.timeout_ms > 0,
         _ => false,
     };
     let in_table = node.clients.iter().filter(late).count();
@@ -178,10 +179,10 @@ fn persistence(text: &mut String, node: &mut Node) {
          rdb_bgsave_in_progress:{}\r\nrdb_last_save_time:{}\r\nrdb_last_bgsave_status:{}\r\n\
          rdb_last_bgsave_time_sec:{}\r\nrdb_current_bgsave_time_sec:{}\r\nrdb_saves:{}\r\n\
          rdb_last_cow_size:0\r\nrdb_last_load_keys_expired:{}\r\n\
-         rdb_last_load_keys_loaded:{}\r\naof_enabled:{}\r\naof_rewrite_in_progress:0\r\n\
-         aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
-         aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_rewrites:0\r\n\
-         aof_rewrites_consecutive_failures:0\r\naof_last_write_status:{}\r\n\
+         rdb_last_load_keys_loaded:{}\r\naof_enabled:{}\r\naof_rewrite_in_progress:{}\r\n\
+         aof_rewrite_scheduled:{}\r\naof_last_rewrite_time_sec:{}\r\n\
+         aof_current_rewrite_time_sec:{}\r\naof_last_bgrewrite_status:{}\r\naof_rewrites:{}\r\n\
+         aof_rewrites_consecutive_failures:{}\r\naof_last_write_status:{}\r\n\
          aof_last_cow_size:0\r\nmodule_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
         u8::from(node.starting_ms.is_some()),
         saving.changes,
@@ -194,6 +195,13 @@ fn persistence(text: &mut String, node: &mut Node) {
         saving.loaded[1],
         saving.loaded[0],
         u8::from(node.config.append != Append::None),
+        u8::from(saving.rewriting.is_some()),
+        u8::from(saving.scheduled[1]),
+        signed(saving.rewrite_took_s),
+        signed(saving.rewriting.map(|since_s| now_s.saturating_sub(since_s))),
+        status(saving.failed_rewrites > 0),
+        saving.rewrites,
+        saving.failed_rewrites,
         status(saving.append_failed),
     );
     if let Some(since_ms) = node.starting_ms {

@@ -8,9 +8,15 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use bytes::Bytes;
 
 use crate::redis::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
+use crate::redis::compat::Difference;
 use crate::redis::frame::{Reply, integer};
+use crate::redis::node::{Append, Node};
 use crate::redis::peers::Failover;
-use crate::redis::session::{After, Psync};
+use crate::redis::session::{After, Block, Psync, Quorum};
+
+/// There is no file that could be synced.
+pub const NO_FILE: &str =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -21,6 +27,7 @@ pub const FAMILY: Family = &[
     ("role", role),
     ("slaveof", replicaof),
     ("wait", wait),
+    ("waitaof", waitaof),
 ];
 
 /// REPLICAOF host port | NO ONE
@@ -169,33 +176,88 @@ fn target(call: &Call, host: &[u8], port: i64) -> Result<SocketAddrV4, Reply> {
 /// WAIT numreplicas timeout: counts replicas that acknowledged this connection's last write.
 pub fn wait(call: &mut Call) -> Outcome {
     if call.node.master.is_some() {
+        let since = match call.node.differs(Difference::TextsOfValkey) {
+            true => "",
+            false => "since Redis 4.0 ",
+        };
+        let text = format!(
+            "ERR WAIT cannot be used with replica instances. Please also note that {since}if a \
+             replica is configured to be writable (which is not the default) writes to replicas \
+             are just local and are not propagated."
+        );
+        return Err(Reply::Error(text.into()));
+    }
+    let replicas = call.integer(1)?.max(0);
+    let timeout_ms = timeout(call, 2)?;
+    let replicas = usize::try_from(replicas).map_err(|_| Reply::error(NOT_INTEGER))?;
+    let offset = call.session.last_write;
+    wait_for(call, Quorum { offset, replicas, synced: None, timeout_ms })
+}
+
+/// WAITAOF numlocal numreplicas timeout: counts files that are synced up to this connection's last
+/// write, the node's own (if that is asked for) and those of replicas.
+pub fn waitaof(call: &mut Call) -> Outcome {
+    let local = match call.integer(1)? {
+        local @ 0..=1 => local == 1,
+        _ => return Err(Reply::error("ERR value is out of range, value must between 0 and 1")),
+    };
+    let replicas = integer(&call.args[2]).and_then(|number| usize::try_from(number).ok());
+    let replicas = replicas.ok_or(Reply::error("ERR value is out of range, must be positive"))?;
+    let timeout_ms = timeout(call, 3)?;
+    if call.node.master.is_some() {
         return Err(Reply::error(
-            "ERR WAIT cannot be used with replica instances. Please also note that since Redis \
-             4.0 if a replica is configured to be writable (which is not the default) writes to \
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to \
              replicas are just local and are not propagated.",
         ));
     }
-    let replicas = call.integer(1)?;
-    let timeout = integer(&call.args[2])
-        .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
-    let timeout_ms = u64::try_from(timeout).map_err(|_| Reply::error("ERR timeout is negative"))?;
-    let acked = call.node.acknowledged(call.session.last_write);
-    let wanted = usize::try_from(replicas.max(0)).map_err(|_| Reply::error(NOT_INTEGER))?;
-    let waits = !call.session.in_exec && call.session.script.is_none();
-    if acked < wanted && waits {
-        call.session.after = After::Wait { replicas: wanted, timeout_ms };
-        return Ok(Reply::SILENCE);
+    if local && call.node.config.append == Append::None {
+        return Err(Reply::error(NO_FILE));
     }
-    Ok(Reply::Integer(i64::try_from(acked).unwrap_or(i64::MAX)))
+    let offset = call.session.last_write;
+    wait_for(call, Quorum { offset, replicas, synced: Some(local), timeout_ms })
 }
 
-/// REPLCONF listening-port n | ip-address ip | capa x | rdb-only n | ACK offset | GETACK *
+/// The word at a place, as a number of milliseconds.
+fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
+    let ms = integer(&call.args[nth])
+        .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
+    let ms = u64::try_from(ms).map_err(|_| Reply::error("ERR timeout is negative"))?;
+    let ends = i64::try_from(call.node.now_ms.saturating_add(ms)).is_ok();
+    if !ends && call.node.differs(Difference::WaitAof) {
+        return Err(Reply::error("ERR timeout is out of range"));
+    }
+    Ok(ms)
+}
+
+/// Answers, or waits where somebody may.
+fn wait_for(call: &mut Call, quorum: Quorum) -> Outcome {
+    let (reply, is_there) = acknowledgement(call.node, &quorum);
+    if is_there || call.session.in_exec || call.session.script.is_some() {
+        return Ok(reply);
+    }
+    call.session.blocked = Some(Block::Acknowledgement(quorum));
+    call.session.after = After::Wait;
+    Ok(Reply::SILENCE)
+}
+
+/// What WAIT or WAITAOF is answered now, and whether that is what it asks for.
+pub fn acknowledgement(node: &Node, quorum: &Quorum) -> (Reply, bool) {
+    let replicas = node.acknowledged(quorum);
+    let count = Reply::Integer(i64::try_from(replicas).unwrap_or(i64::MAX));
+    let enough = replicas >= quorum.replicas;
+    let Some(local) = quorum.synced else { return (count, enough) };
+    let own = node.has_synced(quorum.offset);
+    (Reply::Array(vec![Reply::Integer(i64::from(own)), count]), enough && (own || !local))
+}
+
+/// REPLCONF listening-port n | ip-address ip | capa x | rdb-only n | ACK offset [FACK offset] |
+/// GETACK *
 pub fn replconf(call: &mut Call) -> Outcome {
     let pairs = call.from(1);
     if !pairs.len().is_multiple_of(2) {
         return Err(Reply::error(super::SYNTAX));
     }
-    for pair in pairs.chunks_exact(2) {
+    for (nth, pair) in pairs.chunks_exact(2).enumerate() {
         let number = integer(&pair[1]);
         match &pair[0].to_ascii_lowercase()[..] {
             b"listening-port" => {
@@ -208,7 +270,9 @@ pub fn replconf(call: &mut Call) -> Outcome {
             }
             b"capa" => call.session.announced.psync2 |= pair[1].eq_ignore_ascii_case(b"psync2"),
             b"ack" => {
-                acknowledge(call, number);
+                let further = pairs.chunks_exact(2).nth(nth + 1);
+                let synced = further.filter(|pair| pair[0].eq_ignore_ascii_case(b"fack"));
+                acknowledge(call, number, synced.and_then(|pair| integer(&pair[1])));
                 return Ok(Reply::SILENCE);
             }
             // A replica answers its master's on the link; here nobody is answered.
@@ -224,12 +288,14 @@ pub fn replconf(call: &mut Call) -> Outcome {
 }
 
 /// A replica's first acknowledgement says that it has all that came before.
-fn acknowledge(call: &mut Call, offset: Option<i64>) {
+fn acknowledge(call: &mut Call, offset: Option<i64>, synced: Option<i64>) {
     let Some(offset) = offset.and_then(|offset| u64::try_from(offset).ok()) else { return };
+    let synced = synced.and_then(|offset| u64::try_from(offset).ok()).unwrap_or(0);
     let (session, now_s) = (call.session.id, call.node.now_ms / 1_000);
     let replica = call.node.replicas.iter_mut().find(|r| r.session == session);
     let Some(replica) = replica else { return };
     replica.acked = replica.acked.max(offset);
+    replica.synced = replica.synced.max(synced);
     replica.acked_at_s = now_s;
     if !std::mem::replace(&mut replica.online, true) {
         call.node.recount_good_replicas();

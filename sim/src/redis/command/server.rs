@@ -6,6 +6,7 @@ use crate::redis::command::introspection::{help, unknown_form};
 use crate::redis::command::{Call, Family, Outcome, SYNTAX, digits};
 use crate::redis::frame::{Reply, integer};
 use crate::redis::keyspace::{DATABASES, Key};
+use crate::redis::persistence::dump;
 use crate::redis::session::After;
 use crate::trace::KeyChange;
 
@@ -36,9 +37,17 @@ pub fn dbsize(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
-/// FLUSHALL [ASYNC | SYNC]
+/// FLUSHALL [ASYNC | SYNC]: with save points, that nothing is left is saved at once, whatever is
+/// being saved in the background (`flushAllDataAndResetRDB`).
 pub fn flushall(call: &mut Call) -> Outcome {
-    flush(call, 0..DATABASES)
+    let outcome = flush(call, 0..DATABASES)?;
+    let node = &mut *call.node;
+    node.saving.begun = None;
+    if !node.save_points().is_empty() && !node.loading {
+        let own = node.effects.changes.iter().filter(|change| !change.by_node).count();
+        node.saving.flushed = Some((dump(node), node.saving.changes + own as u64));
+    }
+    Ok(outcome)
 }
 
 /// FLUSHDB [ASYNC | SYNC]
@@ -111,20 +120,42 @@ pub fn save(call: &mut Call) -> Outcome {
 
 /// BGSAVE [SCHEDULE]
 pub fn bgsave(call: &mut Call) -> Outcome {
-    match call.from(1) {
-        [] => {}
-        [word] if word.eq_ignore_ascii_case(b"SCHEDULE") => {}
+    let schedules = match call.from(1) {
+        [] => false,
+        [word] if word.eq_ignore_ascii_case(b"SCHEDULE") => true,
         _ => return Err(Reply::error(SYNTAX)),
-    }
-    if call.node.saving.begun.is_some() {
+    };
+    let saving = &mut call.node.saving;
+    if saving.begun.is_some() {
         return Err(Reply::error("ERR Background save already in progress"));
+    }
+    if schedules && saving.is_busy() || call.session.in_exec {
+        saving.scheduled[0] = true;
+        call.session.after = After::InTurn;
+        return Ok(Reply::simple("Background saving scheduled"));
+    }
+    if saving.is_busy() {
+        return Err(Reply::error(
+            "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE \
+             SCHEDULE in order to schedule a BGSAVE whenever possible.",
+        ));
     }
     call.session.after = After::Save { in_background: true };
     Ok(Reply::simple("Background saving started"))
 }
 
 /// BGREWRITEAOF
-pub fn bgrewriteaof(_: &mut Call) -> Outcome {
+pub fn bgrewriteaof(call: &mut Call) -> Outcome {
+    let saving = &mut call.node.saving;
+    if saving.rewriting.is_some() {
+        return Err(Reply::error("ERR Background append only file rewriting already in progress"));
+    }
+    if saving.is_busy() || call.session.in_exec {
+        saving.scheduled[1] = true;
+        call.session.after = After::InTurn;
+        return Ok(Reply::simple("Background append only file rewriting scheduled"));
+    }
+    call.session.after = After::Rewrite;
     Ok(Reply::simple("Background append only file rewriting started"))
 }
 

@@ -206,6 +206,7 @@ fn since(lower: &str) -> Option<Difference> {
         "delex" => Some(Difference::DelEx),
         "delifeq" => Some(Difference::DelIfEq),
         "digest" => Some(Difference::Digest),
+        "waitaof" => Some(Difference::WaitAof),
         _ => None,
     }
 }

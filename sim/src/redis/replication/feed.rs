@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 use crate::platform::{Host, Stream};
+use crate::redis::compat::Difference;
 use crate::redis::frame::encode_request;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::node::{Node, Told};
@@ -47,7 +48,7 @@ impl Feeds {
     /// Sends what a master did to every replica and counts it into the offset.
     pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
         if !node.history.is_kept() {
-            return;
+            return count(node, Script::length(commands));
         }
         let before = node.history.offset;
         let mut stream = BytesMut::new();
@@ -61,6 +62,9 @@ impl Feeds {
 
     /// Asks every replica how far it is.
     pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
+        if !node.history.is_kept() {
+            return count(node, 1);
+        }
         self.say(node, &["REPLCONF", "GETACK", "*"]);
     }
 
@@ -93,6 +97,13 @@ impl Feeds {
         for outbox in self.outboxes.iter().filter(|outbox| outbox.session == session) {
             outbox.cut();
         }
+    }
+}
+
+/// What nobody is told is counted where WAITAOF may ask for it.
+fn count(node: &mut Node, commands: u64) {
+    if node.differs(Difference::WaitAof) {
+        node.history.count(commands);
     }
 }
 
@@ -133,6 +144,7 @@ fn open(
         address,
         online: partial,
         acked: 0,
+        synced: 0,
         acked_at_s: now_s,
     });
     let mut feeds = server.feeds.borrow_mut();

@@ -9,9 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::platform::Stream;
 use crate::redis::command::admission::apply;
+use crate::redis::compat::Difference;
 use crate::redis::frame::decode::decode_reply;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply, encode_request, integer};
+use crate::redis::node::Append;
 use crate::redis::peers::LinkState;
 use crate::redis::persistence::restore;
 use crate::redis::server::Server;
@@ -350,9 +352,15 @@ impl Link<'_> {
     }
 
     async fn acknowledge(&mut self) -> io::Result<()> {
-        let offset = self.server.node.borrow().history.offset.to_string();
+        let (offset, synced, tells) = {
+            let node = self.server.node.borrow();
+            let (offset, synced) = (node.history.offset, node.saving.synced);
+            let tells = node.differs(Difference::WaitAof) && node.config.append != Append::None;
+            (offset.to_string(), synced.to_string(), tells)
+        };
+        let words = ["REPLCONF", "ACK", &offset, "FACK", &synced];
         let mut request = BytesMut::new();
-        encode_request(&mut request, &["REPLCONF", "ACK", &offset]);
+        encode_request(&mut request, if tells { &words } else { &words[..3] });
         self.stream.write_all(&request).await
     }
 }

@@ -1,8 +1,10 @@
 //! What a Sentinel answers: SENTINEL and its subcommands, and what other commands are here.
 //!
+//! - `global`: what concerns the Sentinel as a whole
 //! - `told`: instances as SENTINEL MASTERS tells them, the section of INFO
 //! - `commands.txt`: facts of the commands that a Sentinel alone has
 
+pub mod global;
 pub mod told;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -23,10 +25,13 @@ pub const FAMILY: Family = &[
     ("role", role),
     ("sentinel", container),
     ("sentinel|ckquorum", ckquorum),
+    ("sentinel|config", global::config),
+    ("sentinel|debug", global::debug),
     ("sentinel|failover", failover),
     ("sentinel|flushconfig", flushconfig),
     ("sentinel|get-master-addr-by-name", get_master_addr),
     ("sentinel|help", crate::redis::command::introspection::help),
+    ("sentinel|info-cache", global::info_cache),
     ("sentinel|is-master-down-by-addr", is_master_down),
     ("sentinel|master", master),
     ("sentinel|masters", masters),
@@ -38,6 +43,7 @@ pub const FAMILY: Family = &[
     ("sentinel|reset", reset),
     ("sentinel|sentinels", sentinels),
     ("sentinel|set", set),
+    ("sentinel|simulate-failure", global::simulate_failure),
     ("sentinel|slaves", replicas),
 ];
 
@@ -221,7 +227,10 @@ pub fn monitor(call: &mut Call) -> Outcome {
     if own.masters.contains_key(&name) {
         return Err(Reply::error("ERR Duplicate master name."));
     }
-    own.masters.insert(name.clone(), Master::new(SocketAddrV4::new(ip, port), quorum, now));
+    let mut master = Master::new(SocketAddrV4::new(ip, port), quorum, now);
+    master.down_after = own.times.down_after;
+    master.failover_timeout = own.times.failover_timeout;
+    own.masters.insert(name.clone(), master);
     own.unsaved = true;
     own.tell("+monitor", &Place::master(&name), &format!(" quorum {quorum}"));
     call.node.publish_events();

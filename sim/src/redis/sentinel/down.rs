@@ -1,11 +1,8 @@
 //! Who is down: by one's own eyes (`+sdown`), and a master by enough Sentinels' (`+odown`).
 
 use crate::redis::frame::Reply;
+use crate::redis::sentinel::Sentinel;
 use crate::redis::sentinel::instance::{Expect, Ms, Peer, Place, Role, State, Who};
-use crate::redis::sentinel::{ASK_PERIOD, INFO_PERIOD, PUBLISH_PERIOD, Sentinel};
-
-/// A connection younger than this is not given up.
-const MIN_RECONNECT: Ms = 15_000;
 
 impl Sentinel {
     /// Gives up connections on which nothing comes, and marks who gives no valid answer for too
@@ -19,16 +16,16 @@ impl Sentinel {
             0 => 0,
             since => now - since,
         };
-        let is_old = |since: Ms| now - since > MIN_RECONNECT;
+        let is_old = |since: Ms| now - since > self.times.reconnect;
         let is_mute = link.commands.as_ref().is_some_and(|line| is_old(line.since))
             && link.waits_since != 0
             && now - link.waits_since > limit / 2
             && now - link.answered_at > limit / 2;
         let is_deaf = link.channel.as_ref().is_some_and(|line| is_old(line.since))
-            && now - link.channel_heard_at > PUBLISH_PERIOD * 3;
+            && now - link.channel_heard_at > self.times.publish * 3;
         let abdicates = place.who == Who::Master
             && report.role == Role::Replica
-            && now - report.role_at > limit + INFO_PERIOD * 2;
+            && now - report.role_at > limit + self.times.info * 2;
         let (was_down, is_down) = (instance.s_down, elapsed > limit || abdicates);
         if is_mute {
             self.close_commands(place);
@@ -72,9 +69,10 @@ impl Sentinel {
     /// Asks the others whether the master is down, and for their votes while a failover is tried:
     /// each at most once a second, but when it begins.
     pub fn ask_others(&mut self, name: &str, at_once: bool, now: Ms) {
+        let ask = self.times.ask;
         let Some(master) = self.masters.get_mut(name) else { return };
         for peer in master.sentinels.values_mut() {
-            if now - peer.said_at > ASK_PERIOD * 5 {
+            if now - peer.said_at > ask * 5 {
                 peer.says_down = false;
                 peer.leader = None;
             }
@@ -83,7 +81,7 @@ impl Sentinel {
             return;
         }
         let due = |peer: &Peer| {
-            !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ASK_PERIOD)
+            !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ask)
         };
         let asked = master.sentinels.iter().filter(|(_, peer)| due(peer));
         let asked: Vec<Place> = asked.map(|(id, _)| Place::sentinel(name, id)).collect();

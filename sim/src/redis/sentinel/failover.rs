@@ -7,12 +7,7 @@ use crate::redis::sentinel::election::desync;
 use crate::redis::sentinel::instance::{
     Failover, Instance, Link, Ms, Place, Reconf, Replica, Role, State,
 };
-use crate::redis::sentinel::{INFO_PERIOD, Moment, PING_PERIOD, Sentinel};
-
-/// An election takes at most so long, and no longer than a failover may.
-const ELECTION_TIMEOUT: Ms = 10_000;
-/// A replica that was told to follow the new master counts as done after so long.
-const RECONF_TIMEOUT: Ms = 10_000;
+use crate::redis::sentinel::{Moment, Sentinel};
 
 impl Sentinel {
     /// Starts a failover of a master that is objectively down, unless one was started or voted for
@@ -85,13 +80,17 @@ impl Sentinel {
         let master = &self.masters[name];
         let place = Place::master(name);
         if !is_leader && !master.failover.forced {
-            let limit = ELECTION_TIMEOUT.min(master.failover_timeout);
+            let limit = self.times.election.min(master.failover_timeout);
             if now.ms - master.failover.started_at > limit {
                 self.abort(name, "-failover-abort-not-elected", now.ms);
             }
             return;
         }
         self.tell("+elected-leader", &place, "");
+        if self.crashes.after_election {
+            self.crashes.now = true;
+            return;
+        }
         self.enter(name, State::SelectReplica, now.ms);
         self.tell("+failover-state-select-slave", &place, "");
     }
@@ -121,12 +120,12 @@ impl Sentinel {
         let s_down = master.instance.s_down;
         let down_for = if s_down { now - master.instance.s_down_at } else { 0 };
         let longest_cut = down_for + master.down_after * 10;
-        let freshness = if s_down { PING_PERIOD * 5 } else { INFO_PERIOD * 3 };
+        let freshness = if s_down { self.times.ping * 5 } else { self.times.info * 3 };
         let is_good = |Instance { s_down, o_down, link, report, .. }: &Instance| {
             !s_down
                 && !o_down
                 && !link.disconnected
-                && now - link.available_at <= PING_PERIOD * 5
+                && now - link.available_at <= self.times.ping * 5
                 && report.priority != 0
                 && report.at != 0
                 && now - report.at <= freshness
@@ -174,7 +173,7 @@ impl Sentinel {
             }
             let replica = &self.masters[name].replicas[&address];
             let place = Place::replica(name, address);
-            let is_late = now - replica.reconf_sent_at > RECONF_TIMEOUT;
+            let is_late = now - replica.reconf_sent_at > self.times.reconf;
             let is_next = replica.reconf == Reconf::None && !replica.instance.link.disconnected;
             if replica.reconf == Reconf::Sent && is_late {
                 self.tell("-slave-reconf-sent-timeout", &place, "");

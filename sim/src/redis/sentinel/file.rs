@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddrV4;
 
 use crate::redis::sentinel::Sentinel;
+use crate::redis::sentinel::globals::Globals;
 use crate::redis::sentinel::instance::{Master, Ms};
 
 /// The file's name on the host's disk.
@@ -13,6 +14,12 @@ impl Sentinel {
     /// The whole file.
     pub fn write_file(&self) -> String {
         let mut text = format!("sentinel myid {}\n", self.id);
+        let usual = Globals::default().all();
+        for ((name, value), _) in
+            self.globals.all().iter().zip(usual).filter(|(set, usual)| **set != *usual)
+        {
+            let _ = writeln!(text, "sentinel {name} {value}");
+        }
         for (name, master) in &self.masters {
             write_master(&mut text, name, master);
         }
@@ -37,6 +44,8 @@ impl Sentinel {
                 let master = Master::new(address(ip, port)?, quorum.parse().ok()?, now);
                 self.masters.insert(name.to_owned(), master);
             }
+            ["sentinel", word, ref values @ ..]
+                if self.globals.set(word, &values.join(" ")).is_ok() => {}
             ["sentinel", word, name, ref values @ ..] => {
                 let master = self.masters.get_mut(name)?;
                 match (word, values) {

@@ -40,11 +40,17 @@ impl Sentinel {
     /// What is published about a master, and about this Sentinel.
     pub fn hello(&self, name: &str) -> String {
         let Some(master) = self.masters.get(name) else { return String::new() };
-        let (own, at) = (self.address, master.current_address());
+        let at = master.current_address();
+        let ip = match &self.globals.announce_ip[..] {
+            "" => self.address.ip().to_string(),
+            told => told.to_owned(),
+        };
+        let port = match self.globals.announce_port {
+            0 => self.address.port(),
+            told => told,
+        };
         format!(
-            "{},{},{},{},{name},{},{},{}",
-            own.ip(),
-            own.port(),
+            "{ip},{port},{},{},{name},{},{},{}",
             self.id,
             self.epoch,
             at.ip(),

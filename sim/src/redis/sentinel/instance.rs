@@ -99,6 +99,8 @@ pub struct Report {
     pub role_at: Ms,
     /// When INFO last came.
     pub at: Ms,
+    /// All that it said then.
+    pub text: Option<String>,
     /// Whom it follows; kept when it becomes a master.
     pub master: Option<(String, u16)>,
     /// Since when it follows that one.

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 
 use crate::redis::frame::Reply;
 use crate::redis::sentinel::instance::{Expect, Line, Link, Ms, Place, State, Who};
-use crate::redis::sentinel::{Action, INFO_PERIOD, Moment, PING_PERIOD, PUBLISH_PERIOD, Sentinel};
+use crate::redis::sentinel::{Action, Moment, Sentinel};
 
 /// Where hello messages are published.
 pub const HELLO: &str = "__sentinel__:hello";
@@ -15,9 +15,10 @@ const MOST_PENDING: usize = 100;
 impl Sentinel {
     /// Opens what is missing, at most once a second.
     pub fn reconnect(&mut self, place: &Place, now: Ms) {
+        let period = self.times.ping;
         let Some(instance) = self.get_mut(place) else { return };
         let link = &mut instance.link;
-        if !link.disconnected || instance.address.port() == 0 || now - link.tried_at < PING_PERIOD {
+        if !link.disconnected || instance.address.port() == 0 || now - link.tried_at < period {
             return;
         }
         link.tried_at = now;
@@ -26,6 +27,7 @@ impl Sentinel {
         if lacks_commands {
             let line = self.open(place, address, now);
             self.link_of(place, |link| link.commands = Some(line));
+            self.authenticate(place);
             let name = format!("sentinel-{short}-cmd");
             self.send(place, &["CLIENT", "SETNAME", &name], Expect::Nothing);
             self.ping(place, now);
@@ -39,6 +41,16 @@ impl Sentinel {
             self.link_of(place, |link| link.channel = Some(line));
         }
         self.link_of(place, |link| link.disconnected = false);
+    }
+
+    /// Says to another Sentinel who asks, if that is set (`sentinelSendAuthIfNeeded`).
+    fn authenticate(&mut self, place: &Place) {
+        let (user, password) = (self.globals.user.clone(), self.globals.password.clone());
+        if matches!(place.who, Who::Sentinel(_)) && !password.is_empty() {
+            let words = ["AUTH", &user, &password];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            self.send(place, &words, Expect::Nothing);
+        }
     }
 
     fn open(&mut self, place: &Place, address: SocketAddrV4, now: Ms) -> Line {
@@ -111,12 +123,12 @@ impl Sentinel {
         let is_replica = matches!(place.who, Who::Replica(_));
         let in_trouble = master.instance.o_down || master.failover.state != State::None;
         let hurries = is_replica && (in_trouble || instance.report.link_down != 0);
-        let info_period = if hurries { 1_000 } else { INFO_PERIOD };
-        let ping_period = master.down_after.min(PING_PERIOD);
+        let info_period = if hurries { 1_000 } else { self.times.info };
+        let ping_period = master.down_after.min(self.times.ping);
         let asks = !matches!(place.who, Who::Sentinel(_))
             && (instance.report.at == 0 || now - instance.report.at > info_period);
         let pings = now - link.answered_at > ping_period && now - link.pinged_at > ping_period / 2;
-        let publishes = now - instance.published_at > PUBLISH_PERIOD;
+        let publishes = now - instance.published_at > self.times.publish;
         if asks {
             self.send(place, &["INFO"], Expect::Info);
         }

@@ -138,6 +138,9 @@ impl Watch {
         }
         self.server.wake();
         self.server.save_sentinel().await;
+        if self.server.node.borrow().sentinel.as_ref().is_some_and(|own| own.crashes.now) {
+            return self.server.ended.raise();
+        }
         self.take_actions().into_iter().for_each(|action| self.act(action));
     }
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddrV4;
 
+use crate::redis::sentinel::Sentinel;
 use crate::redis::sentinel::instance::{Instance, Ms, Place, Reconf, Role, State, Who};
-use crate::redis::sentinel::{INFO_PERIOD, PUBLISH_PERIOD, Sentinel};
 
 impl Sentinel {
     /// Takes the text of an INFO: first all that it says, then what is to be done about it.
@@ -52,6 +52,7 @@ impl Sentinel {
     /// One that came back, like the old master, is made a replica only when it has said so, and
     /// was up, for as long as four hello messages take: there may be a newer configuration.
     fn meet_new_master(&mut self, place: &Place, address: SocketAddrV4, now: Ms) {
+        let times = self.times.clone();
         let Some(master) = self.masters.get_mut(&place.master) else { return };
         let Some(replica) = master.replicas.get(&address) else { return };
         if replica.promoted && master.failover.state == State::WaitPromotion {
@@ -60,15 +61,19 @@ impl Sentinel {
             master.failover.changed_at = now;
             self.unsaved = true;
             self.tell("+promoted-slave", place, "");
+            if self.crashes.after_promotion {
+                self.crashes.now = true;
+                return;
+            }
             let whole = Place::master(&place.master);
             self.tell("+failover-state-reconf-slaves", &whole, "");
             self.hurry_hello(&place.master);
             return;
         }
-        let stable = PUBLISH_PERIOD * 4;
+        let stable = times.publish * 4;
         let instance = &replica.instance;
         let is_stable = instance.was_up_for(stable, now) && now - instance.report.role_at > stable;
-        if !replica.promoted && master.looks_sane(INFO_PERIOD, now) && is_stable {
+        if !replica.promoted && master.looks_sane(times.info, now) && is_stable {
             let follow = master.instance.address;
             if self.send_slaveof(place, Some(follow)) {
                 self.tell("+convert-to-slave", place, "");
@@ -78,11 +83,12 @@ impl Sentinel {
 
     /// Everybody is to hear the new configuration with the next tick.
     fn hurry_hello(&mut self, name: &str) {
+        let publish = self.times.publish;
         let Some(master) = self.masters.get_mut(name) else { return };
         let replicas = master.replicas.values_mut().map(|replica| &mut replica.instance);
         let sentinels = master.sentinels.values_mut().map(|peer| &mut peer.instance);
         for instance in replicas.chain(sentinels).chain([&mut master.instance]) {
-            instance.published_at -= PUBLISH_PERIOD + 1;
+            instance.published_at -= publish + 1;
         }
     }
 
@@ -95,7 +101,7 @@ impl Sentinel {
         let is_stable = instance.was_up_for(wait, now) && now - instance.report.master_at > wait;
         if is_wrong
             && is_stable
-            && master.looks_sane(INFO_PERIOD, now)
+            && master.looks_sane(self.times.info, now)
             && self.send_slaveof(place, Some(follow))
         {
             self.tell("+fix-slave-config", place, "");
@@ -144,6 +150,7 @@ fn note_report(instance: &mut Instance, text: &str, now: Ms) {
     let report = &mut instance.report;
     report.link_down = 0;
     report.at = now;
+    report.text = Some(text.to_owned());
     let mut role = None;
     let mut master = report.master.clone().unwrap_or(("?".to_owned(), 0));
     for (name, value) in text.split("\r\n").filter_map(|line| line.split_once(':')) {

@@ -310,3 +310,43 @@ fn fact_24_the_highest_config_epoch_wins_and_replicas_are_told_one_at_a_time() {
     let said = ["+slave-reconf-inprog", "+slave-reconf-done", "+failover-end", "+switch-master"];
     check(town, 100, &said, &["+failover-end-for-timeout"]);
 }
+
+/// SENTINEL SIMULATE-FAILURE: the process ends where it is told to, with what it has written by
+/// then.
+#[test]
+fn a_crash_for_a_trial_comes_where_it_is_told() {
+    for (after_election, said, unsaid, config_epoch) in
+        [(true, "+elected-leader", "+selected-slave", 0), (false, "+promoted-slave", "+switch", 1)]
+    {
+        let mut town = dead_master(Town::new(2, 0, 1), (0, "*"));
+        let crashes = &mut town.sentinel.crashes;
+        (crashes.after_election, crashes.after_promotion) = (after_election, !after_election);
+        while !town.sentinel.crashes.now && town.now < START + 60_000 {
+            town.pass(100);
+        }
+        let town = check(town, 0, &[said], &[unsaid]);
+        assert_eq!(town.sentinel.masters[NAME].config_epoch, config_epoch);
+    }
+}
+
+/// SENTINEL CONFIG: what is told to others, as whom they are asked, and that it is kept.
+#[test]
+fn what_is_set_for_all_is_told_used_and_kept() {
+    let mut sentinel = Town::new(1, 1, 1).sentinel;
+    let plain = sentinel.hello(NAME);
+    assert!(plain.starts_with("10.0.0.200,6379,ffff"), "{plain}");
+    let set = [("announce-ip", "1.2.3.4"), ("ANNOUNCE-PORT", "99"), ("sentinel-pass", "p q")];
+    for (name, value) in set {
+        assert_eq!(sentinel.globals.set(name, value), Ok(()));
+    }
+    assert!(sentinel.hello(NAME).starts_with("1.2.3.4,99,ffff"));
+    sentinel.tick(Moment { ms: START + 1_000, chance: 0 });
+    let asks = |action: &&Action| matches!(action, Action::Send(_, words) if words[0] == "AUTH");
+    let asked: Vec<_> = sentinel.actions.iter().filter(asks).cloned().collect();
+    let peer = sentinel.masters[NAME].sentinels[&peer_id(0)].instance.link.commands.as_ref();
+    let words = vec!["AUTH".to_owned(), "p q".to_owned()];
+    assert_eq!(asked, [Action::Send(peer.expect("it is asked").id, words)]);
+    let mut again = Sentinel::new("e".repeat(40), at(200), START);
+    again.read_file(&sentinel.write_file(), START);
+    assert_eq!(again.globals, sentinel.globals);
+}

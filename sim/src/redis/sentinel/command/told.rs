@@ -134,9 +134,10 @@ pub fn section(text: &mut String, own: &Sentinel, now: Ms) {
         text,
         "sentinel_masters:{}\r\nsentinel_tilt:{}\r\nsentinel_tilt_since_seconds:{tilt_s}\r\n\
          sentinel_running_scripts:0\r\nsentinel_scripts_queue_length:0\r\n\
-         sentinel_simulate_failure_flags:0\r\n",
+         sentinel_simulate_failure_flags:{}\r\n",
         own.masters.len(),
         u8::from(own.tilt_since.is_some()),
+        u8::from(own.crashes.after_election) + 2 * u8::from(own.crashes.after_promotion),
     );
     for (n, (name, master)) in own.masters.iter().enumerate() {
         let of = &master.instance;
