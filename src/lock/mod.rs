@@ -142,6 +142,9 @@ pub struct LockConfig {
     /// How long WAIT waits for them at the most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_timeout: Option<Nanos>,
+    /// Whether the node's own disk has to have a grant too: WAITAOF in the place of WAIT.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub fsync: bool,
     /// When, and on which connection, WAIT is sent.
     #[serde(skip_serializing_if = "is_usual")]
     pub wait: WaitShape,

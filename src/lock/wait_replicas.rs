@@ -1,4 +1,5 @@
-//! Token-lua on a replicated master, and WAIT: a grant counts once enough replicas have it.
+//! Token-lua on a replicated master, and WAIT: a grant counts once enough replicas have it. With
+//! `fsync` it is WAITAOF: once it is on the node's own disk and on theirs.
 //!
 //! WAIT counts the replicas that have acknowledged the last write of *its own connection*, and it
 //! takes nothing back: with fewer the lock gives the key back and refuses. It says nothing about
@@ -42,7 +43,9 @@ impl WaitReplicas {
         self.setting.host.step("waiting-for-replicas").await;
         let (acks, within) = (acks(config), ack_timeout(config));
         let (count, ms) = (acks.to_string(), milliseconds(within));
-        let args = [count.as_bytes(), ms.as_bytes()];
+        let args: [&[u8]; 3] = [b"1", count.as_bytes(), ms.as_bytes()];
+        let (command, args) =
+            if config.fsync { ("WAITAOF", &args[..]) } else { ("WAIT", &args[1..]) };
         // The node answers late by up to a tick of its cron.
         let timeout = within + LEASE.settle(config).timeout;
         let call = self.setting.call.get();
@@ -50,8 +53,14 @@ impl WaitReplicas {
             WaitShape::OtherConnection => &mut self.other,
             WaitShape::Own | WaitShape::NotOnExtend => self.lock.client(),
         };
-        match client.request(call, timeout, "WAIT", &args).await {
-            Ok(Reply::Integer(count)) => Some(count >= i64::from(acks)),
+        let reply = client.request(call, timeout, command, args).await.ok()?;
+        let enough = |count: i64| count >= i64::from(acks);
+        match reply {
+            Reply::Integer(count) => Some(enough(count)),
+            Reply::Array(counts) => match counts[..] {
+                [Reply::Integer(own), Reply::Integer(count)] => Some(own > 0 && enough(count)),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -64,7 +73,7 @@ impl WaitReplicas {
             (None, _) => Acquired::Unknown(grant),
             (Some(enough), _) => {
                 self.lock.release(&grant).await;
-                let why = if enough { TOO_LATE } else { "too few replicas have acknowledged" };
+                let why = if enough { TOO_LATE } else { "too few have acknowledged" };
                 Acquired::Refused(why.to_owned())
             }
         }
@@ -97,9 +106,9 @@ impl Lock for WaitReplicas {
     }
 }
 
-/// How many replicas have to acknowledge.
-fn acks(config: &LockConfig) -> u32 {
-    config.acks.unwrap_or(1)
+/// How many replicas have to acknowledge: one by default, or none where the own disk has to.
+pub fn acks(config: &LockConfig) -> u32 {
+    config.acks.unwrap_or(u32::from(!config.fsync))
 }
 
 /// How long WAIT waits at the most, ns.

@@ -1,15 +1,16 @@
 //! What no plan may say of its lock: a lease that Redis takes in no such unit, a quorum above the
 //! nodes, an option that is another lock's.
 
+use lockstorm_sim::redis::compat::Difference;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::length;
 use crate::lock::catalogue::Algorithm;
 use crate::lock::redisson::NAME as QUEUES;
-use crate::lock::wait_replicas::NAME as WAITS;
+use crate::lock::wait_replicas::{NAME as WAITS, acks};
 use crate::lock::{DiscoveryShape, ExtendShape, ReleaseShape, WaitShape};
 use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind};
 
 /// Checks the table of the lock.
 pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -112,6 +113,7 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     for (place, is_set) in [
         ("lock.acks", config.acks.is_some()),
         ("lock.ack_timeout", config.ack_timeout.is_some()),
+        ("lock.fsync", config.fsync),
         ("lock.wait", config.wait != WaitShape::Own),
     ] {
         refuse_if(is_set && !waits, place, &what, &mend)?;
@@ -123,13 +125,27 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let mend = "at least 1ms";
     let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
     refuse_if(never, "lock.ack_timeout", "WAIT takes whole milliseconds, and 0 is for ever", mend)?;
+    synced(plan)?;
     let replicas = plan.topology.replicas();
     let what = format!("{name} needs replicas");
-    refuse_if(replicas == 0, "topology.kind", what, "kind = \"replicated\"")?;
-    let acks = config.acks.unwrap_or(1);
+    let nobody = replicas == 0 && !config.fsync;
+    refuse_if(nobody, "topology.kind", what, "kind = \"replicated\"")?;
+    let (acks, least) = (acks(config), u32::from(!config.fsync));
     let what = format!("{acks} of {replicas} replicas would have to acknowledge");
-    let mend = format!("from 1 to {replicas}");
-    refuse_if(acks == 0 || acks > replicas, "lock.acks", what, &mend)
+    let mend = format!("from {least} to {replicas}");
+    refuse_if(acks < least || acks > replicas, "lock.acks", what, &mend)
+}
+
+/// WAITAOF is there from Redis 7.2 on, and needs an append-only file.
+fn synced(plan: &Plan) -> Checked {
+    let topology = &plan.topology;
+    let (fsync, place) = (plan.lock.fsync, "lock.fsync");
+    let unknown = !topology.compat.has(Difference::WaitAof);
+    let what = format!("{} has no WAITAOF", topology.compat.word());
+    refuse_if(fsync && unknown, place, what, "compat = \"redis-8.2\" or later in [topology]")?;
+    let what = "the node keeps no append-only file that could be synced";
+    let no_file = matches!(topology.persistence, Persistence::None | Persistence::Rdb);
+    refuse_if(fsync && no_file, place, what, "persistence = \"aof-everysec\" in [topology]")
 }
 
 /// Sentinels are listened to where there are some.
