@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use bytes::BytesMut;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::{Host, Stream};
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
 use lockstorm_sim::redis::cluster::slots::SlotSet;
 use lockstorm_sim::redis::cluster::{ClusterConfig, Member};
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::server::serve;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MS: Nanos = MILLISECOND;
 
@@ -47,28 +45,12 @@ fn config() -> NodeConfig {
     NodeConfig { cluster, ..NodeConfig::default() }
 }
 
-struct Client {
-    stream: Stream,
-    inbox: BytesMut,
-}
-
-impl Client {
-    /// Asks, unless the line is a dot, and hears the next reply.
-    async fn ask(&mut self, line: &str) -> Option<Reply> {
-        if line != "." {
-            let mut request = BytesMut::new();
-            encode_request(&mut request, &line.split(' ').collect::<Vec<_>>());
-            self.stream.write_all(&request).await.ok()?;
-        }
-        loop {
-            if let Some(reply) = decode_reply(&mut self.inbox).expect("a reply") {
-                return Some(reply);
-            }
-            if self.stream.read_buf(&mut self.inbox).await.ok()? == 0 {
-                return None;
-            }
-        }
+/// Asks, unless the line is a dot, and hears the next reply.
+async fn ask(node: &mut Asker, line: &str) -> Option<Reply> {
+    if line == "." {
+        return node.reply().await.ok();
     }
+    node.ask(&line.split(' ').collect::<Vec<_>>()).await.ok()
 }
 
 fn show(reply: Option<Reply>) -> String {
@@ -88,7 +70,7 @@ fn show(reply: Option<Reply>) -> String {
 
 /// Follows a script: `@ms` waits until that time, `n request` asks node n on one connection.
 async fn follow(host: Host, script: &'static str, log: Log) {
-    let mut clients: BTreeMap<u8, Client> = BTreeMap::new();
+    let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(at) = line.strip_prefix('@') {
             host.sleep_until(Clock::Boot, at.parse::<u64>().expect("a time") * MS).await;
@@ -98,12 +80,9 @@ async fn follow(host: Host, script: &'static str, log: Log) {
         let node: u8 = node.parse().expect("a node");
         let mut client = match clients.remove(&node) {
             Some(client) => client,
-            None => {
-                let stream = host.connect(address(node)).await.expect("the node is up");
-                Client { stream, inbox: BytesMut::new() }
-            }
+            None => Asker::new(host.connect(address(node)).await.expect("the node is up")),
         };
-        let answer = show(client.ask(request).await);
+        let answer = show(ask(&mut client, request).await);
         if answer != "(end)" {
             clients.insert(node, client);
         }

@@ -6,19 +6,17 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use bytes::BytesMut;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::node::NodeConfig;
 use lockstorm_sim::redis::sentinel::{SentinelConfig, process};
 use lockstorm_sim::redis::server;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MS: Nanos = MILLISECOND;
 /// When the master stands still, and for how long.
@@ -40,33 +38,21 @@ fn sentinel(n: u8) -> SocketAddrV4 {
     address(3, n, 26_379)
 }
 
-struct Client {
-    stream: Stream,
-    inbox: BytesMut,
-}
+struct Client(Asker);
 
 impl Client {
     async fn to(host: &Host, to: SocketAddrV4) -> Option<Client> {
         let stream = host.timeout(SECOND, host.connect(to)).await?.ok()?;
-        Some(Client { stream, inbox: BytesMut::new() })
+        Some(Client(Asker::new(stream)))
     }
 
     async fn ask(&mut self, line: &str) -> Option<String> {
-        let mut request = BytesMut::new();
-        encode_request(&mut request, &line.split(' ').collect::<Vec<_>>());
-        self.stream.write_all(&request).await.ok()?;
-        self.hear().await
+        let words: Vec<&str> = line.split(' ').collect();
+        self.0.ask(&words).await.ok().as_ref().map(show)
     }
 
     async fn hear(&mut self) -> Option<String> {
-        loop {
-            if let Some(reply) = decode_reply(&mut self.inbox).expect("a reply") {
-                return Some(show(&reply));
-            }
-            if self.stream.read_buf(&mut self.inbox).await.ok()? == 0 {
-                return None;
-            }
-        }
+        self.0.reply().await.ok().as_ref().map(show)
     }
 }
 

@@ -5,17 +5,13 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddrV4;
 
-use bytes::BytesMut;
 use lockstorm_sim::engine::live::outside;
 use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::ask::Asker;
 use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::encode_request;
 use lockstorm_sim::redis::sentinel::{SIGHTS, sight};
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Event, Sight};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
 
@@ -32,24 +28,15 @@ pub async fn of_sentinel(host: Host, server: SocketAddrV4) {
 }
 
 async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
-    let mut stream = outside::connect(server).await?;
-    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
-    let words = [&["SUBSCRIBE"][..], &SIGHTS.map(|(channel, _)| channel)].concat();
-    encode_request(&mut request, &words);
-    stream.write_all(&request).await?;
-    let mut replies = ReplyReader::default();
+    let mut server = Asker::new(outside::connect(server).await?);
+    server.send(&[&["SUBSCRIBE"][..], &SIGHTS.map(|(channel, _)| channel)].concat()).await?;
     loop {
-        while let Some(reply) = replies.next(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)? {
-            let Reply::Array(parts) = reply else { continue };
-            if let [_, Reply::Bulk(channel), Reply::Bulk(text)] = &parts[..] {
-                let (channel, text) = (str_of(channel), str_of(text));
-                if let Some(event) = sight(channel, text) {
-                    host.record(event);
-                }
+        let Reply::Array(parts) = server.reply().await? else { continue };
+        if let [_, Reply::Bulk(channel), Reply::Bulk(text)] = &parts[..] {
+            let (channel, text) = (str_of(channel), str_of(text));
+            if let Some(event) = sight(channel, text) {
+                host.record(event);
             }
-        }
-        if stream.read_buf(&mut inbox).await? == 0 {
-            return Ok(());
         }
     }
 }
@@ -73,10 +60,10 @@ async fn look(
     followed: &Followed,
     asked: &Asked,
 ) -> io::Result<()> {
-    let mut stream = outside::connect(server).await?;
+    let mut server = Asker::new(outside::connect(server).await?);
     let mut failed = Vec::new();
     loop {
-        if let Some(master) = role(&ask(&mut stream, &["ROLE"]).await?)
+        if let Some(master) = role(&server.ask(&["ROLE"]).await?)
             && followed.replace(master) != master
         {
             host.record(Event::Role { master });
@@ -84,8 +71,7 @@ async fn look(
                 asked.miss();
             }
         }
-        if is_in_cluster && let Reply::Bulk(nodes) = ask(&mut stream, &["CLUSTER", "NODES"]).await?
-        {
+        if is_in_cluster && let Reply::Bulk(nodes) = server.ask(&["CLUSTER", "NODES"]).await? {
             let now = failed_masters(str_of(&nodes));
             for master in now.iter().copied().filter(|master| !failed.contains(master)) {
                 host.record(Event::Saw { sight: Sight::Down, master });

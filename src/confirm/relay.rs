@@ -13,7 +13,7 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use lockstorm_sim::engine::live::outside;
 use lockstorm_sim::platform::{Host, Listener, Stream};
-use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::ask::Asker;
 use lockstorm_sim::redis::cluster::BUS;
 use lockstorm_sim::redis::command::table;
 use lockstorm_sim::redis::frame::decode::ReplyReader;
@@ -177,9 +177,10 @@ async fn carry_bus(host: Host, mut bus: Listener, server: SocketAddrV4) {
 /// Has a node of a cluster take others for down as its plan says, once it hears them.
 async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
     host.sleep(SETTLING).await;
-    if let Ok(mut server) = outside::connect(server).await {
+    if let Ok(server) = outside::connect(server).await {
         let timeout = node_timeout_ms.to_string();
-        let _ = ask(&mut server, &["CONFIG", "SET", "cluster-node-timeout", &timeout]).await;
+        let words = ["CONFIG", "SET", "cluster-node-timeout", &timeout];
+        let _ = Asker::new(server).ask(&words).await;
     }
 }
 

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use lockstorm_sim::engine::live::outside;
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::{self, Reply};
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +32,8 @@ const AGAIN: Nanos = 2 * MILLISECOND;
 pub struct Witness {
     host: Host,
     asked: Rc<Asked>,
-    questions: Questions,
+    /// A connection for questions about keys.
+    questions: Asker,
     tales: Stream,
     /// What was told and is not read yet.
     buffer: BytesMut,
@@ -78,13 +78,13 @@ impl Witness {
         asked: &Rc<Asked>,
         followed: &Rc<Followed>,
     ) -> io::Result<Witness> {
-        let mut questions = Questions::new(outside::connect(setup.own).await?);
+        let mut questions = Asker::new(outside::connect(setup.own).await?);
         // A replica of a cluster tells of its keys only to who has said this; others do not mind.
-        questions.ask(&[b"READONLY"]).await?;
-        let Reply::Array(keys) = questions.ask(&[b"KEYS", b"*"]).await? else {
+        questions.ask(&["READONLY"]).await?;
+        let Reply::Array(keys) = questions.ask(&["KEYS", "*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        let Some(master) = role(&questions.ask(&[b"ROLE"]).await?) else {
+        let Some(master) = role(&questions.ask(&["ROLE"]).await?) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let mut tales = outside::connect(setup.own).await?;
@@ -152,7 +152,7 @@ impl Witness {
             },
             Told::Command { by, name } => (by, name),
         };
-        if by == Some(self.questions.own()) {
+        if by == Some(self.questions.stream.connection().client) {
             return Ok(());
         }
         if let Some(by) = by {
@@ -249,39 +249,6 @@ fn kind(what: &str, lives: bool) -> KeyChange {
 /// What stands for a change's place in the replication stream: the same on master and replica.
 fn number(key: &[u8], change: KeyChange, value: &[u8]) -> u64 {
     hash_of(&[key, &[b' ', change as u8, b' '], value].concat())
-}
-
-/// A connection for questions about keys.
-struct Questions {
-    stream: Stream,
-    replies: ReplyReader,
-    inbox: BytesMut,
-}
-
-impl Questions {
-    fn new(stream: Stream) -> Questions {
-        Questions { stream, replies: ReplyReader::default(), inbox: BytesMut::new() }
-    }
-
-    /// The address from which is asked.
-    fn own(&self) -> SocketAddrV4 {
-        self.stream.connection().client
-    }
-
-    async fn ask(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
-        let mut request = BytesMut::new();
-        frame::encode_request(&mut request, words);
-        self.stream.write_all(&request).await?;
-        loop {
-            let reply = self.replies.next(&mut self.inbox);
-            if let Some(reply) = reply.map_err(|_| io::ErrorKind::InvalidData)? {
-                return Ok(reply);
-            }
-            if self.stream.read_buf(&mut self.inbox).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -12,13 +12,12 @@ use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
-use bytes::BytesMut;
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::{self, Reply};
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::{Event, Leg, Request};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
@@ -64,13 +63,9 @@ impl Attempts {
     }
 }
 
-/// An open connection.
+/// An open connection, and how many requests were made on it.
 struct Line {
-    stream: Stream,
-    replies: ReplyReader,
-    inbox: BytesMut,
-    /// The request that was written last; kept for its room.
-    outbox: BytesMut,
+    node: Asker,
     requests: u32,
 }
 
@@ -254,14 +249,14 @@ impl Client {
     ) -> io::Result<Reply> {
         let host = self.host.clone();
         let line = self.line(tag, command, args).await?;
-        let request = Request { connection: line.stream.connection(), nth: line.requests };
+        let request = Request { connection: line.node.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op: Some(op) };
         line.requests += 1;
-        line.stream.tag(tag);
+        line.node.stream.tag(tag);
         *sent = true;
         line.write(command, args).await?;
         host.mark(message(Leg::Sent)).await;
-        let reply = line.reply().await?;
+        let reply = line.node.reply().await?;
         host.mark(message(Leg::Delivered)).await;
         Ok(reply)
     }
@@ -286,10 +281,9 @@ impl Client {
         };
         let line = self.open(tag).await?;
         if asking {
-            line.stream.tag(tag);
+            line.node.stream.tag(tag);
             line.requests += 1;
-            line.write("ASKING", &[]).await?;
-            line.reply().await?;
+            line.node.ask(&["ASKING"]).await?;
         }
         Ok(line)
     }
@@ -337,8 +331,8 @@ impl Client {
             (route, ..) => route.find(&self.host, tag).await?,
         };
         self.to = Some(to);
-        let (stream, requests) = self.route.open(&self.host, to, tag).await?;
-        Ok(Line { requests, ..Line::new(stream) })
+        let (node, requests) = self.route.open(&self.host, to, tag).await?;
+        Ok(Line { node, requests })
     }
 
     /// Before the master is asked for, so that no news is missed.
@@ -367,16 +361,11 @@ pub fn is_noscript(reply: &Reply) -> bool {
 }
 
 impl Line {
-    fn new(stream: Stream) -> Line {
-        let replies = ReplyReader::default();
-        Line { stream, replies, inbox: BytesMut::new(), outbox: BytesMut::new(), requests: 0 }
-    }
-
     /// The connection if it is open and nothing waits to be read: the other end may have closed
     /// it since the last request, and a request written to it then would be lost.
     async fn if_quiet(mut self) -> Option<Line> {
         let mut byte = [0_u8; 1];
-        let stream = &mut self.stream;
+        let stream = &mut self.node.stream;
         let quiet = poll_fn(|cx| {
             let mut buffer = ReadBuf::new(&mut byte);
             Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buffer).is_pending())
@@ -387,20 +376,6 @@ impl Line {
     async fn write(&mut self, command: &'static str, args: &[&[u8]]) -> io::Result<()> {
         let words: Vec<&[u8]> =
             std::iter::once(command.as_bytes()).chain(args.iter().copied()).collect();
-        self.outbox.clear();
-        frame::encode_request(&mut self.outbox, &words);
-        self.stream.write_all(&self.outbox).await
-    }
-
-    async fn reply(&mut self) -> io::Result<Reply> {
-        loop {
-            let decoded = self.replies.next(&mut self.inbox);
-            if let Some(reply) = decoded.map_err(|_| io::ErrorKind::InvalidData)? {
-                return Ok(reply);
-            }
-            if self.stream.read_buf(&mut self.inbox).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
+        self.node.send(&words).await
     }
 }

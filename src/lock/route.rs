@@ -8,8 +8,8 @@
 use std::io;
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
@@ -88,15 +88,14 @@ impl Route {
     ///
     /// # Errors
     /// What the network reports; `NotConnected` if it is no master.
-    pub async fn open(&self, host: &Host, to: SocketAddrV4, tag: u32) -> io::Result<(Stream, u32)> {
-        let mut stream = host.connect(to).await?;
+    pub async fn open(&self, host: &Host, to: SocketAddrV4, tag: u32) -> io::Result<(Asker, u32)> {
+        let mut node = Asker::new(host.connect(to).await?);
         if !matches!(self, Route::Sentinels { .. }) {
-            return Ok((stream, 0));
+            return Ok((node, 0));
         }
-        stream.tag(tag);
-        let role = ask(&mut stream, &["ROLE"]).await?;
-        match role {
-            Reply::Array(words) if words.first() == Some(&Reply::word("master")) => Ok((stream, 1)),
+        node.stream.tag(tag);
+        match node.ask(&["ROLE"]).await? {
+            Reply::Array(words) if words.first() == Some(&Reply::word("master")) => Ok((node, 1)),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -116,9 +115,9 @@ async fn ask_sentinel(
     tag: u32,
     master: &str,
 ) -> io::Result<Option<SocketAddrV4>> {
-    let mut stream = host.connect(sentinel).await?;
-    stream.tag(tag);
-    let reply = ask(&mut stream, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
+    let mut sentinel = Asker::new(host.connect(sentinel).await?);
+    sentinel.stream.tag(tag);
+    let reply = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
     let Reply::Array(words) = reply else { return Ok(None) };
     let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
     Ok(address(ip, port))

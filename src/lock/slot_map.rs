@@ -10,7 +10,7 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::ask;
+use lockstorm_sim::redis::ask::Asker;
 use lockstorm_sim::redis::cluster::redirect;
 use lockstorm_sim::redis::command::table::find;
 use lockstorm_sim::redis::frame::Reply;
@@ -144,9 +144,9 @@ async fn slots(
     node: SocketAddrV4,
     tag: u32,
 ) -> io::Result<Option<Vec<(u16, u16, SocketAddrV4)>>> {
-    let mut stream = host.connect(node).await?;
-    stream.tag(tag);
-    Ok(ranges(&ask(&mut stream, &["CLUSTER", "SLOTS"]).await?))
+    let mut node = Asker::new(host.connect(node).await?);
+    node.stream.tag(tag);
+    Ok(ranges(&node.ask(&["CLUSTER", "SLOTS"]).await?))
 }
 
 fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {

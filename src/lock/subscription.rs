@@ -6,18 +6,13 @@ use std::net::SocketAddrV4;
 use std::pin::pin;
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::Bytes;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
 
 /// See the head of this file. Messages that come while nobody asks are kept.
-pub struct Subscription {
-    stream: Stream,
-    replies: ReplyReader,
-    inbox: BytesMut,
-}
+pub struct Subscription(Asker);
 
 impl Subscription {
     /// Subscribes to the channel at a node or Sentinel and waits until that is confirmed: what is
@@ -31,16 +26,11 @@ impl Subscription {
         tag: u32,
         channel: &str,
     ) -> io::Result<Subscription> {
-        let stream = host.connect(to).await?;
-        stream.tag(tag);
-        let (replies, inbox) = (ReplyReader::default(), BytesMut::new());
-        let mut subscription = Subscription { stream, replies, inbox };
-        let mut request = BytesMut::new();
-        encode_request(&mut request, &["SUBSCRIBE", channel]);
-        subscription.stream.write_all(&request).await?;
-        match subscription.next().await? {
+        let mut node = Asker::new(host.connect(to).await?);
+        node.stream.tag(tag);
+        match node.ask(&["SUBSCRIBE", channel]).await? {
             Reply::Array(words) if words.first() == Some(&Reply::word("subscribe")) => {
-                Ok(subscription)
+                Ok(Subscription(node))
             }
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -52,7 +42,7 @@ impl Subscription {
     /// What the network reports: nothing will come any more.
     pub async fn message(&mut self) -> io::Result<Bytes> {
         loop {
-            if let Reply::Array(words) = self.next().await?
+            if let Reply::Array(words) = self.0.reply().await?
                 && let [kind, _, Reply::Bulk(text)] = &words[..]
                 && *kind == Reply::word("message")
             {
@@ -72,17 +62,5 @@ impl Subscription {
             Poll::Pending => Poll::Ready(Ok(None)),
         })
         .await
-    }
-
-    async fn next(&mut self) -> io::Result<Reply> {
-        loop {
-            let decoded = self.replies.next(&mut self.inbox);
-            if let Some(reply) = decoded.map_err(|_| io::ErrorKind::InvalidData)? {
-                return Ok(reply);
-            }
-            if self.stream.read_buf(&mut self.inbox).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
     }
 }

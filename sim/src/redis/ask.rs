@@ -1,5 +1,4 @@
-//! One request on a connection that is nobody's yet, and its reply: how an operator, and who looks
-//! for a master or a map of slots, ask a node.
+//! The other end of a node's connection: who puts requests and reads replies.
 
 use std::io;
 
@@ -7,24 +6,60 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::platform::Stream;
-use crate::redis::frame::decode::decode_reply;
+use crate::redis::frame::decode::ReplyReader;
 use crate::redis::frame::{Reply, encode_request};
 
-/// Sends the words and waits for the whole reply; what comes behind it is dropped.
-///
-/// # Errors
-/// As the connection has; `UnexpectedEof` if it ends before, `InvalidData` if it speaks no RESP.
-pub async fn ask(stream: &mut Stream, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
-    let (mut request, mut inbox) = (BytesMut::new(), BytesMut::new());
-    encode_request(&mut request, words);
-    stream.write_all(&request).await?;
-    loop {
-        let reply = decode_reply(&mut inbox).map_err(|_| io::ErrorKind::InvalidData)?;
-        if let Some(reply) = reply {
-            return Ok(reply);
-        }
-        if stream.read_buf(&mut inbox).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+/// A connection to a node. It gives no time-out and tries nothing twice.
+pub struct Asker {
+    /// What it goes over.
+    pub stream: Stream,
+    replies: ReplyReader,
+    inbox: BytesMut,
+    /// The request that was sent last; kept for its room.
+    outbox: BytesMut,
+}
+
+impl Asker {
+    /// The client's end of a new connection.
+    pub fn new(stream: Stream) -> Asker {
+        let (inbox, outbox) = (BytesMut::new(), BytesMut::new());
+        Asker { stream, replies: ReplyReader::default(), inbox, outbox }
+    }
+
+    /// Puts a request and waits for its reply.
+    ///
+    /// # Errors
+    /// As [`Asker::reply`].
+    pub async fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
+        self.send(words).await?;
+        self.reply().await
+    }
+
+    /// Puts a request.
+    ///
+    /// # Errors
+    /// As the connection has.
+    pub async fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
+        self.outbox.clear();
+        encode_request(&mut self.outbox, words);
+        self.stream.write_all(&self.outbox).await
+    }
+
+    /// Waits for the next whole reply, or for what is told without a request. Nothing is lost if
+    /// this is given up.
+    ///
+    /// # Errors
+    /// As the connection has; `UnexpectedEof` if it ends before, `InvalidData` if it speaks no
+    /// RESP.
+    pub async fn reply(&mut self) -> io::Result<Reply> {
+        loop {
+            let reply = self.replies.next(&mut self.inbox);
+            if let Some(reply) = reply.map_err(|_| io::ErrorKind::InvalidData)? {
+                return Ok(reply);
+            }
+            if self.stream.read_buf(&mut self.inbox).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use crate::platform::Host;
-use crate::redis::ask;
+use crate::redis::ask::Asker;
 use crate::redis::frame::Reply;
 use crate::time::SECOND;
 
@@ -38,5 +38,5 @@ pub async fn master_of(host: &Host, node: SocketAddrV4) -> Option<SocketAddrV4> 
 }
 
 async fn ask(host: &Host, to: SocketAddrV4, words: &[String]) -> std::io::Result<Reply> {
-    ask::ask(&mut host.connect(to).await?, words).await
+    Asker::new(host.connect(to).await?).ask(words).await
 }

@@ -5,18 +5,16 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use bytes::BytesMut;
 use lockstorm_sim::engine::{EngineKind, Process};
 use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::{Reply, encode_request};
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::node::{Append, NodeConfig};
 use lockstorm_sim::redis::server::serve;
 use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::world::{HostSpec, Part, Remains, World, WorldSpec};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub const MS: Nanos = MILLISECOND;
 
@@ -26,35 +24,9 @@ pub fn address(host: u8) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 6379)
 }
 
-/// One side of a conversation with the node of this number.
-struct Client {
-    stream: Stream,
-    input: BytesMut,
-}
-
-impl Client {
-    async fn connect(host: &Host, node: u8) -> Option<Client> {
-        let stream = host.timeout(SECOND, host.connect(address(node))).await?.ok()?;
-        Some(Client { stream, input: BytesMut::new() })
-    }
-
-    async fn send(&mut self, line: &str) -> Option<()> {
-        let mut request = BytesMut::new();
-        let words: Vec<&str> = line.split(' ').map(|word| word.trim_matches('"')).collect();
-        encode_request(&mut request, &words);
-        self.stream.write_all(&request).await.ok()
-    }
-
-    async fn reply(&mut self) -> Option<Reply> {
-        loop {
-            if let Some(reply) = decode_reply(&mut self.input).expect("a reply") {
-                return Some(reply);
-            }
-            if self.stream.read_buf(&mut self.input).await.ok()? == 0 {
-                return None;
-            }
-        }
-    }
+/// Connects to the node of this number.
+async fn connect(host: &Host, node: u8) -> Option<Asker> {
+    Some(Asker::new(host.timeout(SECOND, host.connect(address(node))).await?.ok()?))
 }
 
 fn show(reply: Option<Reply>) -> String {
@@ -77,7 +49,7 @@ fn show(reply: Option<Reply>) -> String {
 /// Follows a script: `@ms` waits until that time, `n request` asks node n on one connection, and
 /// notes the answer with the time at which it came.
 async fn follow(host: Host, script: &'static str, log: Log) {
-    let mut clients: BTreeMap<u8, Client> = BTreeMap::new();
+    let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(at) = line.strip_prefix('@') {
             let at: u64 = at.parse().expect("a time");
@@ -87,7 +59,7 @@ async fn follow(host: Host, script: &'static str, log: Log) {
         let (node, request) = line.split_once(' ').expect("a node and a request");
         let node: u8 = node.parse().expect("a node");
         if let std::collections::btree_map::Entry::Vacant(entry) = clients.entry(node) {
-            match Client::connect(&host, node).await {
+            match connect(&host, node).await {
                 Some(client) => drop(entry.insert(client)),
                 None => {
                     log.borrow_mut().push_str(&format!("{line}: no connection\n"));
@@ -96,8 +68,8 @@ async fn follow(host: Host, script: &'static str, log: Log) {
             }
         }
         let client = clients.get_mut(&node).expect("it is connected");
-        client.send(request).await;
-        let answer = show(client.reply().await);
+        let words: Vec<&str> = request.split(' ').map(|word| word.trim_matches('"')).collect();
+        let answer = show(client.ask(&words).await.ok());
         if answer == "(end)" {
             clients.remove(&node);
         }
