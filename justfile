@@ -20,9 +20,9 @@ test:
 clients:
     python3 clients/run.py
 
-# the scenarios on real redis-servers, three times each: four minutes
+# the scenarios on real redis-servers, three times each, with the tables of README: seven minutes
 confirm:
-    cargo run --release -- confirm scenarios --jobs 40
+    cargo run --release -- confirm scenarios --jobs 40 --report target/confirmed
 
 # benchmarks; each ends with one plain line per figure
 bench:

@@ -13,6 +13,7 @@ use crate::confirm::compare::{self, Agreement, Attempt};
 use crate::confirm::ground::ENDED;
 use crate::confirm::possible::{self, Means};
 use crate::confirm::processes;
+use crate::confirm::table::{self, Row};
 use crate::confirm::windows::WINDOWS;
 use crate::explain::explain;
 use crate::explain::finding::Finding;
@@ -60,7 +61,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
         arguments.runs
     ));
     let outcomes = run(arguments, &plans);
-    write(arguments, &outcomes)?;
+    write(arguments, &subjects, &outcomes)?;
     let endings: Vec<Ending> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
     let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
     let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
@@ -197,12 +198,23 @@ fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
     })
 }
 
-/// A report of every real run: `NAME-real-1`.
+/// A report of every real run, `NAME-real-1`, and of all together, `confirmed.md`.
 fn write(
     arguments: &ConfirmArguments,
+    subjects: &[Subject],
     outcomes: &BTreeMap<String, Outcome>,
 ) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
+    let row = |plan: &Plan, remedies| {
+        let Outcome { simulated, real } = &outcomes[&plan.digest()];
+        Row { simulated, real: real.iter().flatten().collect(), remedies }
+    };
+    let possible = subjects.iter().filter(|subject| subject.reasons.is_empty());
+    let rows = possible.map(|subject| {
+        let remedies = subject.remedies.iter().map(|plan| row(plan, Vec::new()));
+        row(&subject.plan, remedies.collect())
+    });
+    input::write(folder, "confirmed.md", &table::tables(&rows.collect::<Vec<_>>()))?;
     for outcome in outcomes.values() {
         for (nth, attempt) in (1..).zip(&outcome.real) {
             let Ok(Attempt { finding, .. }) = attempt else { continue };

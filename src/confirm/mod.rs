@@ -14,6 +14,7 @@
 //! - [`ground`]: what a plan is run on
 //! - [`windows`]: lengths that are measured on both sides
 //! - [`compare`]: the simulated and the real verdicts, side by side
+//! - [`table`]: all of that as Markdown
 
 pub mod asked;
 pub mod compare;
@@ -22,6 +23,7 @@ pub mod lookout;
 pub mod possible;
 pub mod processes;
 pub mod relay;
+pub mod table;
 pub mod told;
 pub mod windows;
 pub mod witness;

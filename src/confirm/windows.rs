@@ -25,6 +25,16 @@ pub const WINDOWS: [(&str, Measure); 10] = [
     ("fault on the master to the last write that it took", goes_on),
 ];
 
+/// The last of [`WINDOWS`] in short: the steps of a failover.
+pub const STEPS: [&str; 6] = [
+    "+sdown",
+    "+odown, or FAIL",
+    "promotion",
+    "+switch-master",
+    "a client's write on the new master",
+    "the last that the old one took",
+];
+
 /// A length in a finding, ns; `None` where there is none.
 pub type Measure = fn(&Finding) -> Option<Nanos>;
 
