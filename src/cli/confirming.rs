@@ -14,7 +14,7 @@ use crate::confirm::ground::ENDED;
 use crate::confirm::possible::{self, Means};
 use crate::confirm::processes;
 use crate::confirm::table::{self, Row};
-use crate::confirm::windows::WINDOWS;
+use crate::confirm::windows::{STEPS, WINDOWS};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explain::quantity;
@@ -271,7 +271,8 @@ fn tell_outcome(outcome: &Outcome) -> Ending {
             Err(why) => say(&format!("  real {nth}     was not run: {why}")),
         }
     }
-    for (what, measure) in WINDOWS {
+    let steps = STEPS.map(|(what, _, measure)| (what, measure));
+    for (what, measure) in WINDOWS.into_iter().chain(steps) {
         let real: Vec<_> = told.iter().filter_map(|run| measure(&run.finding)).collect();
         if let (Some(simulated), Some(least), Some(most)) =
             (measure(simulated), real.iter().min(), real.iter().max())

@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 
 use lockstorm_sim::engine::live::outside;
 use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::ask::{Asker, role};
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::redis::sentinel::{SIGHTS, sight};
 use lockstorm_sim::time::{MILLISECOND, Nanos};
@@ -82,20 +82,6 @@ async fn look(
     }
 }
 
-/// The master that a server follows, or that it follows none, as ROLE tells; `None` if it tells
-/// nothing of the kind.
-pub fn role(reply: &Reply) -> Option<Option<SocketAddrV4>> {
-    let Reply::Array(items) = reply else { return None };
-    match &items[..] {
-        [Reply::Bulk(word), Reply::Bulk(ip), Reply::Integer(port), ..] if &word[..] == b"slave" => {
-            let (ip, port) = (str_of(ip).parse().ok()?, u16::try_from(*port).ok()?);
-            Some(Some(SocketAddrV4::new(ip, port)))
-        }
-        [Reply::Bulk(word), ..] if &word[..] == b"master" => Some(None),
-        _ => None,
-    }
-}
-
 /// The masters that CLUSTER NODES has as failed.
 fn failed_masters(nodes: &str) -> Vec<SocketAddrV4> {
     let failed = |line: &str| {
@@ -114,9 +100,7 @@ fn str_of(bytes: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::redis::frame::Reply;
-
-    use super::{failed_masters, role};
+    use super::failed_masters;
 
     #[test]
     fn a_failed_master_is_told_from_one_that_is_suspected_and_from_a_replica() {
@@ -129,14 +113,5 @@ mod tests {
             + &line(4, "slave,fail");
         let failed: Vec<String> = failed_masters(&text).iter().map(ToString::to_string).collect();
         assert_eq!(failed, ["127.1.0.2:7000"]);
-    }
-
-    #[test]
-    fn a_role_is_read_and_an_error_is_none() {
-        let master = Reply::Array(vec![Reply::word("master"), Reply::Integer(5)]);
-        let parts = vec![Reply::word("slave"), Reply::word("127.1.0.1"), Reply::Integer(7)];
-        assert_eq!(role(&master), Some(None));
-        assert_eq!(role(&Reply::Array(parts)), Some("127.1.0.1:7".parse().ok()));
-        assert_eq!(role(&Reply::error("LOADING")), None);
     }
 }

@@ -73,10 +73,9 @@ fn verdict(row: &Row) -> String {
 
 /// The steps of each failover, from the fault on the master on.
 fn failovers(rows: &[Row]) -> String {
-    let steps = &WINDOWS[WINDOWS.len() - STEPS.len()..];
     let mut text = String::new();
     for row in rows {
-        let cells = steps.iter().map(|(_, measure)| row.measured(*measure).map(cell));
+        let cells = STEPS.iter().map(|(_, _, measure)| row.measured(*measure).map(cell));
         let cells: Vec<Option<String>> = cells.collect();
         if cells.iter().any(Option::is_some) {
             let cells: Vec<String> = cells.into_iter().map(Option::unwrap_or_default).collect();
@@ -86,7 +85,8 @@ fn failovers(rows: &[Row]) -> String {
     if text.is_empty() {
         return text;
     }
-    let (steps, rule) = (STEPS.join(" | "), "| --- ".repeat(STEPS.len() + 1));
+    let (steps, rule) =
+        (STEPS.map(|(_, short, _)| short).join(" | "), "| --- ".repeat(STEPS.len() + 1));
     let head = "Seconds from the fault on the master on, simulated; real:";
     format!("\n{head}\n\n| scenario | {steps} |\n{rule}|\n{text}")
 }

@@ -11,14 +11,14 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 use lockstorm_sim::engine::live::outside;
 use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::ask::{Asker, role};
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
-use crate::confirm::lookout::{Followed, role};
+use crate::confirm::lookout::Followed;
 use crate::confirm::processes::Setup;
 use crate::confirm::told::{ASK, BEGUN, Told, ToldReader};
 

@@ -252,6 +252,20 @@ pub struct Setting {
     pub tell: Tell,
 }
 
+impl Setting {
+    /// Prolongs a grant in the background, and has that written down.
+    pub async fn extending(
+        &self,
+        token: &str,
+        extend: impl AsyncFnOnce(Call) -> Extended,
+    ) -> Extended {
+        let call = (self.tell)(Notice::Extending { token: token.to_owned() });
+        let result = extend(call).await;
+        (self.tell)(Notice::Extended { op: call.op, result: result.clone() });
+        result
+    }
+}
+
 /// An operation of a caller, as its requests and draws know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {

@@ -77,6 +77,14 @@ pub struct Renewed {
     pub ttl: Nanos,
 }
 
+impl Renewed {
+    /// What the configuration says; else `usually` so often, and to the lease's own time to live.
+    pub fn of(config: &LockConfig, choices: &Choices, usually: Nanos) -> Renewed {
+        let every = config.renew_every.unwrap_or(usually);
+        Renewed { every, ttl: config.renew_ttl.unwrap_or(choices.ttl) }
+    }
+}
+
 /// What a lease that a running process keeps counts on: it withstands work of any length, and a
 /// pause of what is left just before a renewal, or of what is left beside work that needs none.
 pub fn of_renewed(

@@ -21,7 +21,7 @@ use crate::lock::owned_key::milliseconds;
 use crate::lock::promise::{self, Renewed, Work, exclusive};
 use crate::lock::subscription::Subscription;
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released};
-use crate::lock::{LockConfig, Model, Notice, Promise, Setting, scripts, token};
+use crate::lock::{LockConfig, Model, Promise, Setting, scripts, token};
 
 /// Its name in scenarios.
 pub const NAME: &str = "redisson";
@@ -226,21 +226,22 @@ struct Watchdog {
     key: CountedKey,
     token: String,
     lease: Lease,
+    every: Nanos,
     released: Rc<Cell<bool>>,
 }
 
 impl Watchdog {
     fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Watchdog {
         let choices = DEFAULTS.settle(&setting.config);
-        let ttl = renew_ttl(&setting.config);
+        let Renewed { every, ttl } = renewed(&setting.config);
         let lease = Lease { ttl, ..choices.lease(&setting.config) };
         let (key, token) = (CountedKey::new(&setting), grant.token.clone());
-        Watchdog { setting, choices, key, token, lease, released }
+        Watchdog { setting, choices, key, token, lease, every, released }
     }
 
     /// Prolongs until the release, the loss, or as many failures in a row as there are tries.
     async fn run(mut self) {
-        let (every, tries) = (renew_every(&self.setting.config), self.choices.tries);
+        let (every, tries) = (self.every, self.choices.tries);
         let (mut wait, mut failures) = (every, 0);
         while failures < tries {
             self.setting.host.sleep(wait).await;
@@ -257,11 +258,8 @@ impl Watchdog {
     }
 
     async fn renew(&mut self) -> Extended {
-        let tell = Rc::clone(&self.setting.tell);
-        let call = tell(Notice::Extending { token: self.token.clone() });
-        let result = self.key.extend(call, &self.token, &self.lease).await;
-        tell(Notice::Extended { op: call.op, result: result.clone() });
-        result
+        let Watchdog { setting, key, token, lease, .. } = self;
+        setting.extending(token, async |call| key.extend(call, token, lease).await).await
     }
 }
 
@@ -275,19 +273,14 @@ fn wait_for(config: &LockConfig) -> Nanos {
     config.wait_for.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
 }
 
-/// How often a grant is prolonged, ns: every third of its lease.
-fn renew_every(config: &LockConfig) -> Nanos {
-    config.renew_every.unwrap_or_else(|| DEFAULTS.settle(config).ttl / 3)
-}
-
-/// The time to live that the watchdog sets, ns.
-fn renew_ttl(config: &LockConfig) -> Nanos {
-    config.renew_ttl.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
+/// How a grant is prolonged: every third of its lease.
+fn renewed(config: &LockConfig) -> Renewed {
+    let choices = DEFAULTS.settle(config);
+    Renewed::of(config, &choices, choices.ttl / 3)
 }
 
 /// A lease that a running process keeps. Nobody is told of its loss.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = DEFAULTS.settle(config);
-    let renewed = Renewed { every: renew_every(config), ttl: renew_ttl(config) };
-    exclusive(Model::Lease, promise::of_renewed(config, &choices, renewed, work))
+    exclusive(Model::Lease, promise::of_renewed(config, &choices, renewed(config), work))
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddrV4;
 
 use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::ask::{Asker, role};
 use lockstorm_sim::redis::frame::Reply;
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
@@ -94,8 +94,8 @@ impl Route {
             return Ok((node, 0));
         }
         node.stream.tag(tag);
-        match node.ask(&["ROLE"]).await? {
-            Reply::Array(words) if words.first() == Some(&Reply::word("master")) => Ok((node, 1)),
+        match role(&node.ask(&["ROLE"]).await?) {
+            Some(None) => Ok((node, 1)),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -120,13 +120,10 @@ async fn ask_sentinel(
     let reply = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
     let Reply::Array(words) = reply else { return Ok(None) };
     let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
-    Ok(address(ip, port))
-}
-
-/// An address as Sentinels tell it, in two words.
-pub fn address(ip: &[u8], port: &[u8]) -> Option<SocketAddrV4> {
-    let (ip, port) = (std::str::from_utf8(ip).ok()?, std::str::from_utf8(port).ok()?);
-    Some(SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?))
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    let ip = text(ip).and_then(|ip| ip.parse().ok());
+    let port = text(port).and_then(|port| port.parse().ok());
+    Ok(ip.zip(port).map(|(ip, port)| SocketAddrV4::new(ip, port)))
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@
 use std::net::SocketAddrV4;
 
 use lockstorm_sim::platform::{Host, LocalFuture};
+use lockstorm_sim::redis::sentinel::sight;
+use lockstorm_sim::trace::Event;
 
 use crate::lock::join;
-use crate::lock::route::{PATIENCE, address};
+use crate::lock::route::PATIENCE;
 use crate::lock::subscription::Subscription;
 
 /// The channel on which a Sentinel tells of a master's new address.
@@ -65,9 +67,10 @@ impl SwitchMaster {
 
 /// Reads `name old-ip old-port new-ip new-port`, if it is about this master.
 fn new_address(message: &[u8], master: &str) -> Option<SocketAddrV4> {
-    let words: Vec<&[u8]> = message.split(|byte| *byte == b' ').collect();
-    match words[..] {
-        [name, _, _, ip, port] if name == master.as_bytes() => address(ip, port),
+    let text = std::str::from_utf8(message).ok()?;
+    let (name, _) = text.split_once(' ')?;
+    match sight(CHANNEL, text)? {
+        Event::Saw { master: address, .. } if name == master => Some(address),
         _ => None,
     }
 }

@@ -74,10 +74,11 @@ struct Renewal {
 impl Renewal {
     fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Renewal {
         let choices = LEASE.settle(&setting.config);
-        let lease = Lease { ttl: renew_ttl(&setting.config), ..choices.lease(&setting.config) };
+        let Renewed { every, ttl } = renewed(&setting.config);
+        let lease = Lease { ttl, ..choices.lease(&setting.config) };
         Renewal {
             key: OwnedKey::new(setting.clone(), choices.timeout),
-            every: renew_every(&setting.config),
+            every,
             deadline: grant.deadline.unwrap_or((choices.clock, 0)),
             token: grant.token.clone(),
             setting,
@@ -126,11 +127,9 @@ impl Renewal {
         if self.released.get() {
             return Extended::Lost;
         }
-        let call = (self.setting.tell)(Notice::Extending { token: self.token.clone() });
         let left = self.left();
-        let result = self.key.extend(call, &self.token, &self.lease, left).await;
-        (self.setting.tell)(Notice::Extended { op: call.op, result: result.clone() });
-        result
+        let Renewal { setting, key, token, lease, .. } = self;
+        setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
     }
 
     /// What is left of the grant, ns.
@@ -144,20 +143,15 @@ impl Renewal {
     }
 }
 
-/// How often a grant is prolonged, ns: every 2/3 of its lease.
-fn renew_every(config: &LockConfig) -> Nanos {
-    config.renew_every.unwrap_or_else(|| LEASE.settle(config).ttl / 3 * 2)
-}
-
-/// The time to live that a renewal sets, ns.
-fn renew_ttl(config: &LockConfig) -> Nanos {
-    config.renew_ttl.unwrap_or_else(|| LEASE.settle(config).ttl)
+/// How a grant is prolonged: every 2/3 of its lease.
+fn renewed(config: &LockConfig) -> Renewed {
+    let choices = LEASE.settle(config);
+    Renewed::of(config, &choices, choices.ttl / 3 * 2)
 }
 
 /// A lease that a running process keeps, and whose loss it is told.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
-    let renewal = Renewed { every: renew_every(config), ttl: renew_ttl(config) };
-    let assumes = promise::of_renewed(config, &choices, renewal, work);
+    let assumes = promise::of_renewed(config, &choices, renewed(config), work);
     Promise { holders: 1, tells_loss: true, model: Model::Lease, assumes }
 }

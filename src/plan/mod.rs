@@ -60,13 +60,12 @@ pub const RESOURCE: &str = "resource";
 impl Plan {
     /// The names of the nodes: `n1`, `n2`, ...
     pub fn nodes(&self) -> Vec<String> {
-        (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
+        self.topology.node_names()
     }
 
     /// The names of the Sentinels: `s1`, `s2`, ...
     pub fn sentinels(&self) -> Vec<String> {
-        let count = self.topology.sentinels.as_ref().map_or(0, |sentinels| sentinels.count);
-        (1..=count).map(|n| format!("s{n}")).collect()
+        self.topology.sentinel_names()
     }
 
     /// The names of the clients: `c1`, `c2`, ...
@@ -129,6 +128,17 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// The names of the nodes: `n1`, `n2`, ...
+    pub fn node_names(&self) -> Vec<String> {
+        (1..=self.nodes).map(|n| format!("n{n}")).collect()
+    }
+
+    /// The names of the Sentinels: `s1`, `s2`, ...
+    pub fn sentinel_names(&self) -> Vec<String> {
+        let count = self.sentinels.as_ref().map_or(0, |sentinels| sentinels.count);
+        (1..=count).map(|n| format!("s{n}")).collect()
+    }
+
     /// So many nodes of the usual kind.
     pub fn plain(kind: TopologyKind, nodes: u32) -> Topology {
         Topology {

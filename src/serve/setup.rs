@@ -91,13 +91,12 @@ impl Setup {
 
     /// The names of the nodes.
     pub fn nodes(&self) -> Vec<String> {
-        (1..=self.topology.nodes).map(|n| format!("n{n}")).collect()
+        self.topology.node_names()
     }
 
     /// The names of the Sentinels.
     pub fn sentinels(&self) -> Vec<String> {
-        let count = self.topology.sentinels.map_or(0, |sentinels| sentinels.count);
-        (1..=count).map(|n| format!("s{n}")).collect()
+        self.topology.sentinel_names()
     }
 
     /// The names of everybody to whom something can happen.

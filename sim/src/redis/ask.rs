@@ -1,6 +1,7 @@
 //! The other end of a node's connection: who puts requests and reads replies.
 
 use std::io;
+use std::net::SocketAddrV4;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,11 +65,26 @@ impl Asker {
     }
 }
 
+/// The master that a node follows, or that it follows none, as ROLE tells; `None` if it tells
+/// nothing of the kind.
+pub fn role(reply: &Reply) -> Option<Option<SocketAddrV4>> {
+    let Reply::Array(items) = reply else { return None };
+    match &items[..] {
+        [Reply::Bulk(word), Reply::Bulk(ip), Reply::Integer(port), ..] if &word[..] == b"slave" => {
+            let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
+            Some(Some(SocketAddrV4::new(ip, u16::try_from(*port).ok()?)))
+        }
+        [Reply::Bulk(word), ..] if &word[..] == b"master" => Some(None),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
 
-    use crate::redis::frame::encode_request;
+    use super::role;
+    use crate::redis::frame::{Reply, encode_request};
 
     #[test]
     fn a_request_is_an_array_of_bulks() {
@@ -76,5 +92,14 @@ mod tests {
         let mut request = BytesMut::new();
         encode_request(&mut request, &words);
         assert_eq!(&request[..], b"*3\r\n$9\r\nREPLICAOF\r\n$2\r\nNO\r\n$3\r\nONE\r\n");
+    }
+
+    #[test]
+    fn a_role_is_read_and_an_error_is_none() {
+        let master = Reply::Array(vec![Reply::word("master"), Reply::Integer(5)]);
+        let parts = vec![Reply::word("slave"), Reply::word("127.1.0.1"), Reply::Integer(7)];
+        assert_eq!(role(&master), Some(None));
+        assert_eq!(role(&Reply::Array(parts)), Some("127.1.0.1:7".parse().ok()));
+        assert_eq!(role(&Reply::error("LOADING")), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use crate::platform::Host;
-use crate::redis::ask::Asker;
+use crate::redis::ask::{Asker, role};
 use crate::redis::frame::Reply;
 use crate::time::SECOND;
 
@@ -31,10 +31,7 @@ pub async fn replicate(host: &Host, node: SocketAddrV4, master: Option<SocketAdd
 
 /// The master that a node says it follows.
 pub async fn master_of(host: &Host, node: SocketAddrV4) -> Option<SocketAddrV4> {
-    let Reply::Array(role) = send(host, node, &["ROLE".to_owned()]).await else { return None };
-    let [_, Reply::Bulk(ip), Reply::Integer(port), ..] = &role[..] else { return None };
-    let ip = std::str::from_utf8(ip).ok()?.parse().ok()?;
-    Some(SocketAddrV4::new(ip, u16::try_from(*port).ok()?))
+    role(&send(host, node, &["ROLE".to_owned()]).await).flatten()
 }
 
 async fn ask(host: &Host, to: SocketAddrV4, words: &[String]) -> std::io::Result<Reply> {
