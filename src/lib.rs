@@ -10,6 +10,7 @@
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
 //! - [`check`]: a file a verdict
+//! - [`ledger`]: which assumptions of a lock a run broke
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
@@ -33,6 +34,7 @@ pub mod custody;
 pub mod explain;
 pub mod explore;
 pub mod history;
+pub mod ledger;
 pub mod length;
 pub mod lock;
 pub mod plan;

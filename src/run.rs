@@ -32,7 +32,7 @@ use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
-use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
+use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
 
 /// Where nodes listen.
 const NODE_PORT: u16 = 6379;
@@ -155,6 +155,10 @@ impl Lab {
             },
             callers: plan.workload.clients,
             faults: plan.faults.iter().map(|fault| fault.id).collect(),
+            nodes: plan.nodes(),
+            asked,
+            message: slowest_message(&plan.links),
+            assumes: promise.assumes,
         }
     }
 

@@ -12,9 +12,11 @@ pub mod hold;
 pub mod incarnation;
 pub mod judge;
 pub mod late_loss;
+pub mod leaders;
 pub mod leak;
 pub mod linear;
 pub mod liveness;
+pub mod lost_early;
 pub mod moment;
 pub mod nearest_miss;
 pub mod overlap;
@@ -24,7 +26,7 @@ use lockstorm_sim::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::OpId;
-use crate::lock::Model;
+use crate::lock::{Assumption, Model};
 
 /// What a history is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +51,14 @@ pub struct Terms {
     pub callers: u32,
     /// The faults of the plan, by number: each must have struck.
     pub faults: Vec<u32>,
+    /// Every node, replicas included.
+    pub nodes: Vec<String>,
+    /// How many of them an acquire asks.
+    pub asked: u32,
+    /// The longest that one message takes when nothing goes wrong, ns.
+    pub message: Nanos,
+    /// What the lock counts on.
+    pub assumes: Vec<Assumption>,
 }
 
 /// What a guarded resource must keep.
@@ -102,6 +112,8 @@ pub enum Kind {
     NeverSettles,
     /// The caller was told too late that it lost the lock.
     LateLoss,
+    /// The key of a covered hold went before its lease had ended, and nobody else got in.
+    LostEarly,
     /// A later grant did not get a larger number.
     FenceRegress,
     /// No legal order under the declared model.
@@ -110,7 +122,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::DoubleGrant,
         Kind::StaleHolder,
         Kind::Corruption,
@@ -120,6 +132,7 @@ impl Kind {
         Kind::Stuck,
         Kind::NeverSettles,
         Kind::LateLoss,
+        Kind::LostEarly,
         Kind::FenceRegress,
         Kind::NotLinearizable,
     ];
@@ -136,6 +149,7 @@ impl Kind {
             Kind::Stuck => "stuck",
             Kind::NeverSettles => "never-settles",
             Kind::LateLoss => "late-loss",
+            Kind::LostEarly => "lost-early",
             Kind::FenceRegress => "fence-regress",
             Kind::NotLinearizable => "not-linearizable",
         }

@@ -13,7 +13,10 @@ pub struct Signature {
     pub kinds: Vec<Kind>,
     /// `in-model` or `out-of-model`, once a run without the breaking faults has told.
     pub class: Option<String>,
-    /// The assumptions that were broken, in order.
+    /// The kinds that are the lock's fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_model: Vec<Kind>,
+    /// The assumptions whose breach made a difference, in order.
     pub broken: Vec<String>,
     /// The last step that each holder of the first violation had passed.
     pub steps: Vec<String>,

@@ -78,11 +78,15 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
 
 /// How much was tested: a hunt that finds nothing is worth what stands here.
 pub fn tested(tally: &Tally) -> String {
-    let Tally { runs, unknown, with_faults, struck_in_hold, grants, .. } = tally;
+    let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = tally;
     let share = struck_in_hold * 100 / (*runs).max(1);
+    let beyond = match outside {
+        0 => String::new(),
+        _ => format!(", {outside} in which an assumption was broken that no fault foresaw"),
+    };
     format!(
         "{runs} plans ({with_faults} with faults, {struck_in_hold} = {share} % with a fault that \
-         struck inside a hold, {unknown} in which nothing was tested, {grants} grants)"
+         struck inside a hold, {unknown} in which nothing was tested{beyond}, {grants} grants)"
     )
 }
 

@@ -89,6 +89,9 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::NeverSettles => "an operation is still pending at the end",
         Kind::LateLoss => "the caller was told too late that the lock is lost",
         Kind::FenceRegress => "a later grant did not get a larger number",
+        Kind::LostEarly => {
+            "the key of a covered hold went before its lease had ended; nobody got in"
+        }
         Kind::NotLinearizable => "no legal order under what the lock promises",
     }
 }

@@ -52,7 +52,9 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
             judgement.verdict = Verdict::Holds;
         }
     }
-    let finding = examine::finding(&lab, plan, Trial { run, judgement }, None);
+    // Nothing is classified here: what a simulated run broke was told with its finding.
+    let trial = Trial { run, judgement, breaches: Vec::new() };
+    let finding = examine::finding(&lab, plan, trial, None);
     Ok(Attempt { finding, untold, latest })
 }
 

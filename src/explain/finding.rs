@@ -4,9 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Judgement;
 use crate::check::signature::Signature;
+use crate::check::{Judgement, Kind};
 use crate::history::History;
+use crate::ledger::part::Part;
 use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;
 
@@ -56,27 +57,46 @@ pub struct Expected {
     pub text: String,
 }
 
-/// Whether a violation is the lock's fault.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// It remains when every fault beyond the lock's assumptions is taken out: a bug.
-    InModel,
-    /// It goes away without the faults that broke these assumptions.
-    OutOfModel(Vec<BrokenAssumption>),
+/// Which violated kinds are the lock's fault: see [`crate::explore::class`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Class {
+    /// Kinds that remain where every assumption of the lock is kept: bugs.
+    pub in_model: Vec<Kind>,
+    /// Kinds that go away where every assumption is kept.
+    pub out_of_model: Vec<Kind>,
+    /// What the kinds out of the model go away without.
+    pub broken: Vec<BrokenAssumption>,
+    /// Sets of these, by index: each of a set is enough for a kind, which goes away only without
+    /// all of them.
+    pub either: Vec<Vec<usize>>,
+    /// What was taken out of the plan in the run that shows the kinds in the model.
+    pub without: Vec<Part>,
+    /// How many plans were run to find out.
+    pub reruns: u32,
 }
 
-/// An assumption of the lock that the plan did not keep.
+impl Class {
+    /// Whether any kind is the lock's fault.
+    pub fn is_in_model(&self) -> bool {
+        !self.in_model.is_empty()
+    }
+}
+
+/// An assumption of the lock that was not kept, and made a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokenAssumption {
     /// What the lock counts on.
     pub what: Bounded,
     /// The most that it withstands, in the unit of [`Bounded`].
     pub bound: u64,
-    /// What the plan did, in the same unit.
+    /// How much it was, in the same unit.
     pub actual: u64,
     /// The faults that did it, by number.
     pub faults: Vec<u32>,
-    /// Whether taking these faults out, and no others, makes the violation vanish.
+    /// What of the conditions that the run began with did it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initial: Vec<Part>,
+    /// Whether taking these out, and nothing else, makes some kind go away.
     pub alone: bool,
 }

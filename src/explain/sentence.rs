@@ -8,6 +8,7 @@ use crate::explain::hold::op;
 use crate::explain::quantity::{count, length, list, rate, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
+use crate::ledger::part::Part;
 use crate::lock::Bounded;
 use crate::plan::WorkloadKind;
 
@@ -37,17 +38,33 @@ pub fn verdict(witness: &Witness<'_>) -> String {
 pub fn assumptions(finding: &Finding) -> Vec<String> {
     match &finding.class {
         None => Vec::new(),
-        Some(Class::InModel) => {
-            let why = match finding.plan.faults.is_empty() {
-                true => "it goes wrong without any fault",
-                false => "it goes wrong even if every fault stays within what the lock assumes",
-            };
-            vec![format!("none broke: {why}. This is a bug in the lock, or in how it is used.")]
-        }
-        Some(Class::OutOfModel(broken)) => {
-            broken.iter().map(|assumption| broken_sentence(finding, assumption)).collect()
+        Some(class) => {
+            let mut sentences: Vec<String> = bug(finding, class).into_iter().collect();
+            let alone =
+                class.broken.iter().filter(|broken| broken.alone || class.either.is_empty());
+            sentences.extend(alone.map(|broken| broken_sentence(finding, broken)));
+            sentences.extend(class.either.iter().map(|set| either_sentence(finding, class, set)));
+            sentences
         }
     }
+}
+
+/// That some kinds are the lock's fault.
+fn bug(finding: &Finding, class: &Class) -> Option<String> {
+    let why = match finding.plan.faults.is_empty() {
+        true => "it goes wrong without any fault",
+        false => "it goes wrong even if every fault stays within what the lock assumes",
+    };
+    let what = match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
+        (true, _) => return None,
+        (false, true) => "none broke".to_owned(),
+        (false, false) => format!("none broke for {}", words(&class.in_model)),
+    };
+    Some(format!("{what}: {why}. This is a bug in the lock, or in how it is used."))
+}
+
+fn words(kinds: &[Kind]) -> String {
+    kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
 /// What the lock counts on, a sentence each.
@@ -102,6 +119,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             let late = violation.late.map_or_else(|| "too late".to_owned(), late);
             format!("{first} was told of its loss {late}")
         }
+        Kind::LostEarly => format!("{first} lost its key before its lease had ended, unnoticed"),
         Kind::FenceRegress => format!("{second} got a fence that was not above {first}'s"),
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
@@ -174,15 +192,46 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 }
 
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
-    let deeds: Vec<String> = broken
-        .faults
-        .iter()
-        .filter_map(|id| finding.history.conditions.iter().find(|c| c.fault == *id))
-        .map(|condition| deed(broken, condition))
-        .collect();
-    let deeds = if deeds.is_empty() { amount(broken.what, broken.actual) } else { list(&deeds) };
     let alone = if broken.alone { "; take this away, and nothing is violated" } else { "" };
-    format!("{}: {deeds}{alone}.", bound(broken.what, broken.bound))
+    let alone = match finding.class.as_ref().map(|class| class.in_model.is_empty()) {
+        Some(false) if broken.alone => "; take this away, and less is violated",
+        _ => alone,
+    };
+    format!("{}: {}{alone}.", bound(broken.what, broken.bound), deeds(finding, broken))
+}
+
+/// Of several breaches each is enough.
+fn either_sentence(finding: &Finding, class: &Class, set: &[usize]) -> String {
+    let broken = || set.iter().filter_map(|index| class.broken.get(*index));
+    let bounds: Vec<String> = broken().map(|b| bound(b.what, b.bound)).collect();
+    let same = bounds.windows(2).all(|pair| pair[0] == pair[1]);
+    let mut each = broken().zip(&bounds).map(|(broken, bound)| match same {
+        true => deeds(finding, broken),
+        false => format!("{bound} ({})", deeds(finding, broken)),
+    });
+    let first = each.next().unwrap_or_default();
+    let each = each.fold(format!("either {first}"), |text, next| format!("{text}, or {next}"));
+    let head = if same { format!("{}: ", bounds[0]) } else { String::new() };
+    format!("{head}{each}; one of these alone is enough.")
+}
+
+/// What was done against an assumption.
+fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
+    let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
+    let faults = broken.faults.iter().filter_map(condition);
+    let mut deeds: Vec<String> = faults.map(|condition| deed(broken, condition)).collect();
+    deeds.extend(broken.initial.iter().filter_map(|part| match part {
+        Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
+        Part::Loss => Some("links lost messages from the start".to_owned()),
+        Part::Fault(_) => None,
+    }));
+    let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
+    match deeds.len() {
+        0 => amount(broken.what, broken.actual),
+        1 => deeds.remove(0),
+        _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
+        _ => list(&deeds),
+    }
 }
 
 /// The assumption itself.
@@ -246,16 +295,22 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
             }
         }
         Bounded::ClientCrash => format!("{who} died ({})", condition.what),
+        Bounded::NodeClockStep | Bounded::ClientClockStep if condition.what == "clock-freeze" => {
+            format!("{who}'s clock stood still for {}", length(lasted.unwrap_or(broken.actual)))
+        }
         Bounded::NodeClockStep | Bounded::ClientClockStep => {
             format!("{who}'s clock stepped by {}", signed(condition.size))
         }
         Bounded::Drift => format!("{who}'s clocks ran {} ppm off", condition.size),
+        Bounded::AmnesiacRestart if condition.what == "full-disk" => {
+            format!("{who}'s disk was full, and it came back without keys")
+        }
         Bounded::AmnesiacRestart => {
             format!("{who} was back after {}", length(lasted.unwrap_or(broken.actual)))
         }
         Bounded::Failover if condition.what == "failover" => format!("{who} was made master"),
         Bounded::Failover => {
-            format!("{} of {who} lasted long enough for a failover", condition.what)
+            format!("{} of {who} led to a failover", condition.what)
         }
         Bounded::KeyRemoval => format!("{} struck {who}", condition.what),
         Bounded::AccessDelay => format!("{} on {who}", condition.what),
@@ -274,10 +329,15 @@ pub fn verdict_words(verdict: &Verdict) -> String {
 }
 
 /// Whose fault it is, in words.
-pub fn class_words(class: Option<&Class>) -> &'static str {
-    match class {
-        None => "",
-        Some(Class::InModel) => "in the lock's model: a bug",
-        Some(Class::OutOfModel(_)) => "out of the lock's model",
+pub fn class_words(class: Option<&Class>) -> String {
+    let Some(class) = class else { return String::new() };
+    match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
+        (true, _) => "out of the lock's model".to_owned(),
+        (false, true) => "in the lock's model: a bug".to_owned(),
+        (false, false) => format!(
+            "in the lock's model: a bug ({}); out of it: {}",
+            words(&class.in_model),
+            words(&class.out_of_model)
+        ),
     }
 }

@@ -3,7 +3,7 @@
 use lockstorm_sim::time::Instant;
 
 use crate::check::{Kind, Verdict, Violation};
-use crate::explain::finding::{Class, Finding};
+use crate::explain::finding::Finding;
 use crate::explain::hold::{End, Hold, grant_of, holds, op};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId};
@@ -141,10 +141,11 @@ impl<'a> Witness<'a> {
     /// Whether a broken assumption is laid at this condition's door.
     pub fn is_blamed(&self, condition: &Condition) -> bool {
         match &self.finding.class {
-            Some(Class::OutOfModel(broken)) => {
-                broken.iter().any(|assumption| assumption.faults.contains(&condition.fault))
+            Some(class) => {
+                let mut broken = class.broken.iter();
+                broken.any(|assumption| assumption.faults.contains(&condition.fault))
             }
-            _ => false,
+            None => false,
         }
     }
 }

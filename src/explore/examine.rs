@@ -2,7 +2,8 @@
 //! with what its scenario expects.
 
 use crate::explain::finding::{Class, Expected, Finding};
-use crate::explore::trial::{Trial, attempt, classify};
+use crate::explore::class::classify;
+use crate::explore::trial::{Trial, attempt};
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -54,8 +55,8 @@ pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
 
 /// The class of a finding without its evidence.
 pub fn word(finding: &Finding) -> Option<expectation::Class> {
-    finding.class.as_ref().map(|class| match class {
-        Class::InModel => expectation::Class::InModel,
-        Class::OutOfModel(_) => expectation::Class::OutOfModel,
+    finding.class.as_ref().map(|class| match class.is_in_model() {
+        true => expectation::Class::InModel,
+        false => expectation::Class::OutOfModel,
     })
 }

@@ -12,9 +12,10 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use crate::check::Verdict;
 use crate::check::signature::Signature;
 use crate::explain::finding::Class;
+use crate::explore::class::classify;
 use crate::explore::shrink::shrink;
 use crate::explore::strategy::{Alphabet, plans};
-use crate::explore::trial::{Trial, attempt, classify};
+use crate::explore::trial::{Trial, attempt};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -40,6 +41,9 @@ pub struct Tally {
     pub held: u64,
     /// Plans of which nothing can be said.
     pub unknown: u64,
+    /// Plans that were drawn within the assumptions, and in whose run one was broken all the
+    /// same: they count for nothing else here, unless the lock is to blame.
+    pub outside: u64,
     /// Plans with at least one fault.
     pub with_faults: u64,
     /// Plans in which a fault struck inside a hold.
@@ -105,6 +109,7 @@ struct Scouted {
     seed: u64,
     violated: bool,
     unknown: bool,
+    outside: bool,
     faults: bool,
     in_hold: bool,
     grants: u32,
@@ -112,10 +117,15 @@ struct Scouted {
 
 fn scout(hunt: &Hunt, seed: u64) -> Scouted {
     let plan = draw(hunt, seed).current();
-    let judgement = attempt(&hunt.lab, &plan).judgement;
+    let trial = attempt(&hunt.lab, &plan);
+    let outside = hunt.alphabet.within.is_some() && !trial.breaches.is_empty();
+    let excused =
+        outside && !(trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model());
+    let judgement = trial.judgement;
     Scouted {
         seed,
-        violated: matches!(judgement.verdict, Verdict::Violated(_)),
+        violated: matches!(judgement.verdict, Verdict::Violated(_)) && !excused,
+        outside: excused,
         unknown: matches!(judgement.verdict, Verdict::Unknown(_)),
         faults: !plan.faults.is_empty(),
         in_hold: judgement.counts.struck_in_hold > 0,
@@ -126,6 +136,10 @@ fn scout(hunt: &Hunt, seed: u64) -> Scouted {
 impl Tally {
     fn add(&mut self, scouted: &Scouted) {
         self.runs += 1;
+        if scouted.outside {
+            self.outside += 1;
+            return;
+        }
         self.held += u64::from(!scouted.violated && !scouted.unknown);
         self.unknown += u64::from(scouted.unknown);
         self.with_faults += u64::from(scouted.faults);

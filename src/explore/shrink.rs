@@ -4,7 +4,8 @@ use proptest::strategy::ValueTree;
 
 use crate::check::signature::Signature;
 use crate::explain::finding::Class;
-use crate::explore::trial::{Trial, attempt, classify};
+use crate::explore::class::{Reruns, classify_in};
+use crate::explore::trial::{Trial, attempt};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -28,8 +29,9 @@ pub struct Small {
 /// # Panics
 /// If the tree's own plan has another signature.
 pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Signature) -> Small {
-    let mut best =
-        keeps(lab, &tree.current(), signature).expect("the drawn plan has its signature");
+    let mut reruns = Reruns::new(lab);
+    let mut best = keeps(lab, &mut reruns, &tree.current(), signature)
+        .expect("the drawn plan has its signature");
     let mut last = best.plan.clone();
     let mut runs = 0;
     let mut more = tree.simplify();
@@ -40,7 +42,7 @@ pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Sig
             true
         } else {
             runs += 1;
-            keeps(lab, &plan, signature).map(|small| best = small).is_some()
+            keeps(lab, &mut reruns, &plan, signature).map(|small| best = small).is_some()
         };
         if kept {
             last = plan;
@@ -50,13 +52,13 @@ pub fn shrink(lab: &Lab, tree: &mut dyn ValueTree<Value = Plan>, signature: &Sig
     Small { runs, ..best }
 }
 
-fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
+fn keeps(lab: &Lab, reruns: &mut Reruns, plan: &Plan, signature: &Signature) -> Option<Small> {
     plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
     if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
         return None;
     }
-    let class = classify(lab, plan, &trial);
+    let class = classify_in(reruns, plan, &trial);
     let same = trial.signature(&class) == *signature;
     same.then(|| Small { plan: plan.clone(), trial, class, runs: 0 })
 }

@@ -12,7 +12,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::strategy::Union;
 use proptest::{collection, sample};
 
-use crate::explore::ledger::keep_within;
+use crate::ledger::planned::keep_within;
 use crate::lock::Promise;
 use crate::plan::fault_contradiction::halts_clients;
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};

@@ -1,10 +1,11 @@
-//! One run of a plan, judged, and classified by running it again without what it was not made for.
+//! One run of a plan, judged, and held against the assumptions of its lock.
 
-use crate::check::judge::judge;
+use crate::check::case::Case;
+use crate::check::judge;
 use crate::check::signature::Signature;
 use crate::check::{Judgement, Verdict};
 use crate::explain::finding::{BrokenAssumption, Class};
-use crate::explore::ledger;
+use crate::ledger::{self, Breach};
 use crate::plan::Plan;
 use crate::run::{Lab, Run};
 
@@ -14,13 +15,17 @@ pub struct Trial {
     pub run: Run,
     /// What it means.
     pub judgement: Judgement,
+    /// Which assumptions of the lock it broke.
+    pub breaches: Vec<Breach>,
 }
 
 /// Runs a plan and judges its history.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let run = lab.run(plan);
-    let judgement = judge(&run.history, &lab.terms(plan));
-    Trial { run, judgement }
+    let terms = lab.terms(plan);
+    let case = Case::new(&run.history, &terms);
+    let (judgement, breaches) = (judge::judge_case(&case), ledger::seen(&case));
+    Trial { run, judgement, breaches }
 }
 
 impl Trial {
@@ -32,12 +37,12 @@ impl Trial {
     /// What makes this violation the same as another: kinds, class, broken assumptions and the
     /// last step of each holder of the first violation.
     pub fn signature(&self, class: &Class) -> Signature {
-        let (word, broken) = match class {
-            Class::InModel => ("in-model", Vec::new()),
-            Class::OutOfModel(broken) => ("out-of-model", broken.iter().map(name).collect()),
-        };
+        let word = if class.is_in_model() { "in-model" } else { "out-of-model" };
+        let mut broken: Vec<String> = class.broken.iter().map(name).collect();
+        broken.dedup();
         Signature {
             class: Some(word.to_owned()),
+            in_model: class.in_model.clone(),
             broken,
             steps: self.last_steps(),
             ..Signature::of(&self.judgement.verdict)
@@ -62,31 +67,6 @@ impl Trial {
 fn name(broken: &BrokenAssumption) -> String {
     let word = serde_json::to_value(broken.what).expect("a name is JSON");
     word.as_str().expect("a name is a string").to_owned()
-}
-
-/// Whose fault the violation of `trial` is.
-///
-/// In-model if the same kinds are violated when the plan is run again without every fault that
-/// breaks a declared assumption; else out-of-model, each broken assumption with the word whether
-/// its faults alone make the difference.
-pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
-    let mut broken = ledger::broken(plan, &lab.promise(plan));
-    if broken.is_empty() {
-        return Class::InModel;
-    }
-    let same = |reduced: &Plan| kinds(&attempt(lab, reduced).judgement) == kinds(&trial.judgement);
-    let all: Vec<&BrokenAssumption> = broken.iter().collect();
-    if same(&ledger::without(plan, &all)) {
-        return Class::InModel;
-    }
-    for assumption in &mut broken {
-        assumption.alone = !same(&ledger::without(plan, &[assumption]));
-    }
-    Class::OutOfModel(broken)
-}
-
-fn kinds(judgement: &Judgement) -> Vec<crate::check::Kind> {
-    Signature::of(&judgement.verdict).kinds
 }
 
 /// The histories of two runs of the same plan are compared by their traces. `None` if they are

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::Verdict;
-use crate::explain::finding::{Class, Finding};
+use crate::explain::finding::Finding;
 use crate::explain::quantity::{count, length, list, moment, rate, signed};
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
@@ -157,7 +157,7 @@ fn pattern(pattern: &Pattern, nth: u32) -> String {
 /// What the assumptions of a finding are called.
 pub fn assumptions_title(finding: &Finding) -> &'static str {
     match (&finding.class, &finding.judgement.verdict) {
-        (Some(Class::OutOfModel(broken)), _) if broken.len() > 1 => "The assumptions that broke",
+        (Some(class), _) if class.broken.len() > 1 => "The assumptions that broke",
         (Some(_), _) => "The assumption that broke",
         (None, Verdict::Holds) => "It held under these assumptions",
         (None, _) => "What the lock counts on",

@@ -41,10 +41,10 @@ impl Entry {
             verdict: verdict_words(verdict),
             violated: matches!(verdict, Verdict::Violated(_)),
             unknown: matches!(verdict, Verdict::Unknown(_)),
-            class: match finding.class {
+            class: match finding.class.as_ref().map(Class::is_in_model) {
                 None => "-",
-                Some(Class::InModel) => "in model",
-                Some(Class::OutOfModel(_)) => "out of model",
+                Some(true) => "in model",
+                Some(false) => "out of model",
             },
             met: finding.expected.as_ref().map(|expected| expected.met),
         }

@@ -48,7 +48,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {
     line(out, "");
     let mut badges = vec![format!("**{}**", verdict_words(&finding.judgement.verdict))];
     if finding.class.is_some() {
-        badges.push(class_words(finding.class.as_ref()).to_owned());
+        badges.push(class_words(finding.class.as_ref()));
     }
     badges.extend(finding.expected.as_ref().map(expectation));
     line(out, &badges.join(" \u{b7} "));

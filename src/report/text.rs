@@ -70,7 +70,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: 
     };
     let mut remarks = vec![verdict_words(&finding.judgement.verdict)];
     if finding.class.is_some() {
-        remarks.push(class_words(finding.class.as_ref()).to_owned());
+        remarks.push(class_words(finding.class.as_ref()));
     }
     remarks.extend(finding.expected.as_ref().map(|expected| match expected.met {
         true => "as expected".to_owned(),

@@ -59,12 +59,16 @@ const MESSAGES: u64 = 6;
 /// How long the work of one round takes when nothing goes wrong: what a lock's promise depends on.
 /// Messages that `links` loses by themselves are not counted.
 pub fn work(workload: &Workload, links: &Links) -> Work {
-    let longest = |latency: &Latency| latency.of(u64::MAX);
-    let slowest: Nanos =
-        links.named.values().chain([&links.latency]).map(longest).max().unwrap_or(0);
+    let slowest = slowest_message(links);
     Work {
         lasts: workload.hold.saturating_add(slowest.saturating_mul(MESSAGES)),
         // What is late by less than this still arrives before the caller has given it up.
         patience: workload.timeout.saturating_sub(slowest),
     }
+}
+
+/// The longest that one message takes on any link of `links` when nothing goes wrong, ns.
+pub fn slowest_message(links: &Links) -> Nanos {
+    let longest = |latency: &Latency| latency.of(u64::MAX);
+    links.named.values().chain([&links.latency]).map(longest).max().unwrap_or(0)
 }

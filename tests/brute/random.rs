@@ -88,6 +88,10 @@ fn terms(dice: &mut Dice) -> Terms {
         invariant: dice.pick(&invariants),
         callers: 3,
         faults: Vec::new(),
+        nodes: NODES.map(str::to_owned).to_vec(),
+        asked: 3,
+        message: 0,
+        assumes: Vec::new(),
     }
 }
 

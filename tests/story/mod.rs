@@ -14,11 +14,13 @@
 //! end 5000
 //! ```
 
+use std::collections::BTreeMap;
+
 use lockstorm::check::{Invariant, Terms};
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
-use lockstorm::lock::Model;
+use lockstorm::lock::{Assumption, Bounded, Model};
 use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg};
 use serde::Deserialize;
@@ -61,6 +63,10 @@ struct StoryTerms {
     invariant: Invariant,
     callers: u32,
     faults: Vec<u32>,
+    nodes: Vec<String>,
+    asked: u32,
+    /// Milliseconds or counts, by the word for what is bounded.
+    assumes: BTreeMap<String, u64>,
 }
 
 impl Default for StoryTerms {
@@ -75,6 +81,9 @@ impl Default for StoryTerms {
             invariant: Invariant::None,
             callers: 1,
             faults: Vec::new(),
+            nodes: (1..=5).map(|n| format!("n{n}")).collect(),
+            asked: 1,
+            assumes: BTreeMap::new(),
         }
     }
 }
@@ -94,6 +103,10 @@ impl Story {
             invariant: terms.invariant,
             callers: terms.callers,
             faults: terms.faults.clone(),
+            nodes: terms.nodes.clone(),
+            asked: terms.asked,
+            message: 0,
+            assumes: terms.assumes.iter().map(assumption).collect(),
         }
     }
 
@@ -109,6 +122,15 @@ impl Story {
         }
         teller.finish()
     }
+}
+
+/// An assumption of its word and its bound: lengths in milliseconds.
+fn assumption((word, bound): (&String, &u64)) -> Assumption {
+    let word = serde_json::Value::String(word.clone());
+    let what = serde_json::from_value(word).expect("the word of an assumption");
+    let counts = [Bounded::ClientCrash, Bounded::Drift, Bounded::Failover, Bounded::KeyRemoval];
+    let unit = if counts.contains(&what) { 1 } else { MILLISECOND };
+    Assumption { what, bound: bound * unit }
 }
 
 /// Reads lines; positions are numbered in order of mention first, and by time at the end.

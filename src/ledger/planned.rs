@@ -1,16 +1,22 @@
-//! Which assumption of a lock a fault puts to the test, and by how much.
+//! What a plan is likely to break, guessed from its faults before anything is run.
 //!
-//! A fault that no assumption speaks of has to be withstood whatever its size.
+//! It keeps hunts inside a lock's assumptions. It leans to the safe side, but it cannot foresee
+//! everything: several short outages together, a slow node, a disk that fills. What a run broke in
+//! truth is in [`crate::ledger::seen`], and a hunt looks there too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::{Fault, Target, Verb};
+use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_sim::network::{LONGEST_LOSS, longest_wait};
 use lockstorm_sim::time::Nanos;
 
-use crate::explain::finding::BrokenAssumption;
+use crate::ledger::bound_of;
 use crate::lock::{Bounded, Promise};
 use crate::plan::{Persistence, Plan, RESOURCE, Topology};
+
+/// Messages in one direction between a client and the resource in one round: to connect, a
+/// request, another request.
+const MESSAGES: u64 = 3;
 
 /// What a fault does to one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +29,7 @@ pub struct Strain {
 
 /// The strain of a fault of the plan, if any assumption could speak of it.
 pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
-    let length = fault.length.unwrap_or(plan.heal_at);
+    let length = effective(plan, fault);
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
     let on_resource = matches!(&fault.target, Target::Host(host) if host == RESOURCE);
@@ -36,7 +42,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         Verb::Suspend if on_client => (Bounded::ClientPause, longest_wait(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_node => {
-            return amnesia(plan, fault);
+            return amnesia(plan, fault, length);
         }
         Verb::ClockStep { by } if on_node => (Bounded::NodeClockStep, by.unsigned_abs()),
         Verb::ClockStep { by } if on_client => (Bounded::ClientClockStep, by.unsigned_abs()),
@@ -47,7 +53,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         Verb::Evict { .. } | Verb::Flush => (Bounded::KeyRemoval, 1),
         Verb::Partition if reaches_resource(fault) => (Bounded::AccessDelay, longest_wait(length)),
         Verb::Delay { extra } | Verb::Jitter { extra } if reaches_resource(fault) => {
-            (Bounded::AccessDelay, *extra)
+            (Bounded::AccessDelay, extra.saturating_mul(MESSAGES * directions(fault)))
         }
         Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, LONGEST_LOSS),
         Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss | Verb::Restart
@@ -60,6 +66,23 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     Some(Strain { what, size })
 }
 
+/// How long a fault lasts: what strikes at a time is cut short by the heal, and what acts in one
+/// instant has no length.
+fn effective(plan: &Plan, fault: &Fault) -> Nanos {
+    if fault.verb.is_momentary() {
+        return 0;
+    }
+    let length = fault.length.unwrap_or(plan.heal_at);
+    match fault.anchor {
+        Anchor::At(at) => length.min(plan.heal_at.saturating_sub(at)),
+        Anchor::After { .. } => length,
+    }
+}
+
+fn directions(fault: &Fault) -> u64 {
+    if matches!(fault.target, Target::Links { both: true, .. }) { 2 } else { 1 }
+}
+
 /// Whether a fault keeps a node for so long from those who would replace it that they may: from a
 /// quorum of Sentinels, or from nodes of its cluster.
 fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
@@ -69,6 +92,10 @@ fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
         return false;
     }
     match (&fault.verb, &fault.target) {
+        // A node that must sync before each reply ends when it cannot.
+        (Verb::FullDisk, Target::Host(host)) => {
+            plan.topology.persistence == Persistence::AofAlways && plan.nodes().contains(host)
+        }
         (Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss, Target::Host(host)) => {
             plan.nodes().contains(host)
         }
@@ -92,7 +119,7 @@ fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
 }
 
 /// A node that comes back without keys that it had acknowledged. What counts is its down-time.
-fn amnesia(plan: &Plan, fault: &Fault) -> Option<Strain> {
+fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     let persistence = plan.topology.persistence;
     let of_disk = |verb: Verb| {
         plan.faults.iter().any(|other| other.verb == verb && other.target == fault.target)
@@ -102,91 +129,60 @@ fn amnesia(plan: &Plan, fault: &Fault) -> Option<Strain> {
         // What a full disk did not take was acknowledged all the same.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
-    let down = match (&fault.verb, fault.length) {
-        (Verb::Restart, _) => 0,
-        (_, Some(length)) => length,
-        (_, None) => plan.heal_at,
-    };
     forgets.then_some(Strain { what: Bounded::AmnesiacRestart, size: down })
 }
 
 fn reaches_resource(fault: &Fault) -> bool {
-    fault.target.hosts().contains(&RESOURCE)
+    matches!(fault.target, Target::Links { .. }) && fault.target.hosts().contains(&RESOURCE)
 }
 
-/// The assumptions of `promise` that the plan's faults break.
+/// The assumptions of `promise` that the plan's faults are likely to break.
 ///
 /// Pauses and late accesses eat the same lease, so they are added up for each client. A node's
 /// amnesia breaks its assumption when the down-time is *shorter* than the bound.
-pub fn broken(plan: &Plan, promise: &Promise) -> Vec<BrokenAssumption> {
-    let mut found: BTreeMap<Bounded, (u64, BTreeSet<u32>)> = BTreeMap::new();
-    let delays = delayed(plan);
-    for fault in &plan.faults {
-        let Some(strain) = strain(plan, fault) else { continue };
-        let Some(bound) = bound(promise, strain.what) else { continue };
-        let size = match strain.what {
-            Bounded::ClientPause | Bounded::AccessDelay => {
-                let hosts = fault.target.hosts();
-                let sums = hosts.iter().filter_map(|host| delays.get(*host));
-                sums.max().copied().unwrap_or(strain.size)
-            }
-            Bounded::Drift => relative_drift(plan),
-            _ => strain.size,
+pub fn breaks(plan: &Plan, promise: &Promise) -> BTreeSet<Bounded> {
+    let bound = |what| bound_of(&promise.assumes, what);
+    let mut sums: BTreeMap<Bounded, u64> = BTreeMap::new();
+    let mut found = BTreeSet::new();
+    for strain in plan.faults.iter().filter_map(|fault| strain(plan, fault)) {
+        let sum = sums.entry(strain.what).or_default();
+        *sum = match strain.what {
+            Bounded::ClientCrash | Bounded::Failover | Bounded::KeyRemoval => *sum + strain.size,
+            Bounded::NodeClockStep | Bounded::ClientClockStep => *sum + strain.size,
+            _ => (*sum).max(strain.size),
         };
-        let breaks =
-            if strain.what == Bounded::AmnesiacRestart { size < bound } else { size > bound };
-        if breaks {
-            let (most, faults) = found.entry(strain.what).or_insert((size, BTreeSet::new()));
-            *most = if strain.what == Bounded::AmnesiacRestart {
-                (*most).min(size)
-            } else {
-                (*most).max(size)
-            };
-            faults.insert(fault.id);
+        let is_short = |bound| strain.what == Bounded::AmnesiacRestart && strain.size < bound;
+        if bound(strain.what).is_some_and(is_short) {
+            found.insert(strain.what);
         }
     }
+    sums.remove(&Bounded::AmnesiacRestart);
+    sums.insert(Bounded::Drift, relative_drift(plan));
+    for client in plan.clients() {
+        let (paused, late) = taken_from(plan, &client);
+        let known = sums.entry(Bounded::AccessDelay).or_default();
+        *known = (*known).max(late);
+        let known = sums.entry(Bounded::ClientPause).or_default();
+        *known = (*known).max(if paused > 0 { paused + late } else { 0 });
+    }
+    found.extend(sums.into_iter().filter_map(|(what, sum)| (sum > bound(what)?).then_some(what)));
     found
-        .into_iter()
-        .map(|(what, (actual, faults))| BrokenAssumption {
-            what,
-            bound: bound(promise, what).expect("only bounded assumptions are broken"),
-            actual,
-            faults: faults.into_iter().collect(),
-            alone: false,
-        })
-        .chain(drifting_clocks(plan, promise))
-        .collect()
 }
 
-/// Clocks that are set too far apart from the start, where no fault touches their rates.
-fn drifting_clocks(plan: &Plan, promise: &Promise) -> Option<BrokenAssumption> {
-    let rated = plan.faults.iter().any(|fault| matches!(fault.verb, Verb::ClockRate { .. }));
-    let (bound, actual) = (bound(promise, Bounded::Drift)?, relative_drift(plan));
-    (!rated && actual > bound).then(|| BrokenAssumption {
-        what: Bounded::Drift,
-        bound,
-        actual,
-        faults: Vec::new(),
-        alone: false,
-    })
-}
-
-fn bound(promise: &Promise, what: Bounded) -> Option<u64> {
-    promise.assumes.iter().find(|assumption| assumption.what == what).map(|a| a.bound)
-}
-
-/// How long each host is kept from its resource in all, by pauses and late accesses.
-fn delayed(plan: &Plan) -> BTreeMap<&str, Nanos> {
-    let mut sums = BTreeMap::new();
+/// How long pauses stop a client in all, and how late its accesses get in all.
+fn taken_from(plan: &Plan, client: &str) -> (Nanos, Nanos) {
+    let (mut paused, mut late) = (0_u64, 0_u64);
     for fault in &plan.faults {
-        let Some(strain) = strain(plan, fault) else { continue };
-        if matches!(strain.what, Bounded::ClientPause | Bounded::AccessDelay) {
-            for host in fault.target.hosts() {
-                *sums.entry(host).or_insert(0_u64) += strain.size;
-            }
+        let hosts = fault.target.hosts();
+        let is_met = hosts.contains(&client) || hosts == [RESOURCE];
+        let Some(strain) = strain(plan, fault).filter(|_| is_met) else { continue };
+        match strain.what {
+            Bounded::ClientPause => paused = paused.saturating_add(strain.size),
+            Bounded::AccessDelay => late = late.saturating_add(strain.size),
+            _ => {}
         }
     }
-    sums
+    (paused, late)
 }
 
 /// The largest difference of rates between any two hosts, in parts per million.
@@ -200,26 +196,12 @@ fn relative_drift(plan: &Plan) -> u64 {
     u64::from(most.abs_diff(least))
 }
 
-/// The plan without the faults of these broken assumptions, and with clocks at the right rate
-/// where a drift was broken.
-pub fn without(plan: &Plan, broken: &[&BrokenAssumption]) -> Plan {
-    let gone: BTreeSet<u32> = broken.iter().flat_map(|b| b.faults.iter().copied()).collect();
-    let mut plan = plan.clone();
-    plan.faults.retain(|fault| !gone.contains(&fault.id));
-    if broken.iter().any(|broken| broken.what == Bounded::Drift) {
-        for clock in plan.clocks.values_mut() {
-            clock.rate_ppm = 0;
-        }
-    }
-    plan
-}
-
-/// Keeps as many of the plan's faults, from the first on, as break no assumption together.
+/// Keeps as many of the plan's faults, from the first on, as are likely to break nothing together.
 pub fn keep_within(plan: &mut Plan, promise: &Promise) {
     let all = std::mem::take(&mut plan.faults);
     for fault in all {
         plan.faults.push(fault);
-        if !broken(plan, promise).is_empty() {
+        if !breaks(plan, promise).is_empty() {
             plan.faults.pop();
         }
     }

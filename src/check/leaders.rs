@@ -1,0 +1,71 @@
+//! Who leads: whether a topology had a node at all that could have served the lock.
+//!
+//! Nodes tell what they become. Those that followed each other at any time are one group; the
+//! group that holds the lock's key is the one that counts. Where nobody tells, nothing is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::case::{Case, is_death};
+use crate::check::moment::Moment;
+use crate::history::{History, Seen};
+
+/// The stretches in which no node of the lock's group led, in order, apart; the last may end with
+/// the run. Empty where nobody told of a role.
+pub fn leaderless(case: &Case) -> Vec<(Moment, Moment)> {
+    let group = group(case);
+    let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
+    for sighting in &case.history.sightings {
+        if group.contains(sighting.by.as_str())
+            && let Seen::Leads | Seen::Follows = sighting.what
+        {
+            let leads = sighting.what == Seen::Leads;
+            changes.push((sighting.at.into(), &sighting.by, leads));
+        }
+    }
+    // A node that is started again tells anew; until then it leads nobody.
+    let deaths = case.history.conditions.iter().filter(|condition| is_death(condition));
+    changes.extend(deaths.map(|death| (death.from.into(), death.who.as_str(), false)));
+    changes.sort_by_key(|(at, ..)| *at);
+    gaps(changes, case.history)
+}
+
+fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, Moment)> {
+    let (mut leading, mut open) = (BTreeSet::new(), None);
+    let mut gaps = Vec::new();
+    for (at, node, leads) in changes {
+        let had = !leading.is_empty();
+        if leads {
+            leading.insert(node);
+        } else {
+            leading.remove(node);
+        }
+        match (had, leading.is_empty()) {
+            (true, true) => open = Some(at),
+            (false, false) => gaps.extend(open.take().map(|from| (from, at))),
+            _ => {}
+        }
+    }
+    gaps.extend(open.map(|from| (from, Moment::from(history.end))));
+    gaps
+}
+
+/// The nodes that followed one another at any time, of the group that ever held the lock's key.
+fn group<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
+    let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
+    for sighting in &case.history.sightings {
+        let (by, master) = match sighting.what {
+            Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
+            Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
+            Seen::Watched(_) => continue,
+        };
+        let one = *group_of.entry(by).or_insert(by);
+        let other = *group_of.entry(master).or_insert(master);
+        for name in group_of.values_mut().filter(|name| **name == other) {
+            *name = one;
+        }
+    }
+    let keys = case.history.keys.iter().filter(|key| key.key == case.terms.lock_key);
+    let holding: BTreeSet<&str> =
+        keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
+    group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+}

@@ -1,0 +1,281 @@
+//! Whose fault a violation is: the plan is run again without parts of it.
+//!
+//! A *sub-plan* is the plan without some of its parts (faults as a whole, and odd conditions that
+//! it begins with). It is *inside* if the ledger sees no breach in its own run.
+//!
+//! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
+//!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; where
+//!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
+//! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
+//!   smallest set of breaches without whose parts the kind goes. One breach alone: take this away
+//!   and it goes. Several together: either of them is enough for it.
+//!
+//! All sub-plans are looked at where there are few parts; among more, those that leave out parts
+//! which some run blames, the largest first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::check::Kind;
+use crate::check::signature::Signature;
+use crate::explain::finding::{BrokenAssumption, Class};
+use crate::explore::trial::{Trial, attempt};
+use crate::ledger::Breach;
+use crate::ledger::part::{Part, parts_of, without};
+use crate::plan::Plan;
+use crate::run::Lab;
+
+/// Parts of which all sub-plans are looked at.
+const MAX_PARTS: usize = 6;
+/// Sub-plans that are looked at where there are more.
+const MAX_SUBPLANS: usize = 64;
+/// Breaches that are taken away together, where there are many.
+const MAX_TOGETHER: usize = 3;
+
+/// Runs of plans, each made once.
+pub struct Reruns<'a> {
+    lab: &'a Lab,
+    known: BTreeMap<String, Outcome>,
+    /// How many were made.
+    pub count: u32,
+}
+
+/// What a run came to, as far as the class needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    kinds: Vec<Kind>,
+    breaches: Vec<Breach>,
+}
+
+impl Outcome {
+    fn of(trial: &Trial) -> Outcome {
+        let kinds = Signature::of(&trial.judgement.verdict).kinds;
+        Outcome { kinds, breaches: trial.breaches.clone() }
+    }
+}
+
+impl<'a> Reruns<'a> {
+    /// None yet.
+    pub fn new(lab: &'a Lab) -> Reruns<'a> {
+        Reruns { lab, known: BTreeMap::new(), count: 0 }
+    }
+
+    fn outcome(&mut self, plan: &Plan) -> &Outcome {
+        let (lab, count) = (self.lab, &mut self.count);
+        self.known.entry(plan.digest()).or_insert_with(|| {
+            *count += 1;
+            Outcome::of(&attempt(lab, plan))
+        })
+    }
+}
+
+/// The class of a violated trial of `plan`.
+pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
+    classify_in(&mut Reruns::new(lab), plan, trial)
+}
+
+/// As [`classify`], with runs that may have been made before.
+pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
+    let own = Outcome::of(trial);
+    if own.breaches.is_empty() {
+        return Class { in_model: own.kinds, ..Class::default() };
+    }
+    reruns.known.entry(plan.digest()).or_insert_with(|| own.clone());
+    let before = reruns.count;
+    let mut search = Search { parts: parts_of(plan), reruns, plan };
+    let mut class = search.inside(&own.kinds);
+    search.blame(&mut class);
+    class.reruns = search.reruns.count - before;
+    class
+}
+
+/// Parts that are taken out of a plan.
+type Out = BTreeSet<Part>;
+
+struct Search<'a, 'b> {
+    reruns: &'a mut Reruns<'b>,
+    plan: &'a Plan,
+    parts: Vec<Part>,
+}
+
+impl Search<'_, '_> {
+    fn outcome(&mut self, out: &Out) -> &Outcome {
+        self.reruns.outcome(&without(self.plan, out))
+    }
+
+    /// Which of these kinds are violated by sub-plans inside.
+    fn inside(&mut self, own: &[Kind]) -> Class {
+        let (mut shown, mut others) = (BTreeSet::new(), BTreeSet::new());
+        let mut spared: Option<Out> = None;
+        for out in self.candidates() {
+            let outcome = self.outcome(&out);
+            if !outcome.breaches.is_empty() || outcome.kinds.is_empty() {
+                continue;
+            }
+            let (mine, new): (Vec<Kind>, Vec<Kind>) =
+                outcome.kinds.iter().partition(|kind| own.contains(kind));
+            if spared.is_none() || shown.is_empty() && !mine.is_empty() {
+                spared = Some(out);
+            }
+            shown.extend(mine);
+            others.extend(new);
+            if shown.len() == own.len() {
+                break;
+            }
+        }
+        let out_of_model = own.iter().copied().filter(|kind| !shown.contains(kind)).collect();
+        let remaining = if shown.is_empty() { others } else { shown };
+        Class {
+            in_model: remaining.into_iter().collect(),
+            out_of_model,
+            without: spared.unwrap_or_default().into_iter().collect(),
+            ..Class::default()
+        }
+    }
+
+    /// The sub-plans that are looked at, the likely ones first.
+    fn candidates(&mut self) -> Vec<Out> {
+        let chain = self.chain();
+        let among: Vec<Part> = if self.parts.len() <= MAX_PARTS {
+            self.parts.clone()
+        } else {
+            chain.last().into_iter().flatten().copied().collect()
+        };
+        let mut seen = BTreeSet::new();
+        let mut found: Vec<Out> = chain;
+        let mut size = 1;
+        while size <= among.len() && found.len() <= MAX_SUBPLANS {
+            found.extend(subsets(&among, size));
+            size += 1;
+        }
+        found.retain(|out| seen.insert(out.clone()));
+        found.truncate(MAX_SUBPLANS.max(1 << self.parts.len().min(MAX_PARTS)));
+        found
+    }
+
+    /// What is taken out step by step: each time all that the run before is laid to, until
+    /// nothing is broken or nothing is left to take out.
+    fn chain(&mut self) -> Vec<Out> {
+        let (mut chain, mut out) = (Vec::new(), Out::new());
+        loop {
+            let blamed = self.breaches(&out).into_iter().flat_map(|breach| breach.parts);
+            let before = out.len();
+            out.extend(blamed);
+            if out.len() == before {
+                return chain;
+            }
+            chain.push(out.clone());
+        }
+    }
+
+    /// The breaches of a sub-plan, each with parts to take out where any are known.
+    fn breaches(&mut self, out: &Out) -> Vec<Breach> {
+        let mut breaches = self.outcome(out).breaches.clone();
+        for breach in &mut breaches {
+            if breach.parts.is_empty() {
+                breach.parts = self.responsible(out, breach);
+            }
+        }
+        breaches
+    }
+
+    /// The parts of a sub-plan without which a breach is not seen: of the smallest sets that do.
+    fn responsible(&mut self, out: &Out, breach: &Breach) -> Vec<Part> {
+        let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
+        for size in 1..=parts.len().min(MAX_TOGETHER) {
+            let mut found = Out::new();
+            for set in subsets(&parts, size) {
+                let outcome = self.outcome(&out.union(&set).copied().collect());
+                if outcome.breaches.iter().all(|other| other.what != breach.what) {
+                    found.extend(set);
+                }
+            }
+            if !found.is_empty() {
+                return found.into_iter().collect();
+            }
+        }
+        parts
+    }
+
+    /// Adds the breaches that made a difference to the kinds that are out of the model.
+    fn blame(&mut self, class: &mut Class) {
+        if class.out_of_model.is_empty() {
+            return;
+        }
+        let mut breaches = self.breaches(&Out::new());
+        for out in self.chain() {
+            let later = self.breaches(&out);
+            breaches.extend(later.into_iter().filter(|breach| !breach.parts.is_empty()));
+        }
+        let mut known = BTreeSet::new();
+        breaches.retain(|breach| known.insert((breach.what, breach.parts.clone())));
+        let mut sets = BTreeSet::new();
+        for kind in &class.out_of_model {
+            sets.extend(self.smallest(&breaches, *kind));
+        }
+        let listed: BTreeSet<usize> = sets.iter().flatten().copied().collect();
+        let place = |index: &usize| listed.iter().position(|listed| listed == index);
+        class.either = sets.iter().filter(|set| set.len() > 1).cloned().collect();
+        for set in &mut class.either {
+            *set = set.iter().filter_map(place).collect();
+        }
+        let alone = |index: usize| sets.contains(&vec![index]);
+        let broken = listed.iter().map(|index| broken(&breaches[*index], alone(*index)));
+        class.broken = broken.collect();
+    }
+
+    /// The smallest sets of breaches, by index, without whose parts a kind is not violated.
+    fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
+        let all: Vec<usize> = (0..breaches.len()).collect();
+        let most = if all.len() <= MAX_TOGETHER + 1 { all.len() } else { MAX_TOGETHER };
+        for size in 1..=most {
+            let sets = subsets(&all, size).into_iter().map(|set| set.into_iter().collect());
+            let found: Vec<Vec<usize>> =
+                sets.filter(|set: &Vec<usize>| self.goes(breaches, set, kind)).collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        let mut whole = all;
+        for index in (0..whole.len()).rev() {
+            let mut fewer = whole.clone();
+            fewer.remove(index);
+            if self.goes(breaches, &fewer, kind) {
+                whole = fewer;
+            }
+        }
+        vec![whole]
+    }
+
+    /// Whether a kind is not violated without the parts of these breaches.
+    fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
+        let out = set.iter().flat_map(|index| breaches[*index].parts.iter().copied()).collect();
+        !self.outcome(&out).kinds.contains(&kind)
+    }
+}
+
+fn broken(breach: &Breach, alone: bool) -> BrokenAssumption {
+    let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
+    BrokenAssumption {
+        what: breach.what,
+        bound: breach.bound,
+        actual: breach.actual,
+        faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
+        initial: initial.collect(),
+        alone,
+    }
+}
+
+/// Every subset of so many, in order.
+fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
+    if size == 0 {
+        return vec![BTreeSet::new()];
+    }
+    let mut found = Vec::new();
+    for (index, first) in of.iter().enumerate() {
+        for mut rest in subsets(&of[index + 1..], size - 1) {
+            rest.insert(*first);
+            found.push(rest);
+        }
+    }
+    found
+}

@@ -1,0 +1,83 @@
+//! Clocks: how far a wall clock was moved from its course, and how far rates lay apart.
+//!
+//! Steps and freezes of one host add up, since they may meet the same lease: what counts is how
+//! far its wall clock came from its course between any two moments. Rates are compared at each
+//! moment, those that the run began with included.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm_sim::time::Clock;
+
+use crate::check::case::Case;
+use crate::check::moment::Moment;
+use crate::history::Condition;
+use crate::ledger::part::Part;
+use crate::ledger::strike;
+use crate::ledger::{Breach, above};
+use crate::lock::Bounded;
+
+/// The breaches of what is assumed of clocks.
+pub fn breaches(case: &Case) -> Vec<Breach> {
+    let nodes: BTreeSet<&str> = case.terms.nodes.iter().map(String::as_str).collect();
+    let clients: BTreeSet<&str> = case.history.ops.iter().map(|op| op.process.as_str()).collect();
+    let mut found = Vec::new();
+    for (hosts, what) in [(&nodes, Bounded::NodeClockStep), (&clients, Bounded::ClientClockStep)] {
+        found.extend(hosts.iter().filter_map(|host| moved(case, host, what)));
+    }
+    found.extend(drift(case, &nodes.union(&clients).copied().collect()));
+    found
+}
+
+/// How far a host's wall clock was moved from its course between any two moments.
+fn moved(case: &Case, host: &str, what: Bounded) -> Option<Breach> {
+    let end = case.history.end.at;
+    let own = |condition: &&Condition| strike::host(condition) == Some(host);
+    let moves = case.history.conditions.iter().filter(own);
+    let (mut away, mut least, mut most, mut parts) = (0_i64, 0_i64, 0_i64, Vec::new());
+    for condition in moves {
+        let Some(by) = strike::moves_clock(condition, end) else { continue };
+        away = away.saturating_add(by);
+        (least, most) = (least.min(away), most.max(away));
+        parts.push(strike::part(condition));
+    }
+    above(case, what, most.abs_diff(least), parts)
+}
+
+/// The largest difference of rates between two hosts at one moment.
+fn drift(case: &Case, hosts: &BTreeSet<&str>) -> Option<Breach> {
+    let bound = super::bound_of(&case.terms.assumes, Bounded::Drift)?;
+    // No fault stops this clock: its rate is that of the whole host.
+    let pieces = case.history.clocks.iter();
+    let pieces = pieces.filter(|p| p.clock == Clock::Boot && hosts.contains(p.host.as_str()));
+    let mut rates: BTreeMap<&str, i32> = hosts.iter().map(|host| (*host, 0)).collect();
+    let (mut worst, mut parts) = (0, BTreeSet::new());
+    let mut pieces = pieces.peekable();
+    while let Some(piece) = pieces.next() {
+        rates.insert(&piece.host, piece.line.rate_ppm);
+        if pieces.peek().is_some_and(|next| next.from == piece.from) {
+            continue;
+        }
+        let (least, most) = (rates.values().min().copied(), rates.values().max().copied());
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
+        let apart = u64::from(most.abs_diff(least));
+        worst = worst.max(apart);
+        if apart > bound {
+            let wrong =
+                rates.iter().filter(|(_, rate)| **rate != 0 && [least, most].contains(rate));
+            parts.extend(wrong.map(|(host, _)| cause(case, host, piece.from.into())));
+        }
+    }
+    above(case, Bounded::Drift, worst, parts.into_iter().collect())
+}
+
+/// What set the rate of a host that it has at a moment.
+fn cause(case: &Case, host: &str, moment: Moment) -> Part {
+    let conditions = case.history.conditions.iter().filter(|condition| {
+        let (from, to) = strike::lasts(condition, case.history);
+        strike::changes_rate(condition)
+            && strike::host(condition) == Some(host)
+            && from.at <= moment.at
+            && moment <= to
+    });
+    conditions.last().map_or(Part::Clocks, strike::part)
+}

@@ -1,0 +1,78 @@
+//! The assumption ledger: which assumptions of a lock a run broke, by how much, and through what.
+//!
+//! [`seen`] reads a history, never a plan: a fault that was cut short by the heal, or struck
+//! nothing, counts as what it did, and a failover counts whether or not a fault foresaw it.
+//! [`planned`] reads a plan and guesses; it keeps hunts inside and decides nothing.
+//!
+//! - [`part`]: what of a plan can be taken out
+//! - [`stretch`]: pauses and late accesses, added up for each time under the lock
+//! - [`caller`]: clients that died
+//! - [`clock`]: clocks that stepped, stood or drifted apart
+//! - [`node`]: keys and masters that were lost
+//! - [`strike`]: what a fault interval did to whom
+//! - [`planned`]: the same from the plan alone
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::case::Case;
+use crate::ledger::part::Part;
+use crate::lock::{Assumption, Bounded};
+
+pub mod caller;
+pub mod clock;
+pub mod node;
+pub mod part;
+pub mod planned;
+pub mod stretch;
+pub mod strike;
+
+/// One way in which a run went beyond an assumption.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Breach {
+    /// What the lock counts on.
+    pub what: Bounded,
+    /// What did it, in order. Empty: nothing in the history says what.
+    pub parts: Vec<Part>,
+    /// The maximum that the lock withstands, in the unit of [`Bounded`].
+    pub bound: u64,
+    /// How much it was, in the same unit.
+    pub actual: u64,
+}
+
+/// Every breach that a history shows, in order: one for each assumption and set of causes, with
+/// the worst figure.
+pub fn seen(case: &Case) -> Vec<Breach> {
+    let mut found = stretch::breaches(case);
+    found.extend(caller::breaches(case));
+    found.extend(clock::breaches(case));
+    found.extend(node::breaches(case));
+    worst(found)
+}
+
+fn worst(found: Vec<Breach>) -> Vec<Breach> {
+    let mut worst: BTreeMap<(Bounded, Vec<Part>), Breach> = BTreeMap::new();
+    for mut breach in found {
+        breach.parts.sort_unstable();
+        breach.parts.dedup();
+        let known = worst.entry((breach.what, breach.parts.clone())).or_insert(breach.clone());
+        known.actual = match breach.what {
+            // The shorter a node was down, the more holders can be left.
+            Bounded::AmnesiacRestart => known.actual.min(breach.actual),
+            _ => known.actual.max(breach.actual),
+        };
+    }
+    worst.into_values().collect()
+}
+
+/// The bound of an assumption, if the lock makes it.
+pub fn bound_of(assumes: &[Assumption], what: Bounded) -> Option<u64> {
+    assumes.iter().find(|assumption| assumption.what == what).map(|found| found.bound)
+}
+
+/// A breach of an assumption, if the lock makes it and `actual` is above its bound.
+fn above(case: &Case, what: Bounded, actual: u64, parts: Vec<Part>) -> Option<Breach> {
+    let bound = bound_of(&case.terms.assumes, what)?;
+    (actual > bound).then_some(Breach { what, parts, bound, actual })
+}

@@ -1,0 +1,57 @@
+//! What of a plan can be taken out, to see what the run is like without it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// A fault as a whole, or something that the run begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The fault with this number.
+    Fault(u32),
+    /// Clocks that run at a wrong rate from the start.
+    Clocks,
+    /// Links that lose messages from the start.
+    Loss,
+}
+
+impl Part {
+    /// The number of the fault, if it is one.
+    pub fn fault(self) -> Option<u32> {
+        match self {
+            Part::Fault(id) => Some(id),
+            Part::Clocks | Part::Loss => None,
+        }
+    }
+}
+
+/// Every part of a plan, in order.
+pub fn parts_of(plan: &Plan) -> Vec<Part> {
+    let mut parts: Vec<Part> = plan.faults.iter().map(|fault| Part::Fault(fault.id)).collect();
+    if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
+        parts.push(Part::Clocks);
+    }
+    if plan.links.loss_per_million > 0 {
+        parts.push(Part::Loss);
+    }
+    parts.sort_unstable();
+    parts
+}
+
+/// The plan without these parts. The other faults keep their numbers and their draws.
+pub fn without(plan: &Plan, out: &BTreeSet<Part>) -> Plan {
+    let mut plan = plan.clone();
+    plan.faults.retain(|fault| !out.contains(&Part::Fault(fault.id)));
+    if out.contains(&Part::Clocks) {
+        for clock in plan.clocks.values_mut() {
+            clock.rate_ppm = 0;
+        }
+    }
+    if out.contains(&Part::Loss) {
+        plan.links.loss_per_million = 0;
+    }
+    plan
+}
