@@ -9,6 +9,7 @@
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
+//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
 //! - [`check`]: a file a verdict
 //! - [`ledger`]: which assumptions of a lock a run broke
 //! - [`explain`]: the witness turned into a causal story
@@ -38,6 +39,7 @@ pub mod ledger;
 pub mod length;
 pub mod lock;
 pub mod plan;
+pub mod reading;
 pub mod refusal;
 pub mod report;
 pub mod run;

@@ -3,7 +3,7 @@
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness, lost_early,
+    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
 };
 use crate::check::{nearest_miss, overlap};
 use crate::history::History;
@@ -15,25 +15,23 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
 
 /// As [`judge`], for a history that was made ready.
 pub fn judge_case(case: &Case) -> Judgement {
-    let lives = incarnation::lives(case);
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
     let linear = linear::judge(case);
     let mut violations = overlap::violations(case, &overlap::overlaps(case));
     violations.extend(corruption::violations(case));
-    violations.extend(foreign::violations(case, &lives));
-    violations.extend(leak::violations(case, &lives));
+    violations.extend(foreign::violations(case));
+    violations.extend(leak::violations(case));
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(case));
-    violations.extend(lost_early::violations(case, &lives));
+    violations.extend(lost_early::violations(case));
     violations.extend(fence::violations(case));
     violations.extend(linear.violations);
     let mut unknown = untested(case, &counts);
     unknown.extend(liveness.unknown);
     unknown.extend(linear.unknown);
     let verdict = worst(violations, &unknown);
-    let nearest_miss =
-        (verdict == Verdict::Holds).then(|| nearest_miss::nearest(case, &lives)).flatten();
+    let nearest_miss = (verdict == Verdict::Holds).then(|| nearest_miss::nearest(case)).flatten();
     Judgement { verdict, counts, nearest_miss }
 }
 

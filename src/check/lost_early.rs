@@ -11,29 +11,33 @@ use std::collections::BTreeSet;
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::hold::Hold;
-use crate::check::incarnation::{Incarnation, Lives};
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
 use crate::history::{OpId, OpKind};
 use crate::ledger;
+use crate::reading::hold::Hold;
+use crate::reading::incarnation::Incarnation;
+use crate::reading::moment::Moment;
 
 /// One violation for each hold whose key went early, unless the ledger excuses it.
-pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
+pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
     }
     let found: Vec<Violation> =
-        case.holds.iter().filter_map(|hold| violation(case, lives, hold)).collect();
-    if found.is_empty() || !ledger::seen(case).is_empty() { Vec::new() } else { found }
+        case.holds.iter().filter_map(|hold| violation(case, hold)).collect();
+    if found.is_empty() || !ledger::seen(case, &case.terms.site).is_empty() {
+        Vec::new()
+    } else {
+        found
+    }
 }
 
-fn violation(case: &Case, lives: &Lives, hold: &Hold) -> Option<Violation> {
-    let keys: Vec<usize> = (0..lives.incarnations.len())
-        .filter(|index| owner(case, &lives.incarnations[*index]) == Some(hold.grant))
+fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
+    let keys: Vec<usize> = (0..case.lives.incarnations.len())
+        .filter(|index| owner(case, &case.lives.incarnations[*index]) == Some(hold.grant))
         .collect();
-    let (lost, from) = lost_at(case, lives, &keys)?;
-    let key = &lives.incarnations[lost];
+    let (lost, from) = lost_at(case, &keys)?;
+    let key = &case.lives.incarnations[lost];
     let until = hold.covered.iter().map(|(_, to)| *to).find(|to| from < *to)?;
     let is_covered = hold.covered.iter().any(|(start, to)| *start <= from && from < *to);
     if !is_covered
@@ -45,7 +49,7 @@ fn violation(case: &Case, lives: &Lives, hold: &Hold) -> Option<Violation> {
     }
     Some(Violation {
         ops: vec![hold.grant],
-        keys: vec![ended_by(case, key)?],
+        keys: vec![key.ended?.key],
         ..Violation::new(Kind::LostEarly, from.instant(case.history), until.instant(case.history))
     })
 }
@@ -61,13 +65,13 @@ fn owner(case: &Case, key: &Incarnation) -> Option<OpId> {
 }
 
 /// The key with whose end another could have got its quorum for the first time, and when.
-fn lost_at(case: &Case, lives: &Lives, keys: &[usize]) -> Option<(usize, Moment)> {
+fn lost_at(case: &Case, keys: &[usize]) -> Option<(usize, Moment)> {
     let spare = case.terms.asked.saturating_sub(case.terms.quorum) as usize;
     let mut ends = keys.to_vec();
-    ends.sort_by_key(|index| lives.incarnations[*index].to);
+    ends.sort_by_key(|index| case.lives.incarnations[*index].to);
     ends.into_iter().find_map(|index| {
-        let end = lives.incarnations[index].to;
-        let alive = keys.iter().map(|index| &lives.incarnations[*index]);
+        let end = case.lives.incarnations[index].to;
+        let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
         let alive = alive.filter(|key| key.from <= end && end < key.to);
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
         (end != Moment::NEVER && alive.len() <= spare).then_some((index, end))
@@ -76,10 +80,9 @@ fn lost_at(case: &Case, lives: &Lives, keys: &[usize]) -> Option<(usize, Moment)
 
 /// Whether an operation ended the key: its owner's own, or another's, which is foreign.
 fn is_taken(case: &Case, key: &Incarnation) -> bool {
-    let by = key.ended.and_then(|(_, by)| by);
-    let by_op = by.is_some_and(|by| case.op(by).is_some());
-    let expired = matches!(key.ended, Some((KeyChange::Expired, _)));
-    by_op && !expired
+    key.ended.is_some_and(|end| {
+        end.change != KeyChange::Expired && end.by.is_some_and(|by| case.op(by).is_some())
+    })
 }
 
 /// Whether the owner itself set an earlier end than the key had before.
@@ -95,12 +98,4 @@ fn is_shortened(case: &Case, key: &Incarnation) -> bool {
 fn another_got_in(case: &Case, hold: &Hold, until: Moment) -> bool {
     let mut others = case.holds.iter().filter(|other| other.owner != hold.owner);
     others.any(|other| other.start < until && hold.start < other.end)
-}
-
-/// The change that ended a key, by its index.
-fn ended_by(case: &Case, key: &Incarnation) -> Option<usize> {
-    let keys = case.history.keys.iter().enumerate().skip(key.born + 1);
-    let mut own =
-        keys.filter(|(_, change)| change.node == key.node && change.key == case.terms.lock_key);
-    own.find(|(_, change)| Moment::from(change.at) == key.to).map(|(index, _)| index)
 }

@@ -3,21 +3,16 @@
 //! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
 
 pub mod case;
-pub mod clocks;
 pub mod corruption;
 pub mod counts;
 pub mod fence;
 pub mod foreign;
-pub mod hold;
-pub mod incarnation;
 pub mod judge;
 pub mod late_loss;
-pub mod leaders;
 pub mod leak;
 pub mod linear;
 pub mod liveness;
 pub mod lost_early;
-pub mod moment;
 pub mod nearest_miss;
 pub mod overlap;
 pub mod signature;
@@ -26,7 +21,8 @@ use lockstorm_sim::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::OpId;
-use crate::lock::{Assumption, Model};
+use crate::ledger::Site;
+use crate::lock::Model;
 
 /// What a history is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,14 +47,10 @@ pub struct Terms {
     pub callers: u32,
     /// The faults of the plan, by number: each must have struck.
     pub faults: Vec<u32>,
-    /// Every node, replicas included.
-    pub nodes: Vec<String>,
-    /// How many of them an acquire asks.
+    /// How many nodes an acquire asks.
     pub asked: u32,
-    /// The longest that one message takes when nothing goes wrong, ns.
-    pub message: Nanos,
-    /// What the lock counts on.
-    pub assumes: Vec<Assumption>,
+    /// What the ledger holds the history against.
+    pub site: Site,
 }
 
 /// What a guarded resource must keep.

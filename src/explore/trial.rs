@@ -24,7 +24,7 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let run = lab.run(plan);
     let terms = lab.terms(plan);
     let case = Case::new(&run.history, &terms);
-    let (judgement, breaches) = (judge::judge_case(&case), ledger::seen(&case));
+    let (judgement, breaches) = (judge::judge_case(&case), ledger::seen(&case, &terms.site));
     Trial { run, judgement, breaches }
 }
 

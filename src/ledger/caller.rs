@@ -2,25 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::case::Case;
-use crate::check::moment::Moment;
 use crate::ledger::part::Part;
 use crate::ledger::stretch::stretches;
 use crate::ledger::strike;
-use crate::ledger::{Breach, above};
+use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
+use crate::reading::moment::Moment;
 
 /// One breach with all of these deaths: they are counted together.
-pub fn breaches(case: &Case) -> Vec<Breach> {
-    let stretches = stretches(case);
+pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
+    let stretches = stretches(ledger);
     let mut deaths: BTreeMap<Moment, Part> = BTreeMap::new();
-    for condition in case.history.conditions.iter().filter(|c| strike::kills(c)) {
+    for condition in ledger.reading.history.conditions.iter().filter(|c| c.verb.kills()) {
         let at = Moment::from(condition.from);
-        let mut own = stretches.iter().filter(|s| Some(s.process) == strike::host(condition));
+        let mut own = stretches.iter().filter(|s| condition.strikes(s.process));
         if own.any(|stretch| stretch.from < at && at <= stretch.to) {
             deaths.insert(at, strike::part(condition));
         }
     }
     let count = u64::try_from(deaths.len()).unwrap_or(u64::MAX);
-    above(case, Bounded::ClientCrash, count, deaths.into_values().collect()).into_iter().collect()
+    above(ledger, Bounded::ClientCrash, count, deaths.into_values().collect()).into_iter().collect()
 }

@@ -6,33 +6,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Clock;
 
-use crate::check::case::Case;
-use crate::check::moment::Moment;
 use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::ledger::strike;
-use crate::ledger::{Breach, above};
+use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
+use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of clocks.
-pub fn breaches(case: &Case) -> Vec<Breach> {
-    let nodes: BTreeSet<&str> = case.terms.nodes.iter().map(String::as_str).collect();
-    let clients: BTreeSet<&str> = case.history.ops.iter().map(|op| op.process.as_str()).collect();
+pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
+    let nodes: BTreeSet<&str> = ledger.site.nodes.iter().map(String::as_str).collect();
+    let clients: BTreeSet<&str> =
+        ledger.reading.history.ops.iter().map(|op| op.process.as_str()).collect();
     let mut found = Vec::new();
     for (hosts, what) in [(&nodes, Bounded::NodeClockStep), (&clients, Bounded::ClientClockStep)] {
-        found.extend(hosts.iter().filter_map(|host| moved(case, host, what)));
+        found.extend(hosts.iter().filter_map(|host| moved(ledger, host, what)));
     }
-    found.extend(drift(case, &nodes.union(&clients).copied().collect()));
+    found.extend(drift(ledger, &nodes.union(&clients).copied().collect()));
     found
 }
 
 /// How far a host's wall clock was moved from its course between any two moments.
-fn moved(case: &Case, host: &str, what: Bounded) -> Option<Breach> {
-    let end = case.history.end.at;
-    let own = |condition: &&Condition| strike::host(condition) == Some(host);
-    let moves = case.history.conditions.iter().filter(own);
+fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
+    let end = ledger.reading.history.end;
+    let own = |condition: &&Condition| condition.strikes(host);
+    let moves = ledger.reading.history.conditions.iter().filter(own);
     let (mut away, mut least, mut most, mut parts) = (0_i64, 0_i64, 0_i64, Vec::new());
     for condition in moves {
         let Some(by) = strike::moves_clock(condition, end) else { continue };
@@ -40,14 +41,14 @@ fn moved(case: &Case, host: &str, what: Bounded) -> Option<Breach> {
         (least, most) = (least.min(away), most.max(away));
         parts.push(strike::part(condition));
     }
-    above(case, what, most.abs_diff(least), parts)
+    above(ledger, what, most.abs_diff(least), parts)
 }
 
 /// The largest difference of rates between two hosts at one moment.
-fn drift(case: &Case, hosts: &BTreeSet<&str>) -> Option<Breach> {
-    let bound = super::bound_of(&case.terms.assumes, Bounded::Drift)?;
+fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
+    let bound = super::bound_of(&ledger.site.assumes, Bounded::Drift)?;
     // No fault stops this clock: its rate is that of the whole host.
-    let pieces = case.history.clocks.iter();
+    let pieces = ledger.reading.history.clocks.iter();
     let pieces = pieces.filter(|p| p.clock == Clock::Boot && hosts.contains(p.host.as_str()));
     let mut rates: BTreeMap<&str, i32> = hosts.iter().map(|host| (*host, 0)).collect();
     let (mut worst, mut parts) = (0, BTreeSet::new());
@@ -64,18 +65,18 @@ fn drift(case: &Case, hosts: &BTreeSet<&str>) -> Option<Breach> {
         if apart > bound {
             let wrong =
                 rates.iter().filter(|(_, rate)| **rate != 0 && [least, most].contains(rate));
-            parts.extend(wrong.map(|(host, _)| cause(case, host, piece.from.into())));
+            parts.extend(wrong.map(|(host, _)| cause(ledger, host, piece.from.into())));
         }
     }
-    above(case, Bounded::Drift, worst, parts.into_iter().collect())
+    above(ledger, Bounded::Drift, worst, parts.into_iter().collect())
 }
 
 /// What set the rate of a host that it has at a moment.
-fn cause(case: &Case, host: &str, moment: Moment) -> Part {
-    let conditions = case.history.conditions.iter().filter(|condition| {
-        let (from, to) = strike::lasts(condition, case.history);
-        strike::changes_rate(condition)
-            && strike::host(condition) == Some(host)
+fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
+    let conditions = ledger.reading.history.conditions.iter().filter(|condition| {
+        let (from, to) = strike::lasts(condition, ledger.reading.history.end);
+        matches!(condition.verb, Verb::ClockRate { .. })
+            && condition.strikes(host)
             && from.at <= moment.at
             && moment <= to
     });

@@ -16,9 +16,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::case::Case;
+use lockstorm_sim::time::Nanos;
+
 use crate::ledger::part::Part;
 use crate::lock::{Assumption, Bounded};
+use crate::reading::Reading;
 
 pub mod caller;
 pub mod clock;
@@ -27,6 +29,25 @@ pub mod part;
 pub mod planned;
 pub mod stretch;
 pub mod strike;
+
+/// What a history is held against.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Every node, replicas included.
+    pub nodes: Vec<String>,
+    /// The longest that one message takes when nothing goes wrong, ns.
+    pub message: Nanos,
+    /// What the lock counts on.
+    pub assumes: Vec<Assumption>,
+}
+
+/// A reading of a history with what it is held against.
+pub struct Ledger<'a> {
+    /// What happened.
+    pub reading: &'a Reading<'a>,
+    /// What it is held against.
+    pub site: &'a Site,
+}
 
 /// One way in which a run went beyond an assumption.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,11 +64,12 @@ pub struct Breach {
 
 /// Every breach that a history shows, in order: one for each assumption and set of causes, with
 /// the worst figure.
-pub fn seen(case: &Case) -> Vec<Breach> {
-    let mut found = stretch::breaches(case);
-    found.extend(caller::breaches(case));
-    found.extend(clock::breaches(case));
-    found.extend(node::breaches(case));
+pub fn seen(reading: &Reading, site: &Site) -> Vec<Breach> {
+    let ledger = &Ledger { reading, site };
+    let mut found = stretch::breaches(ledger);
+    found.extend(caller::breaches(ledger));
+    found.extend(clock::breaches(ledger));
+    found.extend(node::breaches(ledger));
     worst(found)
 }
 
@@ -72,7 +94,7 @@ pub fn bound_of(assumes: &[Assumption], what: Bounded) -> Option<u64> {
 }
 
 /// A breach of an assumption, if the lock makes it and `actual` is above its bound.
-fn above(case: &Case, what: Bounded, actual: u64, parts: Vec<Part>) -> Option<Breach> {
-    let bound = bound_of(&case.terms.assumes, what)?;
+fn above(ledger: &Ledger, what: Bounded, actual: u64, parts: Vec<Part>) -> Option<Breach> {
+    let bound = bound_of(&ledger.site.assumes, what)?;
     (actual > bound).then_some(Breach { what, parts, bound, actual })
 }

@@ -2,43 +2,43 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::check::case::Case;
-use crate::check::moment::Moment;
 use crate::history::{Condition, Key, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
-use crate::ledger::{Breach, above, bound_of};
+use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
+use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of nodes.
-pub fn breaches(case: &Case) -> Vec<Breach> {
-    let mut found = amnesia(case);
-    found.extend(failovers(case));
-    found.extend(removals(case));
+pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
+    let mut found = amnesia(ledger);
+    found.extend(failovers(ledger));
+    found.extend(removals(ledger));
     found
 }
 
 /// Restarts after which keys were gone, or there again, sooner than the lock withstands.
-fn amnesia(case: &Case) -> Vec<Breach> {
+fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
-    let Some(bound) = bound_of(&case.terms.assumes, what) else { return Vec::new() };
-    let forgotten = case.history.keys.iter().enumerate();
+    let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
+    let forgotten = ledger.reading.history.keys.iter().enumerate();
     let forgotten = forgotten.filter(|(index, key)| {
-        key.change == KeyChange::LostAtRestart || came_back(case, *index, key)
+        key.change == KeyChange::LostAtRestart || came_back(ledger, *index, key)
     });
-    let outages = forgotten.map(|(_, key)| outage(case, &key.node, key.at.into()));
+    let outages = forgotten.map(|(_, key)| outage(ledger, &key.node, key.at.into()));
     let short = outages.filter(|(down, _)| *down < bound);
     short.map(|(actual, parts)| Breach { what, parts, bound, actual }).collect()
 }
 
 /// Whether a key stood there again after a restart though it had been deleted: nobody set it, and
 /// nobody has written to the node since it died.
-fn came_back(case: &Case, index: usize, key: &Key) -> bool {
-    let before = &case.history.keys[..index];
-    let death = deaths_of(case, &key.node).map(|death| Moment::from(death.from));
+fn came_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
+    let before = &ledger.reading.history.keys[..index];
+    let death = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
     let death = death.filter(|death| *death <= Moment::from(key.at)).max();
     let own = before.iter().filter(|earlier| earlier.node == key.node);
     key.change == KeyChange::Set
@@ -48,21 +48,21 @@ fn came_back(case: &Case, index: usize, key: &Key) -> bool {
         })
 }
 
-fn deaths_of<'a>(case: &Case<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
-    let conditions = case.history.conditions.iter();
-    conditions.filter(move |c| strike::kills(c) && strike::host(c) == Some(node))
+fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
+    let conditions = ledger.reading.history.conditions.iter();
+    conditions.filter(move |c| c.verb.kills() && c.strikes(node))
 }
 
 /// For how long a node was down that held its keys again at a moment, and what had taken it down.
 /// Nothing is known of a process that ended by itself: it may have been back at once.
-fn outage(case: &Case, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
-    let earlier = deaths_of(case, node).filter(|death| Moment::from(death.from) <= back);
+fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
+    let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
     let mut earlier: Vec<&Condition> = earlier.collect();
     let Some(last) = earlier.pop() else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
     // Outages that overlap are one.
     for death in earlier.into_iter().rev() {
-        let (from, to) = strike::lasts(death, case.history);
+        let (from, to) = strike::lasts(death, ledger.reading.history.end);
         if to >= down && death.to != Some(death.from) {
             (down, _) = (down.min(from), parts.push(strike::part(death)));
         }
@@ -72,10 +72,10 @@ fn outage(case: &Case, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
 
 /// Nodes that followed and lead from then on, and keys that a replica lost to a master that had
 /// forgotten nothing by a restart.
-fn failovers(case: &Case) -> Option<Breach> {
+fn failovers(ledger: &Ledger) -> Option<Breach> {
     let mut follows = BTreeSet::new();
     let mut count = 0;
-    for sighting in &case.history.sightings {
+    for sighting in &ledger.reading.history.sightings {
         match sighting.what {
             Seen::Follows => drop(follows.insert(&sighting.by)),
             Seen::Leads => count += u64::from(follows.remove(&sighting.by)),
@@ -83,21 +83,21 @@ fn failovers(case: &Case) -> Option<Breach> {
         }
     }
     if count == 0 {
-        let mut keys = case.history.keys.iter();
+        let mut keys = ledger.reading.history.keys.iter();
         let first = keys
             .find(|key| matches!(key.change, KeyChange::LostAtFailover | KeyChange::LostAtRestart));
         count = u64::from(first.is_some_and(|key| key.change == KeyChange::LostAtFailover));
     }
-    let conditions = case.history.conditions.iter().filter(|c| strike::promotes(c));
-    above(case, Bounded::Failover, count, conditions.map(strike::part).collect())
+    let conditions = ledger.reading.history.conditions.iter().filter(|c| c.verb == Verb::Failover);
+    above(ledger, Bounded::Failover, count, conditions.map(strike::part).collect())
 }
 
 /// Keys that were removed by no operation and had not ended.
-fn removals(case: &Case) -> Option<Breach> {
-    let mut roles = case.history.sightings.iter().peekable();
+fn removals(ledger: &Ledger) -> Option<Breach> {
+    let mut roles = ledger.reading.history.sightings.iter().peekable();
     let mut follows: BTreeMap<&str, bool> = BTreeMap::new();
     let (mut count, mut parts) = (0, BTreeSet::new());
-    for key in &case.history.keys {
+    for key in &ledger.reading.history.keys {
         while let Some(role) = roles.next_if(|role| role.at <= key.at) {
             if matches!(role.what, Seen::Leads | Seen::Follows) {
                 follows.insert(&role.by, role.what == Seen::Follows);
@@ -109,14 +109,14 @@ fn removals(case: &Case) -> Option<Breach> {
             && !follows.get(key.node.as_str()).is_some_and(|follows| *follows);
         if key.change == KeyChange::Evicted || by_command {
             count += 1;
-            let conditions = case.history.conditions.iter();
+            let conditions = ledger.reading.history.conditions.iter();
             let own = conditions.filter(|c| {
                 strike::removes_keys(c)
-                    && strike::host(c) == Some(&key.node)
+                    && c.strikes(&key.node)
                     && Moment::from(c.from) <= Moment::from(key.at)
             });
             parts.extend(own.map(strike::part));
         }
     }
-    above(case, Bounded::KeyRemoval, count, parts.into_iter().collect())
+    above(ledger, Bounded::KeyRemoval, count, parts.into_iter().collect())
 }

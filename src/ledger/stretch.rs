@@ -7,13 +7,13 @@
 
 use lockstorm_sim::time::Nanos;
 
-use crate::check::case::{Case, PROBE};
-use crate::check::moment::Moment;
+use crate::history::PROBE;
 use crate::history::{Condition, Op, OpId, OpKind, Outcome};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
-use crate::ledger::{Breach, above};
+use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
+use crate::reading::moment::Moment;
 
 /// From the call of an acquire to the end of what belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,73 +29,75 @@ pub struct Stretch<'a> {
 }
 
 /// Every stretch of a client, in order of their calls.
-pub fn stretches<'a>(case: &Case<'a>) -> Vec<Stretch<'a>> {
-    let acquires = case.acquires().filter(|op| op.process != PROBE);
-    acquires.map(|op| stretch(case, op)).collect()
+pub fn stretches<'a>(ledger: &Ledger<'a>) -> Vec<Stretch<'a>> {
+    let acquires = ledger.reading.acquires().filter(|op| op.process != PROBE);
+    acquires.map(|op| stretch(ledger, op)).collect()
 }
 
-fn stretch<'a>(case: &Case<'a>, op: &'a Op) -> Stretch<'a> {
+fn stretch<'a>(ledger: &Ledger<'a>, op: &'a Op) -> Stretch<'a> {
     let from = Moment::from(op.call);
-    let open = Moment::from(case.history.end);
-    let death = case.death_after(&op.process, from).unwrap_or(open);
+    let open = Moment::from(ledger.reading.history.end);
+    let death = ledger.reading.death_after(&op.process, from).map_or(open, |death| death.at);
     let to = match (&op.outcome, op.ret) {
         (Outcome::Refused { .. }, Some(ret)) => ret.into(),
-        (_, Some(_)) => given_up(case, op.id).unwrap_or(open),
+        (_, Some(_)) => given_up(ledger, op.id).unwrap_or(open),
         (_, None) => open,
     };
     Stretch { acquire: op.id, process: &op.process, from, to: to.min(death) }
 }
 
 /// When the caller had done with a grant: the return of its last release, or its loss.
-fn given_up(case: &Case, grant: OpId) -> Option<Moment> {
-    let releases = || case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+fn given_up(ledger: &Ledger, grant: OpId) -> Option<Moment> {
+    let releases =
+        || ledger.reading.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     if releases().any(|op| op.ret.is_none()) {
         return None;
     }
-    let lost = case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Lost { .. }));
+    let lost = ledger.reading.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Lost { .. }));
     let released = releases().filter_map(|op| op.ret).map(Moment::from).max();
     released.or(lost.map(|op| op.call.into()).min())
 }
 
 /// The breaches of what is assumed of pauses and late accesses.
-pub fn breaches(case: &Case) -> Vec<Breach> {
+pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let bounded = [Bounded::ClientPause, Bounded::AccessDelay];
-    if !case.terms.assumes.iter().any(|assumption| bounded.contains(&assumption.what)) {
+    if !ledger.site.assumes.iter().any(|assumption| bounded.contains(&assumption.what)) {
         return Vec::new();
     }
-    stretches(case).iter().flat_map(|stretch| breaches_of(case, stretch)).collect()
+    stretches(ledger).iter().flat_map(|stretch| breaches_of(ledger, stretch)).collect()
 }
 
-fn breaches_of(case: &Case, stretch: &Stretch) -> Vec<Breach> {
+fn breaches_of(ledger: &Ledger, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
-    let halts = halts_of(case, stretch.process);
-    let paused = covered(case, &halts, within);
-    let late = lateness(case, stretch, &halts);
+    let halts = halts_of(ledger, stretch.process);
+    let paused = covered(ledger, &halts, within);
+    let late = lateness(ledger, stretch, &halts);
     let mut halting: Vec<Part> = halts
         .iter()
-        .filter(|halt| strike::meets(halt, case.history, within))
+        .filter(|halt| strike::meets(halt, ledger.reading.history.end, within))
         .map(|halt| strike::part(halt))
         .collect();
-    let delayed = above(case, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
+    let delayed =
+        above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
     if paused > 0 {
         halting.extend(late.parts);
-        found.extend(above(case, Bounded::ClientPause, paused + late.total, halting));
+        found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
     }
     found
 }
 
-fn halts_of<'a>(case: &Case<'a>, process: &str) -> Vec<&'a Condition> {
-    let conditions = case.history.conditions.iter();
-    conditions.filter(|c| strike::halts(c) && strike::host(c) == Some(process)).collect()
+fn halts_of<'a>(ledger: &Ledger<'a>, process: &str) -> Vec<&'a Condition> {
+    let conditions = ledger.reading.history.conditions.iter();
+    conditions.filter(|c| c.verb.halts() && c.strikes(process)).collect()
 }
 
 /// How much of a stretch these conditions cover, overlaps counted once.
-fn covered(case: &Case, conditions: &[&Condition], (from, to): (Moment, Moment)) -> Nanos {
+fn covered(ledger: &Ledger, conditions: &[&Condition], (from, to): (Moment, Moment)) -> Nanos {
     // Conditions stand in order of their beginning.
     let (mut sum, mut done) = (0, from);
     for condition in conditions {
-        let (begin, end) = strike::lasts(condition, case.history);
+        let (begin, end) = strike::lasts(condition, ledger.reading.history.end);
         let (begin, end) = (begin.max(done), end.min(to));
         if begin < end {
             sum += end.at - begin.at;
@@ -117,28 +119,28 @@ struct Lateness {
 }
 
 /// Undisturbed, an access is a request and a reply, and the first one connects.
-fn lateness(case: &Case, stretch: &Stretch, halts: &[&Condition]) -> Lateness {
+fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
-    for op in case.history.ops.iter().filter(|op| grant_of(op) == Some(stretch.acquire)) {
-        let Some((arrived, done)) = ways(case, op) else { continue };
+    for op in ledger.reading.history.ops.iter().filter(|op| grant_of(op) == Some(stretch.acquire)) {
+        let Some((arrived, done)) = ways(ledger, op) else { continue };
         let from = Moment::from(op.call);
         let lasted = |to: Moment| {
-            (to.at.saturating_sub(from.at)).saturating_sub(covered(case, halts, (from, to)))
+            (to.at.saturating_sub(from.at)).saturating_sub(covered(ledger, halts, (from, to)))
         };
         taken += lasted(done);
         messages += 2;
         if let Some(arrived) = arrived {
-            late.worst = late.worst.max(lasted(arrived).saturating_sub(case.terms.message));
+            late.worst = late.worst.max(lasted(arrived).saturating_sub(ledger.site.message));
         }
-        let conditions = case.history.conditions.iter();
+        let conditions = ledger.reading.history.conditions.iter();
         let at_work = conditions.filter(|c| {
             strike::delays_access(c, stretch.process)
-                && strike::meets(c, case.history, (from, done))
+                && strike::meets(c, ledger.reading.history.end, (from, done))
         });
         late.parts.extend(at_work.map(strike::part));
     }
-    late.total = taken.saturating_sub(case.terms.message.saturating_mul(messages));
+    late.total = taken.saturating_sub(ledger.site.message.saturating_mul(messages));
     late
 }
 
@@ -150,8 +152,8 @@ fn grant_of(op: &Op) -> Option<OpId> {
 }
 
 /// When an access arrived at the resource, if it did, and when it was over for good.
-fn ways(case: &Case, op: &Op) -> Option<(Option<Moment>, Moment)> {
-    let arrived = case.history.accesses.iter().find(|access| access.op == op.id);
+fn ways(ledger: &Ledger, op: &Op) -> Option<(Option<Moment>, Moment)> {
+    let arrived = ledger.reading.history.accesses.iter().find(|access| access.op == op.id);
     let arrived = arrived.map(|access| Moment::from(access.at));
     let returned = op.ret.map(Moment::from);
     Some((arrived, arrived.max(returned)?))

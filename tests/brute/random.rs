@@ -5,7 +5,9 @@ use lockstorm::check::{Invariant, Terms};
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
+use lockstorm::ledger::Site;
 use lockstorm::lock::Model;
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
@@ -88,10 +90,8 @@ fn terms(dice: &mut Dice) -> Terms {
         invariant: dice.pick(&invariants),
         callers: 3,
         faults: Vec::new(),
-        nodes: NODES.map(str::to_owned).to_vec(),
         asked: 3,
-        message: 0,
-        assumes: Vec::new(),
+        site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
     }
 }
 
@@ -225,21 +225,24 @@ impl Maker {
     }
 
     fn fault(&mut self) {
-        let what = self.dice.pick(&["pause", "suspend", "crash", "restart", "power-loss", "delay"]);
+        let delay = Verb::Delay { extra: MILLISECOND };
+        let verbs =
+            [Verb::Pause, Verb::Suspend, Verb::Crash, Verb::Restart, Verb::PowerLoss, delay];
+        let verb = self.dice.pick(&verbs);
         let who = self.dice.pick(&["c1", "c2", "n1"]);
         let from = self.tick();
         let lasts = Instant { at: from.at + self.dice.below(12) * MILLISECOND, ..from };
         let to = (!self.dice.one_in(5)).then_some(lasts);
         let fault = self.dice.below(3) as u32;
-        let (what, who) = (what.to_owned(), who.to_owned());
-        if matches!(what.as_str(), "crash" | "restart" | "power-loss") {
+        if matches!(verb, Verb::Crash | Verb::Restart | Verb::PowerLoss) {
             for (caller, pending) in CALLERS.iter().zip(&mut self.pending) {
-                if caller.split('/').next() == Some(&who) {
+                if caller.split('/').next() == Some(who) {
                     *pending = None;
                 }
             }
         }
-        self.history.conditions.push(Condition { fault, what, who, from, to, size: 0 });
+        let target = Target::Host(who.to_owned());
+        self.history.conditions.push(Condition { fault, verb, target, from, to });
     }
 
     fn clock(&mut self) {

@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::case::{Case, is_death};
-use crate::check::moment::Moment;
 use crate::history::{History, Seen};
+use crate::reading::Reading;
+use crate::reading::moment::Moment;
 
 /// The stretches in which no node of the lock's group led, in order, apart; the last may end with
 /// the run. Empty where nobody told of a role.
-pub fn leaderless(case: &Case) -> Vec<(Moment, Moment)> {
-    let group = group(case);
+pub fn leaderless(reading: &Reading) -> Vec<(Moment, Moment)> {
+    let group = group(reading);
     let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
-    for sighting in &case.history.sightings {
+    for sighting in &reading.history.sightings {
         if group.contains(sighting.by.as_str())
             && let Seen::Leads | Seen::Follows = sighting.what
         {
@@ -23,10 +23,12 @@ pub fn leaderless(case: &Case) -> Vec<(Moment, Moment)> {
         }
     }
     // A node that is started again tells anew; until then it leads nobody.
-    let deaths = case.history.conditions.iter().filter(|condition| is_death(condition));
-    changes.extend(deaths.map(|death| (death.from.into(), death.who.as_str(), false)));
+    for death in reading.history.conditions.iter().filter(|condition| condition.verb.kills()) {
+        let hosts = death.target.hosts().into_iter();
+        changes.extend(hosts.map(|host| (death.from.into(), host, false)));
+    }
     changes.sort_by_key(|(at, ..)| *at);
-    gaps(changes, case.history)
+    gaps(changes, reading.history)
 }
 
 fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, Moment)> {
@@ -50,9 +52,9 @@ fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, M
 }
 
 /// The nodes that followed one another at any time, of the group that ever held the lock's key.
-fn group<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
+fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
-    for sighting in &case.history.sightings {
+    for sighting in &reading.history.sightings {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
@@ -64,7 +66,7 @@ fn group<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
             *name = one;
         }
     }
-    let keys = case.history.keys.iter().filter(|key| key.key == case.terms.lock_key);
+    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
     let holding: BTreeSet<&str> =
         keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
