@@ -155,6 +155,7 @@ impl Lab {
             },
             callers: plan.workload.clients,
             faults: plan.faults.iter().map(|fault| fault.id).collect(),
+            grants_without_faults: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! All checks over one history, and their worst.
 
-use crate::check::case::Case;
+use crate::check::case::{Case, PROBE};
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
     corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
 };
-use crate::check::{nearest_miss, overlap};
-use crate::history::History;
+use crate::check::{nearest_miss, overlap, renewal};
+use crate::history::{History, Op};
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
@@ -19,6 +19,7 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     violations.extend(corruption::violations(&case));
     violations.extend(foreign::violations(&case, &lives));
     violations.extend(leak::violations(&case, &lives));
+    violations.extend(renewal::violations(&case, &lives));
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(&case));
     violations.extend(fence::violations(&case));
@@ -50,8 +51,33 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let mut why = idle
         .map(|fault| format!("nothing was tested: fault {fault} never struck"))
         .collect::<Vec<_>>();
+    let over = case.terms.faults.iter().filter(|fault| struck(fault) && is_after_work(case, **fault));
+    why.extend(over.map(|fault| {
+        format!("nothing was tested: all work was done before fault {fault} struck")
+    }));
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }
+    match case.terms.grants_without_faults {
+        Some(calm @ 1..) if counts::granted_before_heal(case.history, case.terms) == 0 => why.push(format!(
+            "nothing was tested: nobody was granted the lock before the heal, and without faults \
+             there are {calm} grants"
+        )),
+        _ => {}
+    }
     why
+}
+
+/// Whether a fault struck when the clients were done: none of them had an operation under way, and
+/// none has begun one since.
+fn is_after_work(case: &Case, fault: u32) -> bool {
+    let conditions = case.history.conditions.iter().filter(|found| found.fault == fault);
+    let Some(struck) = conditions.map(|found| found.from).min() else { return false };
+    let is_done = |op: &Op| match op.ret {
+        Some(ret) => ret.seq < struck.seq,
+        None => case.death_after(&op.process, op.call.into()).is_some_and(|d| d < struck.into()),
+    };
+    let mut ops = case.history.ops.iter().filter(|op| op.process != PROBE).peekable();
+    let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
+    ops.peek().is_some() && ops.all(is_done) && holds.all(|hold| hold.end < struck.into())
 }

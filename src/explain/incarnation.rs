@@ -13,8 +13,8 @@ pub struct Incarnation {
     pub node: String,
     /// Index of its creation in the history's `keys`.
     pub born: usize,
-    /// The operation that created it, if one did to own it: a release may set a key to say that
-    /// the lock is free.
+    /// The acquire whose key it is: the one that created it, or the one that an extend which did so
+    /// is for. A release may set a key to say that the lock is free: that is nobody's.
     pub owner: Option<OpId>,
     /// When it was created.
     pub from: Instant,
@@ -52,15 +52,20 @@ fn close(lives: &mut [Incarnation], open: Option<usize>, index: usize, change: &
     }
 }
 
-fn is_release(history: &History, id: OpId) -> bool {
-    op(history, id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }))
+/// The acquire whose key an operation sets.
+fn owner(history: &History, by: OpId) -> Option<OpId> {
+    match op(history, by)?.kind {
+        OpKind::Acquire => Some(by),
+        OpKind::Extend { grant, .. } => Some(grant),
+        _ => None,
+    }
 }
 
 fn born(history: &History, index: usize, change: &Key) -> Incarnation {
     Incarnation {
         node: change.node.clone(),
         born: index,
-        owner: change.by.filter(|by| !is_release(history, *by)),
+        owner: change.by.and_then(|by| owner(history, by)),
         from: change.at,
         until: history.end,
         end: None,

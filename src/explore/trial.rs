@@ -1,5 +1,8 @@
 //! One run of a plan, judged, and classified by running it again without what it was not made for.
 
+use lockstorm_sim::engine::EngineKind;
+
+use crate::check::counts;
 use crate::check::judge::judge;
 use crate::check::signature::Signature;
 use crate::check::{Judgement, Verdict};
@@ -16,11 +19,28 @@ pub struct Trial {
     pub judgement: Judgement,
 }
 
-/// Runs a plan and judges its history.
+/// Runs a plan and judges its history; where nobody was granted the lock, by what the same plan
+/// gives without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let run = lab.run(plan);
-    let judgement = judge(&run.history, &lab.terms(plan));
+    let mut terms = lab.terms(plan);
+    let judgement = judge(&run.history, &terms);
+    let is_idle = judgement.verdict == Verdict::Holds && !plan.faults.is_empty();
+    if !is_idle || counts::granted_before_heal(&run.history, &terms) > 0 {
+        return Trial { run, judgement };
+    }
+    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+    let judgement = judge(&run.history, &terms);
     Trial { run, judgement }
+}
+
+/// How many grants the same plan gives without its faults. The event engine is the quick one.
+pub fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
+    let calm = Plan { faults: Vec::new(), ..plan.clone() };
+    let runs_tokio = lab.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
+    let engine = if runs_tokio { lab.engine } else { EngineKind::Event };
+    let lab = Lab { engine, ..lab.clone() };
+    judge(&lab.run(&calm).history, &lab.terms(&calm)).counts.grants
 }
 
 impl Trial {

@@ -7,7 +7,7 @@
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
-//! request op=0 c1->n1 SET sent=1 applied=5
+//! request op=0 c1->n1 SET sent=1 applied=5                    `declined`: answered with an error
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
 //! healed 1000
@@ -61,6 +61,7 @@ struct StoryTerms {
     invariant: Invariant,
     callers: u32,
     faults: Vec<u32>,
+    grants_without_faults: Option<u32>,
 }
 
 impl Default for StoryTerms {
@@ -75,6 +76,7 @@ impl Default for StoryTerms {
             invariant: Invariant::None,
             callers: 1,
             faults: Vec::new(),
+            grants_without_faults: None,
         }
     }
 }
@@ -94,6 +96,7 @@ impl Story {
             invariant: terms.invariant,
             callers: terms.callers,
             faults: terms.faults.clone(),
+            grants_without_faults: terms.grants_without_faults,
         }
     }
 
@@ -228,7 +231,8 @@ impl Teller {
             legs.push((Leg::Applied, self.instant(applied)?));
         }
         let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
-        self.history.requests.push(Request { op, from, to, command, legs });
+        let declined = rest.contains(&"declined");
+        self.history.requests.push(Request { op, from, to, command, legs, declined });
         Some(())
     }
 
