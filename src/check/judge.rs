@@ -1,25 +1,22 @@
 //! All checks over one history, and their worst.
 
-use crate::check::case::{Case, PROBE};
+use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
-use crate::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
-};
+use crate::check::{corruption, counts, fence, foreign, late_loss, leak, linear, liveness};
 use crate::check::{nearest_miss, overlap, renewal};
-use crate::history::{History, Op};
+use crate::history::{History, Op, PROBE};
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     let case = Case::new(history, terms);
-    let lives = incarnation::lives(&case);
     let counts = counts::count(&case);
     let liveness = liveness::judge(&case);
     let linear = linear::judge(&case);
     let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
     violations.extend(corruption::violations(&case));
-    violations.extend(foreign::violations(&case, &lives));
-    violations.extend(leak::violations(&case, &lives));
-    violations.extend(renewal::violations(&case, &lives));
+    violations.extend(foreign::violations(&case));
+    violations.extend(leak::violations(&case));
+    violations.extend(renewal::violations(&case));
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(&case));
     violations.extend(fence::violations(&case));
@@ -28,8 +25,7 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     unknown.extend(liveness.unknown);
     unknown.extend(linear.unknown);
     let verdict = worst(violations, &unknown);
-    let nearest_miss =
-        (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case, &lives)).flatten();
+    let nearest_miss = (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case)).flatten();
     Judgement { verdict, counts, nearest_miss }
 }
 
@@ -75,7 +71,7 @@ fn is_after_work(case: &Case, fault: u32) -> bool {
     let Some(struck) = conditions.map(|found| found.from).min() else { return false };
     let is_done = |op: &Op| match op.ret {
         Some(ret) => ret.seq < struck.seq,
-        None => case.death_after(&op.process, op.call.into()).is_some_and(|d| d < struck.into()),
+        None => case.death_after(&op.process, op.call.into()).is_some_and(|d| d.at < struck.into()),
     };
     let mut ops = case.history.ops.iter().filter(|op| op.process != PROBE).peekable();
     let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);

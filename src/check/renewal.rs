@@ -15,16 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
-use crate::check::incarnation::Lives;
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
 use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::reading::moment::Moment;
 
 /// One violation for each extend.
-pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
+pub fn violations(case: &Case) -> Vec<Violation> {
     let mut late: BTreeMap<OpId, Vec<usize>> = BTreeMap::new();
     let met: BTreeMap<usize, usize> =
-        lives.touches.iter().map(|touch| (touch.change, touch.met)).collect();
+        case.lives.touches.iter().map(|touch| (touch.change, touch.met)).collect();
     for (index, change) in case.history.keys.iter().enumerate() {
         let Some((extend, grant)) = extend(case, change.by) else { continue };
         let prolongs =
@@ -34,9 +33,9 @@ pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
         }
         let at = change.at.into();
         let is_late = match met.get(&index) {
-            Some(met) => owner(case, lives, *met) == Some(grant) && is_over(case, extend, grant, at),
+            Some(met) => owner(case, *met) == Some(grant) && is_over(case, extend, grant, at),
             None if change.change == KeyChange::Extended => false,
-            None => is_over(case, extend, grant, at) || is_lost(case, lives, grant, at),
+            None => is_over(case, extend, grant, at) || is_lost(case, grant, at),
         };
         if is_late {
             late.entry(extend.id).or_default().push(index);
@@ -51,8 +50,8 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
     matches!(op.kind, OpKind::Extend { .. }).then_some((op, case.owner(op.id)?))
 }
 
-fn owner(case: &Case, lives: &Lives, life: usize) -> Option<OpId> {
-    case.owner(lives.incarnations[life].by?)
+fn owner(case: &Case, life: usize) -> Option<OpId> {
+    case.owner(case.lives.incarnations[life].by?)
 }
 
 /// Whether the operation's own request came to the node; taken for granted where no requests are
@@ -90,10 +89,10 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
 
 /// Whether too few nodes had the grant's key just before that moment. With one node to ask there
 /// is nobody else who could have it.
-fn is_lost(case: &Case, lives: &Lives, grant: OpId, at: Moment) -> bool {
-    let living = lives.incarnations.iter().enumerate();
+fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
+    let living = case.lives.incarnations.iter().enumerate();
     let theirs = living.filter(|(life, key)| {
-        key.from < at && at <= key.to && owner(case, lives, *life) == Some(grant)
+        key.from < at && at <= key.to && owner(case, *life) == Some(grant)
     });
     let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
     case.terms.quorum <= 1 || nodes.len() < case.terms.quorum as usize

@@ -109,8 +109,9 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
         .rfind(|other| keys[*other].node == node && keys[*other].key == table.terms.lock_key)?;
     match keys[last].change {
         KeyChange::Set => Some(last),
-        KeyChange::Changed => Some(alive_before(table, node, last).unwrap_or(last)),
-        KeyChange::Extended => alive_before(table, node, last),
+        KeyChange::Changed | KeyChange::Extended => {
+            Some(alive_before(table, node, last).unwrap_or(last))
+        }
         _ => None,
     }
 }
@@ -126,11 +127,17 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             _ => return None,
         };
         let born = alive_before(table, &keys[index].node, index)?;
-        let (by, victim) = (keys[index].by?, owner_of(table, keys[born].by?)?);
+        let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
         let foreign = table.op(by).caller != table.op(victim).caller;
         foreign.then_some((kind, by, victim))
     });
     harms.collect()
+}
+
+/// Who created what is alive. What was only prolonged was there before, and nobody saw its birth.
+fn creator(table: &Table, born: usize) -> Option<u32> {
+    let key = &table.history.keys[born];
+    key.by.filter(|_| key.change != KeyChange::Extended)
 }
 
 /// The acquire whose key an operation makes: its own, or that of the grant that it prolongs.
@@ -161,7 +168,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         let quorum = table.terms.quorum as usize;
         if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
             let leakers = blocking.iter();
-            let leakers = leakers.filter_map(|born| owner_of(table, table.history.keys[*born].by?));
+            let leakers = leakers.filter_map(|born| owner_of(table, creator(table, *born)?));
             found.entry(leakers.collect()).or_insert(op.id);
         }
     }
@@ -185,7 +192,9 @@ fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
 fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
-    let Some(owner) = keys[born].by.and_then(|by| owner_of(table, by)) else { return false };
+    let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
+        return false;
+    };
     let owner = table.op(owner);
     if owner.caller == victim.caller {
         return false;
@@ -310,8 +319,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
                 })
         });
         let owns = |born: usize| {
-            let by = table.history.keys[born].by;
-            by.and_then(|by| owner_of(table, by)) == Some(grant)
+            creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant)
         };
         let wrong = match alive_before(table, &key.node, index) {
             Some(born) => late && owns(born),

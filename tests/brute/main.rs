@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Invariant, Kind, Turn, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
-    nearest_miss, overlap, renewal,
+    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, nearest_miss, overlap,
+    renewal,
 };
 use lockstorm::explain::argument;
 use lockstorm::history::OpKind;
@@ -112,7 +112,7 @@ fn corruptions() {
 #[test]
 fn foreign_commands() {
     compare(Taste::Keys, 8, |case, table| {
-        let found = foreign::violations(case, &incarnation::lives(case));
+        let found = foreign::violations(case);
         let found = found.into_iter().map(|v| (v.kind, v.ops)).collect::<BTreeSet<_>>();
         let expected = damage::foreign(table).into_iter();
         let expected =
@@ -124,7 +124,7 @@ fn foreign_commands() {
 #[test]
 fn leaks() {
     compare(Taste::Keys, 60, |case, table| {
-        let found = leak::violations(case, &incarnation::lives(case)).into_iter();
+        let found = leak::violations(case).into_iter();
         let keyed = found.map(|v| {
             let by = |key: &usize| {
                 case.owner(case.history.keys[*key].by.expect("somebody's")).expect("an acquire")
@@ -140,7 +140,7 @@ fn leaks() {
 #[test]
 fn renewals() {
     compare(Taste::Keys, 20, |case, table| {
-        let found = renewal::violations(case, &incarnation::lives(case)).into_iter();
+        let found = renewal::violations(case).into_iter();
         let extend = |v: &Violation| {
             let extends = |op: &&u32| matches!(table.op(**op).kind, OpKind::Extend { .. });
             *v.ops.iter().find(extends).expect("an extend")
@@ -153,7 +153,7 @@ fn renewals() {
 #[test]
 fn nearest_misses() {
     compare(Taste::Both, 40, |case, table| {
-        (nearest_miss::nearest(case, &incarnation::lives(case)), damage::nearest_miss(table))
+        (nearest_miss::nearest(case), damage::nearest_miss(table))
     });
 }
 

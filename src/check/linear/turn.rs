@@ -7,9 +7,9 @@
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};
 use crate::check::linear::spec::{self, Lock, LockAction};
-use crate::check::moment::Moment;
 use crate::check::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
+use crate::reading::moment::Moment;
 use lockstorm_sim::time::Instant;
 
 type Turns<'a> = Vec<&'a Item<LockAction>>;
