@@ -243,6 +243,9 @@ pub struct Request {
     pub command: String,
     /// How far it came, and when. The first is `Sent`, or `Unsent` and the only one.
     pub legs: Vec<(Leg, Instant)>,
+    /// Whether the node answered with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub declined: bool,
 }
 
 /// What a node became, or what somebody saw of a master.

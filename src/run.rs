@@ -160,6 +160,7 @@ impl Lab {
                 message: slowest_message(&plan.links),
                 assumes: promise.assumes,
             },
+            grants_without_faults: None,
         }
     }
 

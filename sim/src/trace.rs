@@ -235,8 +235,13 @@ pub enum Event {
         /// Which one.
         connection: Connection,
     },
-    /// A Sentinel or a node of a cluster sees a master otherwise than before. It is a remark on
-    /// what other records hold: it has no number of its own and does not enter the hash.
+    /// A node answers this request with an error. It is a remark on bytes that other records
+    /// hold: it has no number of its own and does not enter the hash.
+    Declined {
+        /// Which request.
+        request: Request,
+    },
+    /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
     Saw {
         /// What it sees.
         sight: Sight,
@@ -360,7 +365,7 @@ impl Trace {
     /// Records and keeps an event. Returns where it stands.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
-        if matches!(event, Event::Saw { .. }) {
+        if matches!(event, Event::Saw { .. } | Event::Declined { .. }) {
             self.entries.push(Entry { stamp, host, event });
             return stamp;
         }

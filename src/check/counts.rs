@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::Counts;
 use crate::check::case::Case;
-use crate::history::PROBE;
-use crate::history::{Op, Outcome};
+use crate::check::{Counts, Terms};
+use crate::history::{History, Op, Outcome, PROBE};
 use crate::reading::moment::Moment;
 
 /// The counts of a case.
@@ -24,7 +23,18 @@ pub fn count(case: &Case) -> Counts {
         struck: number(&struck),
         struck_in_hold: number(&in_hold),
         accesses: number(case.history.accesses.iter().filter(|access| access.caller != PROBE)),
+        grants_without_faults: case.terms.grants_without_faults,
     }
+}
+
+/// How many grants clients were given before the faults were healed.
+pub fn granted_before_heal(history: &History, terms: &Terms) -> u32 {
+    let healed = history.healed.unwrap_or(history.end);
+    number(history.ops.iter().filter(|op| {
+        let is_grant = matches!(op.outcome, Outcome::Granted { .. });
+        let is_early = op.ret.is_some_and(|ret| ret.seq < healed.seq);
+        op.object == terms.lock_key && op.process != PROBE && is_grant && is_early
+    }))
 }
 
 fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {

@@ -1,5 +1,5 @@
 //! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged
-//! the key that another's acquire created.
+//! the key that another's acquire, or an extend of its grant, created.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::{OpId, OpKind};
+use crate::history::OpId;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
 pub fn violations(case: &Case) -> Vec<Violation> {
@@ -15,9 +15,10 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];
         let incarnation = &case.lives.incarnations[touch.met];
-        let (Some(by), Some(victim)) = (change.by, incarnation.by) else { continue };
+        let victim = incarnation.by.and_then(|creator| case.owner(creator));
+        let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let Some(kind) = harm(change.change) else { continue };
-        if is_acquire(case, victim) && case.op(by).is_some() && !same_caller(case, by, victim) {
+        if case.op(by).is_some() && !same_caller(case, by, victim) {
             let keys = harms.entry((kind, by, victim)).or_default();
             keys.extend([incarnation.born, touch.change]);
         }
@@ -31,10 +32,6 @@ fn harm(change: KeyChange) -> Option<Kind> {
         KeyChange::Extended => Some(Kind::ForeignExtend),
         _ => None,
     }
-}
-
-fn is_acquire(case: &Case, id: OpId) -> bool {
-    case.op(id).is_some_and(|op| op.kind == OpKind::Acquire)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

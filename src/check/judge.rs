@@ -5,8 +5,8 @@ use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
     corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
 };
-use crate::check::{nearest_miss, overlap};
-use crate::history::History;
+use crate::check::{nearest_miss, overlap, renewal};
+use crate::history::{History, Op, PROBE};
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
@@ -22,6 +22,7 @@ pub fn judge_case(case: &Case) -> Judgement {
     violations.extend(corruption::violations(case));
     violations.extend(foreign::violations(case));
     violations.extend(leak::violations(case));
+    violations.extend(renewal::violations(case));
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(case));
     violations.extend(lost_early::violations(case));
@@ -53,8 +54,36 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let mut why = idle
         .map(|fault| format!("nothing was tested: fault {fault} never struck"))
         .collect::<Vec<_>>();
+    let over =
+        case.terms.faults.iter().filter(|fault| struck(fault) && is_after_work(case, **fault));
+    why.extend(
+        over.map(|fault| {
+            format!("nothing was tested: all work was done before fault {fault} struck")
+        }),
+    );
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }
+    match case.terms.grants_without_faults {
+        Some(calm @ 1..) if counts::granted_before_heal(case.history, case.terms) == 0 => why.push(format!(
+            "nothing was tested: nobody was granted the lock before the heal, and without faults \
+             there are {calm} grants"
+        )),
+        _ => {}
+    }
     why
+}
+
+/// Whether a fault struck when the clients were done: none of them had an operation under way, and
+/// none has begun one since.
+fn is_after_work(case: &Case, fault: u32) -> bool {
+    let conditions = case.history.conditions.iter().filter(|found| found.fault == fault);
+    let Some(struck) = conditions.map(|found| found.from).min() else { return false };
+    let is_done = |op: &Op| match op.ret {
+        Some(ret) => ret.seq < struck.seq,
+        None => case.death_after(&op.process, op.call.into()).is_some_and(|d| d.at < struck.into()),
+    };
+    let mut ops = case.history.ops.iter().filter(|op| op.process != PROBE).peekable();
+    let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
+    ops.peek().is_some() && ops.all(is_done) && holds.all(|hold| hold.end < struck.into())
 }

@@ -1,9 +1,17 @@
 //! Leaks: keys that nobody owns any more and that made another's acquire fail.
 //!
-//! Left over is a key of an acquire that was told refused or unknown, or one that lives on after
-//! its owner's release returned as released. A key with a time to live is excused if its owner
-//! died, or tried to free it: the lock did its part, and the time to live bounds the rest. A key
-//! without one is excused only while its owner is in a hold.
+//! Left over is a key that
+//! - an acquire left that was told refused or unknown, or
+//! - lives on after its owner's release returned as released, or
+//! - an extend set, whose grant was given up: its release returned, or its loss was told.
+//!
+//! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
+//! part, and the time to live bounds the rest. That excuse ends where the release said that it had
+//! removed the key. A key without a time to live, and one that was said to be removed, are excused
+//! only while their owner is in a hold.
+//!
+//! An acquire failed by a key if the key was there when its first request that the node did not
+//! answer with an error was applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +27,13 @@ use crate::reading::moment::Moment;
 /// A key from the moment on at which nobody owned it.
 struct Leftover<'a> {
     key: &'a Incarnation<'a>,
-    by: OpId,
+    /// The acquire whose key it is.
+    owner: OpId,
     from: Moment,
+    /// Whether the owner tried to free it.
     freed: bool,
+    /// From when on a release had said that it was removed.
+    denied: Option<Moment>,
 }
 
 /// One violation for each set of acquires whose leftovers made another's acquire fail, with the
@@ -30,12 +42,13 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     let mut requests = Vec::new();
     let mut leftovers = Vec::new();
     for key in &case.lives.incarnations {
-        let Some((by, from)) = left_over_from(case, key) else { continue };
+        let Some((owner, from)) = left_over_from(case, key) else { continue };
         if requests.is_empty() {
             requests = requests_by_op(case);
         }
-        let freed = tried_to_free(case, &requests, key, by);
-        leftovers.push(Leftover { key, by, from, freed });
+        let freed = tried_to_free(case, &requests, key, owner);
+        let denied = denied_from(case, &requests, key, owner);
+        leftovers.push(Leftover { key, owner, from, freed, denied });
     }
     if leftovers.is_empty() {
         return Vec::new();
@@ -45,28 +58,58 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     for op in refused {
         let blocking = blocking(case, &leftovers, &requests[op.id as usize], op);
         if !blocking.is_empty() {
-            let leakers = blocking.iter().map(|leftover| leftover.by).collect();
+            let leakers = blocking.iter().map(|leftover| leftover.owner).collect();
             found.entry(leakers).or_insert_with(|| violation(case, &blocking, op));
         }
     }
     found.into_values().collect()
 }
 
-/// The acquire that left the key, and from when on nobody owned it.
+/// The acquire whose key was left, and from when on nobody owned it.
 fn left_over_from(case: &Case, key: &Incarnation) -> Option<(OpId, Moment)> {
-    let op = case.op(key.by?).filter(|op| op.kind == OpKind::Acquire)?;
+    let owner = case.owner(key.by?)?;
+    let op = case.op(owner)?;
     let told = match op.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => op.ret?.into(),
-        Outcome::Granted { .. } => released_at(case, op.id)?,
+        Outcome::Granted { .. } if key.by == Some(owner) => released(case, owner)?.0,
+        Outcome::Granted { .. } => given_up_at(case, owner)?,
         _ => return None,
     };
     let from = key.from.max(told);
-    (from < key.to).then_some((op.id, from))
+    (from < key.to).then_some((owner, from))
 }
 
-fn released_at(case: &Case, grant: OpId) -> Option<Moment> {
+/// The first release of a grant that returned as released, and when.
+fn released<'a>(case: &Case<'a>, grant: OpId) -> Option<(Moment, &'a Op)> {
     let releases = case.ops_of(grant).filter(|op| op.outcome == Outcome::Released);
-    releases.filter_map(|op| op.ret).map(Moment::from).min()
+    releases.filter_map(|op| Some((Moment::from(op.ret?), op))).min_by_key(|(at, _)| *at)
+}
+
+/// When a release of a grant first returned, or its loss was told.
+fn given_up_at(case: &Case, grant: OpId) -> Option<Moment> {
+    let given_up = |op: &Op| match (&op.kind, &op.outcome) {
+        (OpKind::Release { .. } | OpKind::Lost { .. }, _) => op.ret,
+        (OpKind::Extend { background: false, .. }, Outcome::Lost) => op.ret,
+        _ => None,
+    };
+    case.ops_of(grant).filter_map(given_up).map(Moment::from).min()
+}
+
+/// From when on a release had said that it removed the key. With several nodes it speaks of a
+/// majority, and so of those alone that it came to while the key was there, or was never sent to.
+fn denied_from(
+    case: &Case,
+    requests: &[Vec<&Request>],
+    key: &Incarnation,
+    owner: OpId,
+) -> Option<Moment> {
+    let (at, release) = released(case, owner)?;
+    let mut sent = requests[release.id as usize].iter().filter(|request| request.to == key.node);
+    let came = |request: &&Request| {
+        let applied = leg(request, Leg::Applied).map(Moment::from);
+        !request.declined && applied.is_some_and(|applied| key.from <= applied && applied <= at)
+    };
+    (case.terms.quorum <= 1 || sent.any(came)).then_some(at)
 }
 
 fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
@@ -79,10 +122,11 @@ fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
     by_op
 }
 
-/// Whether the owner sent something to free the key, to the node that it had asked for it. A key
-/// that came by replication counts as freed by what was sent to any node.
-fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, by: OpId) -> bool {
-    let own = &requests[by as usize];
+/// Whether the owner sent something to free the key, to the node that it had asked for it, or died
+/// in a release. A key that came by replication counts as freed by what was sent to any node.
+fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, owner: OpId) -> bool {
+    let creator = key.by.unwrap_or(owner);
+    let own = &requests[creator as usize];
     let asked = own.iter().filter(|request| request.to == key.node);
     let born = key.from.seq;
     let created = asked.filter(|request| !deletes(request)).min_by_key(|request| {
@@ -92,11 +136,17 @@ fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, by:
     let to_node = |request: &Request| created.is_none() || request.to == key.node;
     let cleaned = own.iter().any(|request| {
         let later = tried(request) > created;
-        to_node(request) && later && (deletes(request) || is_script(request))
+        let may_free = deletes(request) || is_script(request) && creator == owner;
+        to_node(request) && later && may_free
     });
-    let releases = case.ops_of(by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    let mut releasing = releases.flat_map(|op| &requests[op.id as usize]);
-    cleaned || releasing.any(|request| to_node(request) && tried(request) > created)
+    let mut releases = case.ops_of(owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    cleaned
+        || releases.any(|op| {
+            let died = || case.death_after(&op.process, op.call.into()).is_some();
+            let mut sent = requests[op.id as usize].iter();
+            op.ret.is_none() && died()
+                || sent.any(|request| to_node(request) && tried(request) > created)
+        })
 }
 
 fn deletes(request: &Request) -> bool {
@@ -126,9 +176,9 @@ fn blocking<'a>(
     let Some(ret) = op.ret else { return Vec::new() };
     let mut blocking = leftovers
         .iter()
-        .filter(|leftover| case.caller(leftover.by) != case.caller(op.id))
+        .filter(|leftover| case.caller(leftover.owner) != case.caller(op.id))
         .filter(|leftover| {
-            met_at(leftover, requests, (op.call.into(), ret.into()))
+            met_at(case, leftover, requests, (op.call.into(), ret.into()))
                 .is_some_and(|moment| !is_excused(case, leftover, moment))
         })
         .collect::<Vec<_>>();
@@ -143,26 +193,32 @@ fn blocking<'a>(
     blocking
 }
 
-/// When an acquire met the leftover: when its first request there was applied; for an acquire
-/// whose requests are not known, any moment of it.
-fn met_at(leftover: &Leftover, requests: &[&Request], op: (Moment, Moment)) -> Option<Moment> {
+/// When an acquire met the leftover; any moment of it, where no requests are known at all.
+fn met_at(
+    case: &Case,
+    leftover: &Leftover,
+    requests: &[&Request],
+    op: (Moment, Moment),
+) -> Option<Moment> {
     let (from, to) = (leftover.from, leftover.key.to);
-    if requests.is_empty() {
+    if case.history.requests.is_empty() {
         let moment = from.max(op.0);
         return (moment < to && moment <= op.1).then_some(moment);
     }
-    let first = requests.iter().find(|request| request.to == leftover.key.node)?;
+    let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
+    let first = to_node.find(|request| !request.declined)?;
     let moment = Moment::from(leg(first, Leg::Applied)?);
     (from <= moment && moment < to).then_some(moment)
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
-    if !has_ttl(case, leftover.key, moment) {
-        let owner = case.caller(leftover.by);
+    let denied = leftover.denied.is_some_and(|denied| denied <= moment);
+    if denied || !has_ttl(case, leftover.key, moment) {
+        let owner = case.caller(leftover.owner);
         let mut holds = case.holds.iter().filter(|hold| hold.owner == owner);
         return holds.any(|hold| hold.start <= moment && moment < hold.end);
     }
-    let Some(op) = case.op(leftover.by) else { return false };
+    let Some(op) = case.op(leftover.owner) else { return false };
     let death = case.death_after(&op.process, op.call.into());
     leftover.freed || death.is_some_and(|death| death.at <= moment)
 }
@@ -176,7 +232,7 @@ fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
 }
 
 fn violation(case: &Case, blocking: &[&Leftover], victim: &Op) -> Violation {
-    let ops = blocking.iter().map(|leftover| leftover.by).chain([victim.id]);
+    let ops = blocking.iter().map(|leftover| leftover.owner).chain([victim.id]);
     let mut ops = ops.collect::<Vec<_>>();
     ops.sort_unstable();
     ops.dedup();

@@ -15,6 +15,7 @@ pub mod liveness;
 pub mod lost_early;
 pub mod nearest_miss;
 pub mod overlap;
+pub mod renewal;
 pub mod signature;
 
 use lockstorm_sim::time::{Instant, Nanos};
@@ -51,6 +52,8 @@ pub struct Terms {
     pub asked: u32,
     /// What the ledger holds the history against.
     pub site: Site,
+    /// How many grants the same plan gives without its faults, if that was tried.
+    pub grants_without_faults: Option<u32>,
 }
 
 /// What a guarded resource must keep.
@@ -98,6 +101,8 @@ pub enum Kind {
     ForeignExtend,
     /// A key that nobody owns made an acquire fail.
     Leak,
+    /// A renewal took effect after its owner's release had returned, or set the key again.
+    RenewalAfterRelease,
     /// After the heal the probe was not granted in time.
     Stuck,
     /// An operation was still pending at the end.
@@ -114,13 +119,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::DoubleGrant,
         Kind::StaleHolder,
         Kind::Corruption,
         Kind::ForeignRelease,
         Kind::ForeignExtend,
         Kind::Leak,
+        Kind::RenewalAfterRelease,
         Kind::Stuck,
         Kind::NeverSettles,
         Kind::LateLoss,
@@ -138,6 +144,7 @@ impl Kind {
             Kind::ForeignRelease => "foreign-release",
             Kind::ForeignExtend => "foreign-extend",
             Kind::Leak => "leak",
+            Kind::RenewalAfterRelease => "renewal-after-release",
             Kind::Stuck => "stuck",
             Kind::NeverSettles => "never-settles",
             Kind::LateLoss => "late-loss",
@@ -167,13 +174,49 @@ pub struct Violation {
     pub cause: Option<Cause>,
     /// How late a loss was told, in nanoseconds; for `late-loss`.
     pub late: Option<Nanos>,
+    /// For `not-linearizable` of a lock: the turn of each grant, the earliest acquire first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+}
+
+/// One grant's turn at the lock: when it must have begun, and when it can be over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The acquire.
+    pub grant: OpId,
+    /// By when the caller certainly had the lock.
+    pub had_by: Instant,
+    /// The operation whose return shows that: the acquire, or the first that proves it.
+    pub shown_by: OpId,
+    /// From when on the lock can be free of the grant; `None` if it never can, or if what the
+    /// caller was answered fits into no turn at all.
+    pub free_from: Option<Instant>,
+    /// What lets the turn end then.
+    pub end: TurnEnd,
+}
+
+/// What lets a grant's turn at a lock end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnEnd {
+    /// This release, which returned as released.
+    Released(OpId),
+    /// This release, of which nobody knows: from its call on it may have taken effect.
+    MayBeReleased(OpId),
+    /// Its lease, as this operation was granted it.
+    Lease(OpId),
+    /// Nothing.
+    Never,
+    /// The grant's own operations contradict each other.
+    Contradiction,
 }
 
 impl Violation {
     /// A violation of that kind from an instant to another, without evidence yet.
     pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
         let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
-        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None }
+        let turns = Vec::new();
+        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None, turns }
     }
 }
 
@@ -208,6 +251,9 @@ pub struct Counts {
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
+    /// Grants of the same plan without its faults, if that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants_without_faults: Option<u32>,
 }
 
 /// All that the checks have to say about one history.

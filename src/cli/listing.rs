@@ -85,6 +85,9 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::ForeignRelease => "one caller's release or overwrite hit another's key",
         Kind::ForeignExtend => "one caller's extend prolonged another's key",
         Kind::Leak => "a key that nobody owns made an acquire fail",
+        Kind::RenewalAfterRelease => {
+            "a renewal took effect after the release had returned, or set the key again"
+        }
         Kind::Stuck => "after the heal nobody gets the lock in time",
         Kind::NeverSettles => "an operation is still pending at the end",
         Kind::LateLoss => "the caller was told too late that the lock is lost",

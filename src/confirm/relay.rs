@@ -287,6 +287,9 @@ impl Exchange {
                 let by = self.server.connection().client;
                 self.asked.until_told(&self.host, by, request).await;
             }
+            if reply.is_error() {
+                self.host.record(Event::Declined { request });
+            }
             self.mark(request, Leg::Applied, command).await;
             self.client.write_all(&bytes).await?;
             self.mark(request, Leg::Replied, command).await;

@@ -1,12 +1,15 @@
 //! Why no order of the operations is legal, in words.
 //!
-//! The check has searched; here its smallest set of operations is only put into a sentence.
+//! The check has searched, and says of each grant when its turn at the lock must have begun and
+//! when it can be over; here that is only put into sentences. Each states one inequality.
 
-use crate::check::{Kind, Violation};
-use crate::explain::hold::{Hold, op};
-use crate::explain::quantity::{list, moment};
+use lockstorm_sim::time::Instant;
+
+use crate::check::{Kind, Turn, TurnEnd, Violation};
+use crate::explain::hold::op;
+use crate::explain::quantity::{length, list, moment};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind};
+use crate::history::{History, Op, OpId, OpKind, Outcome};
 
 /// An argument for each set of operations that has no legal order.
 pub fn arguments(witness: &Witness<'_>) -> Vec<String> {
@@ -15,12 +18,15 @@ pub fn arguments(witness: &Witness<'_>) -> Vec<String> {
 
 /// The argument for one set of operations.
 pub fn argument(witness: &Witness<'_>, violation: &Violation) -> String {
-    let ops: Vec<&Op> = violation.ops.iter().filter_map(|id| op(witness.history(), *id)).collect();
-    let holds: Vec<&Hold<'_>> = ops.iter().filter_map(|op| witness.hold(op.id)).collect();
+    let history = witness.history();
+    let ops: Vec<&Op> = violation.ops.iter().filter_map(|id| op(history, *id)).collect();
     let set: Vec<String> = ops.iter().map(|op| name(op)).collect();
-    let why = match holds[..] {
-        [first, second, ..] => format!(" {}", clash(first, second)),
-        _ => String::new(),
+    let why: String = match &violation.turns[..] {
+        [one, other] => [(one, other), (other, one)]
+            .into_iter()
+            .filter_map(|(first, second)| clash(history, first, second))
+            .collect(),
+        turns => turns.iter().filter_map(|turn| stay(history, turn)).collect(),
     };
     format!("No order is legal for {}.{why}", list(&set))
 }
@@ -38,24 +44,93 @@ fn name(op: &Op) -> String {
     format!("{}'s {what} of {}", op.caller, moment(op.call.at))
 }
 
-/// Why two grants cannot stand one after the other.
-fn clash(first: &Hold<'_>, second: &Hold<'_>) -> String {
-    let (one, other) = (&first.grant.caller, &second.grant.caller);
-    let ends = match first.lease {
-        Some(lease) => format!(
-            "{one} gives it back only at {}, and its lease runs until {}",
-            moment(first.until.at),
-            moment(lease)
+/// Whether the first turn can be over only after the second must have begun.
+pub fn excludes(first: &Turn, second: &Turn) -> bool {
+    let after = |free: Instant| (free.at, free.seq) > (second.had_by.at, second.had_by.seq);
+    first.end != TurnEnd::Contradiction && first.free_from.is_none_or(after)
+}
+
+/// Why the first turn cannot come before the second.
+fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
+    if !excludes(first, second) {
+        return None;
+    }
+    let (one, other) = (grant(history, first)?, grant(history, second)?);
+    let had = had(history, second)?;
+    Some(match first.free_from {
+        None => format!(
+            " {one} cannot come first: {}, and {other} has it {had}.",
+            never(history, first)
         ),
-        None => format!("{one} gives it back only at {}", moment(first.until.at)),
-    };
-    let order = if second.grant.call.seq > first.from.seq {
-        format!("{other} asks when {one} has already been granted the lock, so it comes second",)
-    } else {
-        format!("{one} and {other} ask at the same time; say that {one} comes first")
-    };
-    format!(
-        "{order}; but {ends}, and {other} is granted the lock before, at {}.",
-        moment(second.from.at)
-    )
+        Some(free) => format!(
+            " {one} cannot come first: {} {}, and {other} has it {had}, {} earlier.",
+            lasts(history, first)?,
+            moment(free.at),
+            earlier(second.had_by, free),
+        ),
+    })
+}
+
+/// When a turn must have begun, and how long it lasts.
+fn stay(history: &History, turn: &Turn) -> Option<String> {
+    let (one, had) = (grant(history, turn)?, had(history, turn)?);
+    Some(match (turn.free_from, turn.end) {
+        (_, TurnEnd::Contradiction) => {
+            format!(" {one} has it {had}, and what it was answered later fits into no turn.")
+        }
+        (None, _) => format!(" {one} has it {had}: {}.", never(history, turn)),
+        (Some(free), _) => {
+            format!(" {one} has it {had}: {} {}.", lasts(history, turn)?, moment(free.at))
+        }
+    })
+}
+
+/// A grant by its caller; by its call too, where one caller has several.
+fn grant(history: &History, turn: &Turn) -> Option<String> {
+    op(history, turn.grant).map(|op| format!("{}'s grant of {}", op.caller, moment(op.call.at)))
+}
+
+/// By when a caller certainly had the lock, and what shows it.
+fn had(history: &History, turn: &Turn) -> Option<String> {
+    let shown = op(history, turn.shown_by)?;
+    let by = moment(turn.had_by.at);
+    Some(match shown.kind {
+        OpKind::Acquire => format!("by {by}"),
+        _ => format!("by {by}, as {} shows", name(shown)),
+    })
+}
+
+/// What a turn lasts until, up to the figure.
+fn lasts(history: &History, turn: &Turn) -> Option<String> {
+    let vain = vain(history, turn.grant);
+    Some(match turn.end {
+        TurnEnd::Released(id) => {
+            format!("{} takes effect not before", name(op(history, id)?))
+        }
+        TurnEnd::MayBeReleased(id) => {
+            format!("{} may take effect at any time, but not before", name(op(history, id)?))
+        }
+        TurnEnd::Lease(_) => format!("{vain}its lease does not end before"),
+        TurnEnd::Never | TurnEnd::Contradiction => return None,
+    })
+}
+
+fn never(history: &History, turn: &Turn) -> String {
+    format!("{}nothing ends it", vain(history, turn.grant))
+}
+
+/// A release that returned "not mine", and so had no effect.
+fn vain(history: &History, grant: OpId) -> String {
+    let mut ops = history.ops.iter();
+    let release =
+        ops.find(|op| op.kind == OpKind::Release { grant } && op.outcome == Outcome::NotMine);
+    release.map_or_else(String::new, |op| format!("{} found nothing of its own, and ", name(op)))
+}
+
+/// By how much one instant lies before another.
+fn earlier(one: Instant, other: Instant) -> String {
+    match other.at.saturating_sub(one.at) {
+        0 => "in the same instant, but".to_owned(),
+        by => length(by),
+    }
 }

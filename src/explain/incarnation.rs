@@ -3,7 +3,7 @@
 
 use lockstorm_sim::time::Instant;
 
-use crate::history::{OpId, OpKind};
+use crate::history::OpId;
 use crate::reading::{Reading, incarnation};
 
 /// One life of a key on one node, from the command that created it to its end.
@@ -13,8 +13,8 @@ pub struct Incarnation {
     pub node: String,
     /// Index of its creation in the history's `keys`.
     pub born: usize,
-    /// The operation that created it, if one did to own it: a release may set a key to say that
-    /// the lock is free.
+    /// The acquire whose key it is: the one that created it, or the one that an extend which did so
+    /// is for. A release may set a key to say that the lock is free: that is nobody's.
     pub owner: Option<OpId>,
     /// When it was created.
     pub from: Instant,
@@ -32,12 +32,10 @@ pub fn incarnations(reading: &Reading) -> Vec<Incarnation> {
 }
 
 fn shown(reading: &Reading, life: &incarnation::Incarnation) -> Incarnation {
-    let is_release =
-        |id: &OpId| reading.op(*id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }));
     Incarnation {
         node: life.node.to_owned(),
         born: life.born,
-        owner: life.by.filter(|by| !is_release(by)),
+        owner: life.by.and_then(|by| reading.owner(by)),
         from: life.from.instant(reading.history),
         until: life.to.instant(reading.history),
         end: life.ended.map(|end| end.key),

@@ -5,6 +5,7 @@ use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
+use crate::explain::chapter::renewal;
 use crate::explain::finding::{BrokenAssumption, Class, Finding};
 use crate::explain::hold::op;
 use crate::explain::quantity::{count, figure, length, list, rate, signed, span};
@@ -115,6 +116,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             thief(witness, violation).unwrap_or(first)
         ),
         Kind::Leak => "A key that nobody owned kept others out".to_owned(),
+        Kind::RenewalAfterRelease => match renewal::release(witness, violation).is_some() {
+            true => format!("{first}'s renewal took effect after its release had returned"),
+            false => format!("{first}'s renewal set the key again after it had ended"),
+        },
         Kind::Stuck => stuck(witness),
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => {

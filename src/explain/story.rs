@@ -6,7 +6,7 @@ use lockstorm_sim::time::Instant;
 use serde::Serialize;
 
 use crate::check::Verdict;
-use crate::explain::chapter::{access, calm, grant, liveness, strike, theft, torn};
+use crate::explain::chapter::{access, calm, grant, liveness, renewal, strike, theft, torn};
 use crate::explain::witness::Witness;
 use crate::history::OpId;
 
@@ -95,6 +95,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(strike::beats(witness));
     beats.extend(theft::beats(witness));
     beats.extend(torn::beats(witness));
+    beats.extend(renewal::beats(witness));
     beats.extend(access::beats(witness));
     beats.retain(|beat| beat.line.at <= horizon);
     beats.extend(liveness::beats(witness));

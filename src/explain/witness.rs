@@ -1,6 +1,6 @@
 //! The finding read for its witness: the violation that is told, and the grants it is about.
 
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
@@ -131,11 +131,33 @@ impl<'a> Witness<'a> {
         after.next().or_else(|| self.of_kind(Kind::Corruption).next())
     }
 
-    /// The lives of the key that outlast the heal though nobody holds the lock, by their owner.
+    /// The lives of the key that keep others out though nobody holds the lock, with their owner:
+    /// those that a leak names, and those that are there from the heal on until the probe's time
+    /// is over.
     pub fn left(&self) -> impl Iterator<Item = (&Incarnation, &'a Op)> {
-        let healed = self.history().healed.unwrap_or(self.history().end);
-        let lives = self.lives.iter().filter(move |l| l.from < healed && healed < l.until);
+        let named: Vec<usize> =
+            self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
+        let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
+        let lives = self.lives.iter().filter(move |life| {
+            let outlasts = |at| self.is_there(life, self.healed()) && self.is_there(life, at);
+            named.contains(&life.born) || stuck.is_some_and(outlasts)
+        });
         lives.filter_map(|life| Some((life, op(self.history(), life.owner?)?)))
+    }
+
+    /// When the faults were healed.
+    pub fn healed(&self) -> Instant {
+        self.history().healed.unwrap_or(self.history().end)
+    }
+
+    /// Whether a key is there at an instant: not removed, and not past its time on its node's
+    /// clock either.
+    pub fn is_there(&self, life: &Incarnation, at: Instant) -> bool {
+        let line = self.reading.clocks.line(&life.node, Clock::Wall, at.into());
+        let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
+        let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
+        let is_removed = life.end.is_some() && life.until <= at;
+        life.from <= at && !is_removed && !is_past
     }
 
     /// The stretch in which more hold the lock than may, if that is what is told.

@@ -3,7 +3,7 @@
 
 use crate::explain::finding::{Class, Expected, Finding};
 use crate::explore::class::classify;
-use crate::explore::trial::{Trial, attempt};
+use crate::explore::trial::{Trial, attempt, grants_without_faults};
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -27,7 +27,9 @@ pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
+pub fn finding(lab: &Lab, plan: &Plan, mut trial: Trial, class: Option<Class>) -> Finding {
+    let calm = &mut trial.judgement.counts.grants_without_faults;
+    *calm = Some(calm.unwrap_or_else(|| grants_without_faults(lab, plan)));
     let signature = class.as_ref().map(|class| trial.signature(class));
     Finding {
         scenario: plan.name.clone(),

@@ -1,9 +1,11 @@
 //! One run of a plan, judged, and held against the assumptions of its lock.
 
+use lockstorm_sim::engine::EngineKind;
+
 use crate::check::case::Case;
-use crate::check::judge;
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Verdict};
+use crate::check::{Judgement, Terms, Verdict};
+use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::ledger::{self, Breach};
 use crate::plan::Plan;
@@ -19,13 +21,33 @@ pub struct Trial {
     pub breaches: Vec<Breach>,
 }
 
-/// Runs a plan and judges its history.
+/// Runs a plan and judges its history; where nobody was granted the lock, by what the same plan
+/// gives without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let run = lab.run(plan);
-    let terms = lab.terms(plan);
-    let case = Case::new(&run.history, &terms);
+    let mut terms = lab.terms(plan);
+    let mut trial = judged(run, &terms);
+    let is_idle = trial.judgement.verdict == Verdict::Holds && !plan.faults.is_empty();
+    if is_idle && counts::granted_before_heal(&trial.run.history, &terms) == 0 {
+        terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+        trial = judged(trial.run, &terms);
+    }
+    trial
+}
+
+fn judged(run: Run, terms: &Terms) -> Trial {
+    let case = Case::new(&run.history, terms);
     let (judgement, breaches) = (judge::judge_case(&case), ledger::seen(&case, &terms.site));
     Trial { run, judgement, breaches }
+}
+
+/// How many grants the same plan gives without its faults. The event engine is the quick one.
+pub fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
+    let calm = Plan { faults: Vec::new(), ..plan.clone() };
+    let runs_tokio = lab.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
+    let engine = if runs_tokio { lab.engine } else { EngineKind::Event };
+    let lab = Lab { engine, ..lab.clone() };
+    judge::judge(&lab.run(&calm).history, &lab.terms(&calm)).counts.grants
 }
 
 impl Trial {

@@ -80,6 +80,17 @@ impl<'a> Reading<'a> {
         self.callers[id as usize]
     }
 
+    /// The acquire whose key an operation sets or prolongs: itself, or the one that an extend is
+    /// for. What a release sets is nobody's.
+    pub fn owner(&self, by: OpId) -> Option<OpId> {
+        let owner = match self.op(by)?.kind {
+            OpKind::Acquire => by,
+            OpKind::Extend { grant, .. } => grant,
+            _ => return None,
+        };
+        self.op(owner).is_some_and(|op| op.kind == OpKind::Acquire).then_some(owner)
+    }
+
     /// Every acquire of the lock.
     pub fn acquires(&self) -> impl Iterator<Item = &'a Op> + '_ {
         let ops = self.history.ops.iter();

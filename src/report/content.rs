@@ -29,6 +29,7 @@ pub fn counts(finding: &Finding) -> Table {
     Table {
         head: vec![
             "grants",
+            "without faults",
             "contended",
             "refused",
             "unknown",
@@ -39,6 +40,7 @@ pub fn counts(finding: &Finding) -> Table {
         ],
         rows: vec![vec![
             cell(c.grants),
+            c.grants_without_faults.map_or_else(|| "-".to_owned(), cell),
             cell(c.contended),
             cell(c.refused),
             cell(c.unknown),

@@ -103,7 +103,13 @@ impl<'a> Join<'a> {
                 to: self.names.name_at(*to.ip()).to_owned(),
                 command: (*command).to_owned(),
                 legs: vec![(Leg::Unsent, at)],
+                declined: false,
             }),
+            Event::Declined { request } => {
+                if let Some(place) = self.place(*request) {
+                    self.requests[place].declined = true;
+                }
+            }
             Event::Key { key, change, origin, until_ms } => {
                 let by = self.cause(host, *origin);
                 // What a replica applies it passes on under the same offset.
@@ -156,6 +162,7 @@ impl<'a> Join<'a> {
             to: self.names.name_at(*id.connection.server.ip()).to_owned(),
             command: command.to_owned(),
             legs,
+            declined: false,
         });
     }
 

@@ -148,16 +148,8 @@ mod tests {
     use lockstorm_sim::time::Instant;
 
     fn violated(kinds: &[Kind]) -> Verdict {
-        let violation = |kind: &Kind| Violation {
-            kind: *kind,
-            ops: Vec::new(),
-            keys: Vec::new(),
-            accesses: Vec::new(),
-            from: Instant::default(),
-            to: Instant::default(),
-            cause: None,
-            late: None,
-        };
+        let (from, to) = (Instant::default(), Instant::default());
+        let violation = |kind: &Kind| Violation::new(*kind, from, to);
         Verdict::Violated(kinds.iter().map(violation).collect())
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::{Cause, Invariant, Kind};
-use lockstorm::history::{Access, AccessKind, OpKind, Outcome, Request};
+use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
 use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
@@ -127,13 +127,26 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             _ => return None,
         };
         let born = alive_before(table, &keys[index].node, index)?;
-        // What was only prolonged was there before, and nobody saw who created it.
-        let creator = keys[born].by.filter(|_| keys[born].change != KeyChange::Extended);
-        let (by, victim) = (keys[index].by?, creator?);
+        let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
         let foreign = table.op(by).caller != table.op(victim).caller;
-        (foreign && table.op(victim).kind == OpKind::Acquire).then_some((kind, by, victim))
+        foreign.then_some((kind, by, victim))
     });
     harms.collect()
+}
+
+/// Who created what is alive. What was only prolonged was there before, and nobody saw its birth.
+fn creator(table: &Table, born: usize) -> Option<u32> {
+    let key = &table.history.keys[born];
+    key.by.filter(|_| key.change != KeyChange::Extended)
+}
+
+/// The acquire whose key an operation makes: its own, or that of the grant that it prolongs.
+fn owner_of(table: &Table, by: u32) -> Option<u32> {
+    match table.op(by).kind {
+        OpKind::Acquire => Some(by),
+        OpKind::Extend { grant, .. } => Some(grant),
+        _ => None,
+    }
 }
 
 /// Sets of acquires that left keys behind, with the first acquire that failed by them.
@@ -154,7 +167,8 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         let nodes = nodes.collect::<BTreeSet<_>>();
         let quorum = table.terms.quorum as usize;
         if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
-            let leakers = blocking.iter().filter_map(|born| table.history.keys[*born].by);
+            let leakers = blocking.iter();
+            let leakers = leakers.filter_map(|born| owner_of(table, creator(table, *born)?));
             found.entry(leakers.collect()).or_insert(op.id);
         }
     }
@@ -178,65 +192,147 @@ fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
 fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
-    let Some(owner) = keys[born].by.map(|by| table.op(by)) else { return false };
-    if owner.kind != OpKind::Acquire || owner.caller == victim.caller {
+    let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
+        return false;
+    };
+    let owner = table.op(owner);
+    if owner.caller == victim.caller {
         return false;
     }
-    let releases = || {
-        let ops = table.history.ops.iter();
-        ops.filter(|op| op.kind == OpKind::Release { grant: owner.id })
-    };
-    let told = match owner.outcome {
-        Outcome::Refused { .. } | Outcome::Unknown => owner.ret,
-        Outcome::Granted { .. } => {
-            let released = releases().filter(|op| op.outcome == Outcome::Released);
-            released.filter_map(|op| op.ret).min_by_key(|ret| ret.seq)
+    let of_grant = table.history.ops.iter().filter(|op| match op.kind {
+        OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
+            grant == owner.id
         }
+        _ => false,
+    });
+    let of_grant = of_grant.collect::<Vec<_>>();
+    let first = |told: &dyn Fn(&&Op) -> bool| {
+        let told = of_grant.iter().copied().filter(|op| told(op)).filter_map(|op| op.ret);
+        told.map(stamp).min()
+    };
+    let released = first(&|op| op.outcome == Outcome::Released);
+    let over = match owner.outcome {
+        Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
+        Outcome::Granted { .. } if keys[born].by == Some(owner.id) => released,
+        Outcome::Granted { .. } => first(&|op| match op.kind {
+            OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
+            _ => true,
+        }),
         _ => None,
     };
-    let Some(told) = told.map(stamp) else { return false };
+    let Some(over) = over else { return false };
     // Alive just after a place in the trace: what the next change would meet.
     let lives = |at: Point| {
         let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
         alive_before(table, node, next) == Some(born)
     };
-    let leaked = |at: &Point| *at >= told && lives(*at);
-    let mine = || table.history.requests.iter().filter(|request| request.op == refused);
-    let moment = if mine().next().is_none() {
+    let leaked = |at: &Point| *at >= over && lives(*at);
+    let moment = if table.history.requests.is_empty() {
         let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
         table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
     } else {
-        let first = mine().find(|request| request.to == *node);
+        let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
+        let first = mine.find(|request| request.to == *node && !request.declined);
         first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
     };
     let Some(moment) = moment else { return false };
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
-    if last.is_some_and(|last| last.until_ms.is_none()) {
+    let lasts = last.is_some_and(|last| last.until_ms.is_none());
+    if lasts || released.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
         let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
         return !own.into_iter().any(|op| table.holds(op, moment));
     }
-    let freeing = releases().map(|op| op.id).collect::<Vec<_>>();
     let died = table.dies(&owner.process, stamp(owner.call), moment);
-    !died && !tried_to_free(table, born, owner.id, &freeing)
+    let releases = of_grant.iter().filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    let cut_short = releases.clone().any(|op| {
+        op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
+    });
+    let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
+    !died && !cut_short && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// Whether the first release that returned as released, then, speaks of this key: one node was
+/// asked, or it came to the key's node while the key was there.
+fn speaks_of(table: &Table, born: usize, released: Point, of_grant: &[&Op]) -> bool {
+    let key = &table.history.keys[born];
+    let is_it = |op: &&&Op| op.outcome == Outcome::Released && op.ret.map(stamp) == Some(released);
+    let release = of_grant.iter().find(is_it).expect("a release returned then");
+    let mut requests = table.history.requests.iter();
+    table.terms.quorum == 1
+        || requests.any(|request| {
+            let applied = leg(request, Leg::Applied).map(point);
+            (request.op, &request.to) == (release.id, &key.node)
+                && !request.declined
+                && applied.is_some_and(|at| point(key.at) <= at && at <= released)
+        })
 }
 
 fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bool {
     let key = &table.history.keys[born];
+    let creator = key.by.expect("somebody's key");
     let requests = || table.history.requests.iter();
-    let asked = requests().filter(|request| request.op == owner && request.to == key.node);
+    let asked = requests().filter(|request| request.op == creator && request.to == key.node);
     let distance = |request: &&Request| {
         leg(request, Leg::Applied).map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
     };
     let created = asked.filter(|request| request.command != "DEL").min_by_key(distance);
     requests().any(|request| {
-        let frees = releases.contains(&request.op)
-            || request.op == owner && ["DEL", "EVAL"].contains(&request.command.as_str());
+        let cleans = match request.command.as_str() {
+            "DEL" => true,
+            "EVAL" => creator == owner,
+            _ => false,
+        };
+        let frees = releases.contains(&request.op) || request.op == creator && cleans;
         let there = created.is_none() || request.to == key.node;
         let after = created.is_none_or(|created| request.legs[0].1 > created.legs[0].1);
         frees && there && after
     })
+}
+
+/// Extends that took effect late or set the key again, with what they changed.
+pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
+    let mut found: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (index, key) in table.history.keys.iter().enumerate() {
+        let Some(extend) = key.by.map(|by| table.op(by)) else { continue };
+        let OpKind::Extend { grant, .. } = extend.kind else { continue };
+        let removes =
+            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let mut own = table.history.requests.iter().filter(|request| request.op == extend.id);
+        let came = table.history.requests.is_empty()
+            || own.any(|request| {
+                let applied = leg(request, Leg::Applied).is_some();
+                request.to == key.node && applied && !request.declined
+            });
+        if removes || !came || key.key != table.terms.lock_key {
+            continue;
+        }
+        let late = table.history.ops.iter().any(|release| {
+            let returned = release.ret.map(stamp).filter(|ret| *ret <= point(key.at));
+            release.kind == OpKind::Release { grant }
+                && returned.is_some_and(|ret| {
+                    let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
+                    stamp(extend.call) > ret || table.terms.quorum == 1 && sure
+                })
+        });
+        let owns =
+            |born: usize| creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant);
+        let wrong = match alive_before(table, &key.node, index) {
+            Some(born) => late && owns(born),
+            None if key.change == KeyChange::Extended => false,
+            None => {
+                let nodes = ["n1", "n2", "n3"].into_iter();
+                let having =
+                    nodes.filter(|node| alive_before(table, node, index).is_some_and(owns));
+                late || table.terms.quorum == 1 || having.count() < table.terms.quorum as usize
+            }
+        };
+        if wrong {
+            found.entry(extend.id).or_default().insert(index);
+        }
+    }
+    found
 }
 
 fn leg(request: &Request, leg: Leg) -> Option<Instant> {

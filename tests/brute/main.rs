@@ -12,10 +12,12 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::case::Case;
-use lockstorm::check::{Invariant, Kind, Violation};
+use lockstorm::check::{Invariant, Kind, Turn, Violation};
 use lockstorm::check::{
     corruption, counts, fence, foreign, late_loss, leak, linear, liveness, nearest_miss, overlap,
+    renewal,
 };
+use lockstorm::explain::argument;
 use lockstorm::history::OpKind;
 
 use crate::random::Taste;
@@ -124,12 +126,27 @@ fn leaks() {
     compare(Taste::Keys, 60, |case, table| {
         let found = leak::violations(case).into_iter();
         let keyed = found.map(|v| {
-            let by = |key: &usize| case.history.keys[*key].by.expect("an acquire");
+            let by = |key: &usize| {
+                case.owner(case.history.keys[*key].by.expect("somebody's")).expect("an acquire")
+            };
             let leakers = v.keys.iter().map(by).collect::<BTreeSet<_>>();
             let victim = v.ops.iter().find(|op| !leakers.contains(op)).copied();
             (leakers, victim.expect("somebody failed"))
         });
         (keyed.collect::<BTreeMap<_, _>>(), damage::leaks(table))
+    });
+}
+
+#[test]
+fn renewals() {
+    compare(Taste::Keys, 20, |case, table| {
+        let found = renewal::violations(case).into_iter();
+        let extend = |v: &Violation| {
+            let extends = |op: &&u32| matches!(table.op(**op).kind, OpKind::Extend { .. });
+            *v.ops.iter().find(extends).expect("an extend")
+        };
+        let keyed = found.map(|v| (extend(&v), v.keys.iter().copied().collect::<BTreeSet<_>>()));
+        (keyed.collect::<BTreeMap<_, _>>(), damage::renewals(table))
     });
 }
 
@@ -147,6 +164,35 @@ fn orders_of_the_lock() {
         let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
         let legal = table.terms.holders > 1 || order::lock_is_legal(table);
         ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// The same where keys say whether a release of several nodes removed any.
+#[test]
+fn orders_of_the_lock_and_its_keys() {
+    compare(Taste::Keys, 40, |case, table| {
+        let found = linear::judge(case);
+        let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let legal = table.terms.holders > 1 || order::lock_is_legal(table);
+        ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// Two grants without an order: each one's turn can be over only after the other's has begun, as
+/// the model says it and as the argument will.
+#[test]
+fn turns_of_the_lock() {
+    compare(Taste::Holds, 20, |case, table| {
+        let found = linear::judge(case).violations.into_iter();
+        let pairs = found.filter_map(|v| <[Turn; 2]>::try_from(v.turns).ok());
+        let pairs = pairs.map(|[one, other]| {
+            let acquires = [(one.grant, other.grant), (other.grant, one.grant)];
+            let legal =
+                acquires.map(|(first, second)| order::is_legal_in_order(table, first, second));
+            let excludes = [argument::excludes(&one, &other), argument::excludes(&other, &one)];
+            (excludes, legal.map(|legal| !legal))
+        });
+        pairs.unzip::<_, _, Vec<_>, Vec<_>>()
     });
 }
 

@@ -46,13 +46,7 @@ pub fn lock_is_legal(table: &Table) -> bool {
 pub fn only(table: &Table, acquires: &[u32]) -> History {
     let mut history = table.history.clone();
     for op in &mut history.ops {
-        let block = match op.kind {
-            OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
-                grant
-            }
-            _ => op.id,
-        };
-        if !acquires.contains(&block) {
+        if !acquires.contains(&block(op)) {
             op.outcome = match op.kind {
                 OpKind::Acquire => Outcome::Refused { why: String::new() },
                 _ => Outcome::NotMine,
@@ -60,6 +54,14 @@ pub fn only(table: &Table, acquires: &[u32]) -> History {
         }
     }
     history
+}
+
+/// The acquire that an operation belongs to.
+fn block(op: &Op) -> u32 {
+    match op.kind {
+        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+        _ => op.id,
+    }
 }
 
 pub fn register_is_legal(table: &Table, initial: i64) -> bool {
@@ -101,7 +103,10 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
         OpKind::Release { grant } if op.outcome == Outcome::Released => {
             (one_node, Deed::Give { grant })
         }
-        OpKind::Release { grant } if vague || !one_node => (false, Deed::Give { grant }),
+        OpKind::Release { grant } if vague => (false, Deed::Give { grant }),
+        OpKind::Release { grant } if !one_node && removed_some(table, op) => {
+            (false, Deed::Give { grant })
+        }
         _ => return None,
     };
     if let Deed::Prolong { grant, .. } | Deed::Give { grant } = deed {
@@ -113,6 +118,30 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
         }
     }
     Some(happening(op, must, deed))
+}
+
+/// Whether a "not mine" of several nodes removed the keys of some; where no key is known, it may.
+fn removed_some(table: &Table, release: &Op) -> bool {
+    let keys = table.history.keys.iter().filter(|key| key.key == table.terms.lock_key);
+    let by = keys.map(|key| key.by).collect::<Vec<_>>();
+    by.is_empty() || by.contains(&Some(release.id))
+}
+
+/// Whether the operations of two acquires are legal with all of the first before the second.
+pub fn is_legal_in_order(table: &Table, first: u32, second: u32) -> bool {
+    let ops = table.history.ops.iter().filter(|op| op.object == table.terms.lock_key);
+    let of = |acquire: u32| {
+        let own = ops.clone().filter(move |op| block(op) == acquire);
+        own.filter_map(|op| lock_happening(table, op)).collect::<Vec<_>>()
+    };
+    let (mut both, later) = (of(first), of(second));
+    let later_from = both.len();
+    both.extend(later);
+    is_legal_if(table, &both, 0, |done, bit| {
+        // What certainly is of the first comes before all of the second.
+        bit < later_from
+            || (0..later_from).all(|earlier| !both[earlier].must || done >> earlier & 1 == 1)
+    })
 }
 
 /// The time to live after the call, or the promised deadline if the caller's clock reaches it
@@ -130,6 +159,16 @@ fn lease_end(table: &Table, op: &Op) -> Point {
 }
 
 fn is_legal(table: &Table, happenings: &[Happening], initial: i64) -> bool {
+    is_legal_if(table, happenings, initial, |_, _| true)
+}
+
+/// As [`is_legal`], where a happening may have to wait for what is done.
+fn is_legal_if(
+    table: &Table,
+    happenings: &[Happening],
+    initial: i64,
+    may: impl Fn(u64, usize) -> bool,
+) -> bool {
     let start = State { held: None, value: initial };
     let mut states = BTreeSet::from([(0_u64, start)]);
     for at in &table.points {
@@ -139,7 +178,8 @@ fn is_legal(table: &Table, happenings: &[Happening], initial: i64) -> bool {
                 .iter()
                 .enumerate()
                 .filter(|(bit, happening)| {
-                    done >> bit & 1 == 0 && happening.from <= *at && *at <= happening.to
+                    let open = done >> bit & 1 == 0 && may(done, *bit);
+                    open && happening.from <= *at && *at <= happening.to
                 })
                 .filter_map(|(bit, happening)| {
                     Some((done | 1 << bit, apply(state, happening.deed)?))

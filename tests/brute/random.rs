@@ -59,9 +59,11 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
         history: History::default(),
         now: Instant { seq: 0, at: 0 },
         pending: [None; CALLERS.len()],
+        traced: true,
         taste,
     };
     maker.clocks();
+    maker.traced = !maker.dice.one_in(4);
     let steps = 8 + maker.dice.below(28);
     for _ in 0..steps {
         maker.step();
@@ -92,6 +94,7 @@ fn terms(dice: &mut Dice) -> Terms {
         faults: Vec::new(),
         asked: 3,
         site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
+        grants_without_faults: None,
     }
 }
 
@@ -100,6 +103,8 @@ struct Maker {
     history: History,
     now: Instant,
     pending: [Option<u32>; CALLERS.len()],
+    /// Whether anything is known of requests.
+    traced: bool,
     taste: Taste,
 }
 
@@ -282,7 +287,7 @@ impl Maker {
     }
 
     fn request(&mut self) {
-        let Some(op) = self.some_op() else { return };
+        let Some(op) = self.some_op().filter(|_| self.traced) else { return };
         let mut legs = vec![(Leg::Sent, self.tick())];
         if !self.dice.one_in(3) {
             legs.push((Leg::Applied, self.tick()));
@@ -290,7 +295,8 @@ impl Maker {
         let from = self.history.ops[op as usize].process.clone();
         let to = self.dice.pick(&NODES).to_owned();
         let command = self.dice.pick(&["SET", "EVAL", "DEL"]).to_owned();
-        self.history.requests.push(Request { op, from, to, command, legs });
+        let declined = self.dice.one_in(5);
+        self.history.requests.push(Request { op, from, to, command, legs, declined });
     }
 
     fn access(&mut self) {

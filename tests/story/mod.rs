@@ -7,7 +7,7 @@
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
-//! request op=0 c1->n1 SET sent=1 applied=5
+//! request op=0 c1->n1 SET sent=1 applied=5                    `declined`: answered with an error
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
@@ -72,6 +72,7 @@ struct StoryTerms {
     asked: u32,
     /// Milliseconds or counts, by the word for what is bounded.
     assumes: BTreeMap<String, u64>,
+    grants_without_faults: Option<u32>,
 }
 
 impl Default for StoryTerms {
@@ -89,6 +90,7 @@ impl Default for StoryTerms {
             nodes: (1..=5).map(|n| format!("n{n}")).collect(),
             asked: 1,
             assumes: BTreeMap::new(),
+            grants_without_faults: None,
         }
     }
 }
@@ -114,6 +116,7 @@ impl Story {
                 message: 0,
                 assumes: terms.assumes.iter().map(assumption).collect(),
             },
+            grants_without_faults: terms.grants_without_faults,
         }
     }
 
@@ -257,7 +260,8 @@ impl Teller {
             legs.push((Leg::Applied, self.instant(applied)?));
         }
         let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
-        self.history.requests.push(Request { op, from, to, command, legs });
+        let declined = rest.contains(&"declined");
+        self.history.requests.push(Request { op, from, to, command, legs, declined });
         Some(())
     }
 

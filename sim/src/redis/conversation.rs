@@ -159,6 +159,9 @@ impl Conversation {
             let command = session.last_command.map_or("UNKNOWN", |command| command.head);
             (after, session.blocked.is_some(), session.output.len(), command)
         });
+        if self.session(|session| session.output.get(before) == Some(&b'-')) {
+            self.server.host.record(Event::Declined { request });
+        }
         if let After::Follow(master) = after {
             self.server.change_role(master);
         }

@@ -61,7 +61,7 @@ impl Trace {
                 self.write(at, 28, host, 0, &[]);
                 self.write_connection(*connection);
             }
-            Event::Saw { .. } => {}
+            Event::Saw { .. } | Event::Declined { .. } => {}
         }
     }
 

@@ -102,8 +102,9 @@ fn a_remark_is_kept_and_moves_neither_the_hash_nor_the_count() {
     let master = address(1);
     let stamp =
         trace.record(1, Readings::default(), HostId(1), Event::Saw { sight: Sight::Down, master });
+    trace.record(1, Readings::default(), HostId(1), Event::Declined { request: request(1, 2, 3) });
     assert_eq!(trace.digest(), Trace::new(false).digest());
-    assert_eq!(trace.entries().len(), 1);
+    assert_eq!(trace.entries().len(), 2);
     assert_eq!(trace.next_instant(1), stamp.instant());
 }
 

@@ -3,6 +3,7 @@
 
 pub mod search;
 pub mod spec;
+pub mod turn;
 
 use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};
@@ -24,6 +25,9 @@ pub fn judge(case: &Case) -> Linear {
     let mut linear = Linear::default();
     if case.terms.model != lock::Model::None && case.terms.holders == 1 {
         linear.take(case, "lock", &Lock, spec::lock_items(case));
+        for violation in &mut linear.violations {
+            violation.turns = turn::turns(case, &violation.ops);
+        }
     }
     let initial = match case.terms.invariant {
         Invariant::Counter => 0,

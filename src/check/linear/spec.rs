@@ -1,10 +1,18 @@
 //! What a lock and a register promise, one action at a time, and which operations count as which
 //! action. Knows no search.
 //!
-//! Refusals say nothing (lenient); so do "not mine" and a lost extend. What nobody knows to have
-//! happened is left out unless a later answer proves it: to leave out an acquire never makes an
-//! order harder. A release of unknown fate permits the hold to end from its call on; so does one
-//! of several nodes' keys whatever it says, since "not mine" there means "not on a majority".
+//! The rule, for operations on a lock:
+//! - A grant, a kept extend and a release that returned as released took effect at one point
+//!   between call and return.
+//! - A release of which nobody knows (a time-out, a caller that died) may take effect at any time
+//!   from its call on, also long after its return, or never.
+//! - A release that returned "not mine" had no effect. Several nodes answer so if no majority of
+//!   them had the key: if it removed keys of some nodes, it counts as one of which nobody knows, and
+//!   so does "released" of several nodes, which does not say that each of them had the key.
+//! - An acquire or an extend of which nobody knows is left out, unless a later answer proves the
+//!   acquire: to leave one out never makes an order harder.
+//! - Refusals and lost extends say nothing (lenient).
+//! - A lease may end by itself; see [`lease_end`].
 
 use std::collections::BTreeSet;
 
@@ -65,13 +73,14 @@ impl Model for Lock {
 pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     let mut items = Vec::new();
     for op in case.acquires() {
-        let Some(ret) = proven_by(case, op) else { continue };
-        let permitted = released_from(case, op.id);
+        let Some(proof) = proven_by(case, op) else { continue };
+        let permitted = released_from(case, op.id).map_or(Moment::NEVER, |(from, _)| from);
         let ends = |op: &Op| permitted.min(lease_end(case, op));
         let item = |op: &Op, ret, action| {
             let (block, call) = (i64::from(item_block(op)), op.call.into());
             Item { op: op.id, block, call, ret, is_certain: true, action }
         };
+        let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
         items.push(item(op, ret, LockAction::Acquire(ends(op))));
         for member in case.ops_of(op.id) {
             let Some(ret) = member.ret.map(Moment::from) else { continue };
@@ -104,30 +113,40 @@ fn is_sole(case: &Case) -> bool {
     case.terms.quorum <= 1
 }
 
-/// By when an acquire certainly had the lock: its own answer, or the first that proves it.
-fn proven_by(case: &Case, op: &Op) -> Option<Moment> {
+/// The operation whose return shows that an acquire had the lock: its own, or the first that
+/// proves it.
+pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
     match op.outcome {
-        Outcome::Granted { .. } => op.ret.map(Moment::from),
+        Outcome::Granted { .. } => op.ret.map(|_| op),
         Outcome::Unknown | Outcome::Pending if is_sole(case) => {
             let proofs =
                 case.ops_of(op.id).filter(|op| is_kept(op) || op.outcome == Outcome::Released);
-            proofs.filter_map(|op| op.ret).map(Moment::from).min()
+            proofs.filter(|op| op.ret.is_some()).min_by_key(|op| op.ret.map(Moment::from))
         }
         _ => None,
     }
 }
 
-/// From when on a release that says nothing certain may have ended the hold.
-fn released_from(case: &Case, grant: OpId) -> Moment {
-    let mut permitted = Moment::NEVER;
+/// From when on a release that says nothing certain may have ended the hold, and which.
+pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
+    let mut permitted: Option<(Moment, OpId)> = None;
     for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
-        match op.outcome {
-            Outcome::Released if is_sole(case) => return Moment::NEVER,
-            Outcome::NotMine if is_sole(case) => {}
-            _ => permitted = permitted.min(op.call.into()),
-        }
+        let permits = match op.outcome {
+            Outcome::Released if is_sole(case) => return None,
+            Outcome::NotMine => !is_sole(case) && may_have_removed(case, op.id),
+            _ => true,
+        };
+        let from = (Moment::from(op.call), op.id);
+        permitted =
+            if permits { Some(permitted.map_or(from, |at| at.min(from))) } else { permitted };
     }
     permitted
+}
+
+/// Whether a release changed a key on some node, as far as the history knows keys.
+fn may_have_removed(case: &Case, release: OpId) -> bool {
+    let keys = || case.history.keys.iter().filter(|key| key.key == case.terms.lock_key);
+    keys().next().is_none() || keys().any(|key| key.by == Some(release))
 }
 
 /// From when on a lease can end by itself: its time to live after the call, or the deadline that

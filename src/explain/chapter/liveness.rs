@@ -45,7 +45,11 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
         .ops
         .iter()
         .filter(|op| op.kind == OpKind::Acquire && op.process != "probe" && op.id != owner.id)
-        .filter(|op| op.call.instant() > life.from && matches!(op.outcome, Outcome::Refused { .. }))
+        .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
+        .filter(|op| {
+            life.from < op.call.instant() && op.ret.is_some_and(|r| r.instant() < life.until)
+        })
+        .filter(|op| !is_declined(witness, op))
         .collect();
     let (first, last) = (refused.first()?, refused.last()?);
     let mut callers: Vec<String> = refused.iter().map(|op| op.caller.clone()).collect();
@@ -64,10 +68,18 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Effect, first.call.instant(), text, evidence))
 }
 
+/// Whether nodes answered an acquire with errors alone: no key kept it out.
+fn is_declined(witness: &Witness<'_>, op: &Op) -> bool {
+    let requests = witness.history().requests.iter().filter(|request| request.op == op.id);
+    let mut requests = requests.peekable();
+    requests.peek().is_some() && requests.all(|request| request.declined)
+}
+
 /// The keys that are still there when the faults are healed, with who left them.
 fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
-    let healed = witness.history().healed.unwrap_or(witness.history().end);
-    let left = witness.left().map(|(life, owner)| {
+    let healed = witness.healed();
+    let left = witness.left().filter(|(life, _)| witness.is_there(life, healed));
+    let left = left.map(|(life, owner)| {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
         let end = witness.hold(owner.id).map(|hold| hold.end);
         if let Some(Ended::Released(id) | Ended::Lost(id)) = end {

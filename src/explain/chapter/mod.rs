@@ -5,6 +5,7 @@ pub mod calm;
 pub mod grant;
 pub mod liveness;
 pub mod margin;
+pub mod renewal;
 pub mod strike;
 pub mod theft;
 pub mod torn;

@@ -1,0 +1,75 @@
+//! Why a set of grants has no legal order, as far as inequalities say it: when each of them must
+//! have begun its turn at the lock, and when its turn can be over at the earliest.
+//!
+//! Two turns have no order if each can be over only after the other must have begun. Of three or
+//! more that is not the whole argument, but each figure is true.
+
+use crate::check::case::Case;
+use crate::check::linear::search::{Item, Model};
+use crate::check::linear::spec::{self, Lock, LockAction};
+use crate::check::{Turn, TurnEnd};
+use crate::history::{OpId, OpKind};
+use crate::reading::moment::Moment;
+use lockstorm_sim::time::Instant;
+
+type Turns<'a> = Vec<&'a Item<LockAction>>;
+
+/// The turns of the grants whose operations these are, the earliest acquire first.
+pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
+    let items = spec::lock_items(case);
+    let acquires = ops.iter().filter_map(|id| case.op(*id).filter(|op| op.kind == OpKind::Acquire));
+    let turns = acquires.filter_map(|op| {
+        let own: Turns = items.iter().filter(|item| item.block == i64::from(op.id)).collect();
+        let shown_by = spec::proven_by(case, op)?;
+        let end = earliest_end(&own, None, Moment::default());
+        let (free, end) = match end {
+            Some((free, last)) => (free, reason(case, op.id, last)),
+            None => (Moment::NEVER, TurnEnd::Contradiction),
+        };
+        let free_from = (free != Moment::NEVER).then(|| instant(case, free));
+        let had_by = shown_by.ret?.instant();
+        Some(Turn { grant: op.id, had_by, shown_by: shown_by.id, free_from, end })
+    });
+    let mut turns = turns.collect::<Vec<_>>();
+    turns.sort_by_key(|turn| case.op(turn.grant).map(|op| op.call.seq));
+    turns
+}
+
+/// The earliest moment at which the lock can be free of a grant of which `left` is not placed yet,
+/// and the item that ends it; `None` if what is left fits nowhere.
+fn earliest_end<'a>(
+    left: &[&'a Item<LockAction>],
+    state: Option<(i64, Moment)>,
+    now: Moment,
+) -> Option<(Moment, &'a Item<LockAction>)> {
+    let ends = left.iter().enumerate().filter_map(|(index, item)| {
+        let (state, now) = Lock.step(state, item, now.max(item.call))?;
+        let mut rest = left.to_vec();
+        rest.remove(index);
+        if now > item.ret || rest.iter().any(|item| item.ret < now) {
+            return None;
+        }
+        match (rest.is_empty(), state) {
+            (false, _) => earliest_end(&rest, state, now),
+            (true, None) => Some((now, *item)),
+            (true, Some((_, ends))) => Some((now.max(ends), *item)),
+        }
+    });
+    ends.min_by_key(|(free, _)| *free)
+}
+
+fn reason(case: &Case, grant: OpId, last: &Item<LockAction>) -> TurnEnd {
+    let (LockAction::Acquire(ends) | LockAction::Extend(ends)) = last.action else {
+        return TurnEnd::Released(last.op);
+    };
+    match spec::released_from(case, grant) {
+        Some((from, release)) if from == ends => TurnEnd::MayBeReleased(release),
+        _ if ends == Moment::NEVER => TurnEnd::Never,
+        _ => TurnEnd::Lease(last.op),
+    }
+}
+
+/// The moment with its own time, also where that lies behind the end of the run.
+fn instant(case: &Case, moment: Moment) -> Instant {
+    Instant { at: moment.at, ..moment.instant(case.history) }
+}

@@ -1,0 +1,105 @@
+//! Renewals after the release, and renewals that set the key again.
+//!
+//! Only effects count: what an extend's own request changed on the node that it was sent to. A
+//! renewal that finds nothing of its owner's does nothing, however late it comes; what a replica
+//! applies late was done in time. An effect is a violation if
+//! - the extend was invoked after a release of its grant had returned, whatever that came to, or
+//! - it comes after a release had returned as released or not mine, and the lock asks one node: with
+//!   several such an answer says nothing of the one node that the extend came to late, or
+//! - the extend creates the key, though fewer nodes than grant the lock still had it.
+//!
+//! A key of another grant is not its business: that of another caller is a foreign extend.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm_sim::trace::{KeyChange, Leg};
+
+use crate::check::case::Case;
+use crate::check::{Kind, Violation};
+use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::reading::moment::Moment;
+
+/// One violation for each extend.
+pub fn violations(case: &Case) -> Vec<Violation> {
+    let mut late: BTreeMap<OpId, Vec<usize>> = BTreeMap::new();
+    let met: BTreeMap<usize, usize> =
+        case.lives.touches.iter().map(|touch| (touch.change, touch.met)).collect();
+    for (index, change) in case.history.keys.iter().enumerate() {
+        let Some((extend, grant)) = extend(case, change.by) else { continue };
+        let prolongs =
+            matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        if change.key != case.terms.lock_key || !prolongs || !asked(case, extend, &change.node) {
+            continue;
+        }
+        let at = change.at.into();
+        let is_late = match met.get(&index) {
+            Some(met) => owner(case, *met) == Some(grant) && is_over(case, extend, grant, at),
+            None if change.change == KeyChange::Extended => false,
+            None => is_over(case, extend, grant, at) || is_lost(case, grant, at),
+        };
+        if is_late {
+            late.entry(extend.id).or_default().push(index);
+        }
+    }
+    late.into_iter().map(|(extend, keys)| violation(case, extend, keys)).collect()
+}
+
+/// The extend that made a change, and the acquire that it is for.
+fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
+    let op = case.op(by?)?;
+    matches!(op.kind, OpKind::Extend { .. }).then_some((op, case.owner(op.id)?))
+}
+
+fn owner(case: &Case, life: usize) -> Option<OpId> {
+    case.owner(case.lives.incarnations[life].by?)
+}
+
+/// Whether the operation's own request came to the node; taken for granted where no requests are
+/// known at all.
+fn asked(case: &Case, op: &Op, node: &str) -> bool {
+    let mut requests = case.history.requests.iter();
+    case.history.requests.is_empty()
+        || requests.any(|request| {
+            let applied = request.legs.iter().any(|(leg, _)| *leg == Leg::Applied);
+            request.op == op.id && request.to == node && applied && !request.declined
+        })
+}
+
+/// The first release of a grant that had returned by then and makes what the extend does late.
+fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
+    let is_sole = case.terms.quorum <= 1;
+    let releases = case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    let returned = releases.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
+    let late = returned.filter(|op| {
+        let is_sure = matches!(op.outcome, Outcome::Released | Outcome::NotMine);
+        let ret = op.ret.map_or(Moment::NEVER, Moment::from);
+        Moment::from(extend.call) > ret || is_sure && is_sole
+    });
+    late.min_by_key(|op| op.ret.map(Moment::from))
+}
+
+fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
+    release_before(case, extend, grant, at).is_some()
+}
+
+/// Whether too few nodes had the grant's key just before that moment. With one node to ask there
+/// is nobody else who could have it.
+fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
+    let living = case.lives.incarnations.iter().enumerate();
+    let theirs = living
+        .filter(|(life, key)| key.from < at && at <= key.to && owner(case, *life) == Some(grant));
+    let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
+    case.terms.quorum <= 1 || nodes.len() < case.terms.quorum as usize
+}
+
+fn violation(case: &Case, extend: OpId, keys: Vec<usize>) -> Violation {
+    let at = |index: usize| case.history.keys[index].at;
+    let (from, to) = (at(keys[0]), at(keys[keys.len() - 1]));
+    let op = &case.history.ops[extend as usize];
+    let grant = case.owner(extend);
+    let release = grant.and_then(|grant| release_before(case, op, grant, to.into()));
+    let mut ops = [grant, release.map(|op| op.id), Some(extend)];
+    ops.sort_unstable();
+    let ops = ops.into_iter().flatten().collect();
+    Violation { ops, keys, ..Violation::new(Kind::RenewalAfterRelease, from, to) }
+}

@@ -1,0 +1,68 @@
+//! Renewals that took effect after their owner had given the lock back, or that set the key again.
+
+use lockstorm_sim::trace::Leg;
+
+use crate::check::{Kind, Violation};
+use crate::explain::hold::op;
+use crate::explain::quantity::{list, moment};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpKind};
+
+/// What the violations of this kind rest on.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let late = witness.of_kind(Kind::RenewalAfterRelease);
+    late.flat_map(|violation| [given_back(witness, violation), renewed(witness, violation)])
+        .flatten()
+        .collect()
+}
+
+/// The release that had returned before the renewal took effect, if the violation names one.
+pub fn release<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a Op> {
+    let mut ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
+    ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
+}
+
+fn given_back(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
+    let release = release(witness, violation)?;
+    let ret = release.ret?;
+    let text = format!(
+        "{} asks to give the lock back at {}, and is answered here.",
+        release.caller,
+        moment(release.call.at)
+    );
+    Some(Beat::new(Weight::Crux, ret.instant(), text, vec![Evidence::Op(release.id)]))
+}
+
+/// The renewal, with its way to the node where it is known.
+fn renewed(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
+    let history = witness.history();
+    let mut ops = violation.ops.iter().filter_map(|id| op(history, *id));
+    let extend = ops.find(|op| matches!(op.kind, OpKind::Extend { .. }))?;
+    let keys = violation.keys.iter().filter_map(|index| history.keys.get(*index));
+    let mut nodes: Vec<String> = keys.map(|key| key.node.clone()).collect();
+    nodes.dedup();
+    let mut evidence = vec![Evidence::Op(extend.id)];
+    evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
+    let mut requests = history.requests.iter().enumerate();
+    let sent = requests.find(|(_, request)| request.op == extend.id && nodes.contains(&request.to));
+    let sent = sent.and_then(|(index, request)| {
+        let (leg, at) = request.legs.first()?;
+        (*leg == Leg::Sent).then(|| {
+            evidence.push(Evidence::Request(index));
+            format!(", sent at {},", moment(at.at))
+        })
+    });
+    let born = |index: &usize| witness.lives.iter().any(|life| life.born == *index);
+    let does = match violation.keys.iter().any(born) {
+        true => "sets the key again",
+        false => "prolongs the key",
+    };
+    let text = format!(
+        "{}'s renewal{} {does} on {}.",
+        extend.caller,
+        sent.unwrap_or_default(),
+        list(&nodes)
+    );
+    Some(Beat::new(Weight::Crux, violation.from, text, evidence))
+}
