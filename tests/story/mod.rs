@@ -10,6 +10,7 @@
 //! request op=0 c1->n1 SET sent=1 applied=5
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
+//! leads 0 n1                                                  or `follows 0 n2 n1`
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
 //! healed 1000
 //! end 5000
@@ -19,7 +20,8 @@ use std::collections::BTreeMap;
 
 use lockstorm::check::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request, Seen,
+    Sighting,
 };
 use lockstorm::ledger::Site;
 use lockstorm::lock::{Assumption, Bounded, Model};
@@ -155,6 +157,8 @@ impl Teller {
             ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
             ["request", ref rest @ ..] => self.request(rest),
             ["fault", id, what, who, when] => self.fault(id, what, who, when),
+            ["leads", at, node] => self.role(at, node, None),
+            ["follows", at, node, master] => self.role(at, node, Some(master)),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
             }
@@ -168,6 +172,14 @@ impl Teller {
             }
             _ => None,
         }
+    }
+
+    fn role(&mut self, at: &str, node: &str, master: Option<&str>) -> Option<()> {
+        let at = self.instant(at)?;
+        let what = if master.is_some() { Seen::Follows } else { Seen::Leads };
+        let (by, master) = (node.to_owned(), master.unwrap_or(node).to_owned());
+        self.history.sightings.push(Sighting { at, by, what, master });
+        Some(())
     }
 
     fn instant(&mut self, ms: &str) -> Option<Instant> {
@@ -311,6 +323,7 @@ impl Teller {
             }
         }
         let keys = history.keys.iter_mut().map(|key| &mut key.at);
+        let keys = keys.chain(history.sightings.iter_mut().map(|sighting| &mut sighting.at));
         let accesses = history.accesses.iter_mut().map(|access| &mut access.at);
         let faults = history.conditions.iter_mut();
         let faults = faults.flat_map(|fault| [Some(&mut fault.from), fault.to.as_mut()]).flatten();
@@ -322,6 +335,7 @@ impl Teller {
             instant.seq = place[instant.seq as usize];
         }
         history.keys.sort_by_key(|key| key.at);
+        history.sightings.sort_by_key(|sighting| sighting.at);
         history.accesses.sort_by_key(|access| access.at);
         history.conditions.sort_by_key(|fault| fault.from);
         history.requests.sort_by_key(|request| request.legs[0].1);
