@@ -137,7 +137,7 @@ fn leaks() {
 
 #[test]
 fn losses_before_the_end_of_a_lease() {
-    compare(Taste::Keys, 60, |case, table| {
+    compare(Taste::Keys, 250, |case, table| {
         let found = lost_early::violations(case).into_iter();
         let mut found = found.map(|v| (v.ops[0], v.keys[0])).collect::<Vec<_>>();
         found.sort_unstable();

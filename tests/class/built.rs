@@ -143,7 +143,7 @@ fn a_delay_counts_for_the_client_on_whose_link_it_is() {
         with(
             plan,
             vec![
-                (Verb::Pause, "c1", after("c1", "acquired", 1, 50 * MS), Some(1_500 * MS)),
+                (Verb::Pause, "c1", after("c1", "read", 1, 10 * MS), Some(1_500 * MS)),
                 (delay, target, Anchor::At(0), None),
             ],
         )
@@ -237,8 +237,8 @@ fn a_bug_and_a_broken_assumption_in_one_run_are_told_apart() {
 #[test]
 fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
     let mut base = plan("token-lua", TopologyKind::Single);
-    base.workload.hold = 2_600 * MS;
-    let fast = ClockSetting { rate_ppm: 200_000, ..ClockSetting::default() };
+    base.workload.hold = 2_800 * MS;
+    let fast = ClockSetting { rate_ppm: 100_000, ..ClockSetting::default() };
     base.clocks.insert("n1".to_owned(), fast);
     let (trial, class) = run(&with(base, Vec::new()));
     assert_eq!(breach(&trial, Bounded::Drift).parts, [Part::Clocks]);

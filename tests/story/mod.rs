@@ -41,6 +41,9 @@ pub struct Story {
     pub expect: Vec<String>,
     /// Part of what must be said if nothing can be said.
     pub unknown: Option<String>,
+    /// What the ledger must see, in order: the word of an assumption, how much it was (ms or a
+    /// count) and the faults, as `client-pause 2000 1 2`.
+    pub broken: Option<Vec<String>>,
     /// The operations of each violation, in order.
     pub ops: Option<Vec<Vec<u32>>>,
     /// The cause of each corruption, in order.
@@ -137,9 +140,13 @@ impl Story {
 fn assumption((word, bound): (&String, &u64)) -> Assumption {
     let word = serde_json::Value::String(word.clone());
     let what = serde_json::from_value(word).expect("the word of an assumption");
+    Assumption { what, bound: bound * unit(what) }
+}
+
+/// What is counted counts by ones, what lasts in milliseconds.
+pub fn unit(what: Bounded) -> u64 {
     let counts = [Bounded::ClientCrash, Bounded::Drift, Bounded::Failover, Bounded::KeyRemoval];
-    let unit = if counts.contains(&what) { 1 } else { MILLISECOND };
-    Assumption { what, bound: bound * unit }
+    if counts.contains(&what) { 1 } else { MILLISECOND }
 }
 
 /// Reads lines; positions are numbered in order of mention first, and by time at the end.
