@@ -44,6 +44,10 @@ golden:
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test brute
 
+# the class of random violated plans against all subsets of their faults, at length
+class plans="300":
+    LOCKSTORM_PLANS={{plans}} cargo test --release --test class
+
 # record the answers of the installed redis-server anew, and compare
 truth:
     LOCKSTORM_TRUTH=write cargo test -p lockstorm-sim --test truth

@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 use lockstorm::check::judge::judge;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::{Cause, Judgement, Kind, Verdict, Violation};
+use lockstorm::ledger::part::Part;
+use lockstorm::ledger::{self, Breach};
+use lockstorm::reading::Reading;
 use lockstorm_sim::time::MILLISECOND;
 
-use crate::story::Story;
+use crate::story::{Story, unit};
 
 #[test]
 fn every_file_is_judged_as_it_says() {
@@ -60,7 +63,10 @@ fn check(file: &Path) -> Result<(), String> {
     let kinds = Signature::of(&judgement.verdict).kinds;
     let words = kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>();
     let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let shows = words.iter().any(|word| *word == folder);
+    let shows = match &*folder {
+        "ledger" => story.broken.as_ref().is_some_and(|broken| !broken.is_empty()),
+        kind => words.contains(&kind),
+    };
     let verdict = &judgement.verdict;
     if words != story.expect {
         return Err(wrong(format!("expected {:?}, found {verdict:?}", story.expect)));
@@ -68,7 +74,26 @@ fn check(file: &Path) -> Result<(), String> {
     if shows != name(file).starts_with("reject-") {
         return Err(wrong("the name and what it expects do not agree".to_owned()));
     }
-    details(&story, &judgement).map_err(wrong)
+    details(&story, &judgement).map_err(wrong)?;
+    same("broken", story.broken.as_ref(), &broken(&story)).map_err(wrong)
+}
+
+/// The breaches that the ledger sees, as a file writes them.
+fn broken(story: &Story) -> Vec<String> {
+    let (history, terms) = (story.history(), story.terms());
+    let seen = ledger::seen(&Reading::of(&history, &terms.lock_key), &terms.site);
+    let breach = |breach: &Breach| {
+        let word = serde_json::to_value(breach.what).expect("an assumption has a word");
+        let word = word.as_str().expect("a word is text").to_owned();
+        let parts = breach.parts.iter().map(|part| match part {
+            Part::Fault(id) => id.to_string(),
+            Part::Clocks => "clocks".to_owned(),
+            Part::Loss => "loss".to_owned(),
+        });
+        let figures = [word, (breach.actual / unit(breach.what)).to_string()];
+        figures.into_iter().chain(parts).collect::<Vec<_>>().join(" ")
+    };
+    seen.iter().map(breach).collect()
 }
 
 fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {

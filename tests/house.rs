@@ -42,6 +42,19 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "a checker sees a history and its terms",
     ),
     (
+        "src/ledger/",
+        &[
+            "lockstorm_sim::world",
+            "lockstorm_sim::redis",
+            "lockstorm_sim::engine",
+            "lockstorm_sim::platform",
+            "crate::run",
+            "crate::check",
+            "crate::explain",
+        ],
+        "the ledger reads histories and plans",
+    ),
+    (
         "src/custody/",
         &[
             "lockstorm_sim::world",

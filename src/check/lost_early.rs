@@ -97,5 +97,5 @@ fn is_shortened(case: &Case, key: &Incarnation) -> bool {
 /// Whether another held the lock before the lease had ended.
 fn another_got_in(case: &Case, hold: &Hold, until: Moment) -> bool {
     let mut others = case.holds.iter().filter(|other| other.owner != hold.owner);
-    others.any(|other| other.start < until && hold.start < other.end)
+    others.any(|other| other.start.max(hold.start) < other.end.min(until))
 }

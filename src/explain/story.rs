@@ -6,7 +6,7 @@ use lockstorm_sim::time::Instant;
 use serde::Serialize;
 
 use crate::check::Verdict;
-use crate::explain::chapter::{access, calm, grant, liveness, renewal, strike, theft, torn};
+use crate::explain::chapter::{access, calm, grant, liveness, lost, renewal, strike, theft, torn};
 use crate::explain::witness::Witness;
 use crate::history::OpId;
 
@@ -94,6 +94,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = grant::beats(witness);
     beats.extend(strike::beats(witness));
     beats.extend(theft::beats(witness));
+    beats.extend(lost::beats(witness));
     beats.extend(torn::beats(witness));
     beats.extend(renewal::beats(witness));
     beats.extend(access::beats(witness));

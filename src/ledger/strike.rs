@@ -31,12 +31,13 @@ pub fn moves_clock(condition: &Condition, end: Instant) -> Option<i64> {
     }
 }
 
-/// Whether it can make accesses of that client late: on its link to the resource, or on the
-/// resource.
+/// Whether it can make accesses of that client late: on its link to the resource, on the resource,
+/// or a sleep of its machine, after which both sides wait before they send again.
 pub fn delays_access(condition: &Condition, client: &str) -> bool {
     let verb = &condition.verb;
     match &condition.target {
-        Target::Host(host) => host == RESOURCE && (verb.halts() || verb.kills()),
+        Target::Host(host) if host == RESOURCE => verb.halts() || verb.kills(),
+        Target::Host(host) => host == client && *verb == Verb::Suspend,
         Target::Links { from, to, .. } => {
             let names = |side: &[String], host: &str| side.iter().any(|name| name == host);
             names(from, client) && names(to, RESOURCE) || names(to, client) && names(from, RESOURCE)

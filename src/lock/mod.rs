@@ -336,28 +336,31 @@ pub struct Assumption {
     pub bound: u64,
 }
 
-/// What an assumption bounds. A fault that goes beyond the bound breaks the assumption; what is
-/// not listed in a [`Promise`] is withstood whatever its size.
+/// What an assumption bounds. A run that goes beyond the bound breaks the assumption, whatever the
+/// plan had in mind; what is not listed in a [`Promise`] is withstood whatever its size.
 ///
-/// Pauses and late accesses eat the same lease: what counts is the sum of all that strikes one
-/// hold, pauses and delays together.
+/// "In one hold" means from the call of an acquire until its release has returned, its refusal,
+/// its loss or the death of its process. Pauses and late accesses eat the same lease: a pause is
+/// judged together with what the accesses of its hold are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
-    /// How long a client may be paused or suspended in one hold, ns.
+    /// How long a client may be paused or suspended in one hold, its late accesses added, ns.
     ClientPause,
-    /// How many clients may die while they hold the lock or ask for it, count.
+    /// How many clients may die in a hold, count.
     ClientCrash,
-    /// Step of a node's wall clock in either direction, or time that it stands frozen, ns.
+    /// How far a node's wall clock may be moved from its course between any two moments, by steps
+    /// in either direction and by the time that it stands frozen, ns.
     NodeClockStep,
     /// The same of a client's wall clock, ns.
     ClientClockStep,
-    /// Relative rate error between any two hosts, ppm.
+    /// Relative rate error between any two nodes or clients at one moment, ppm.
     Drift,
-    /// A node restarts without keys that it had acknowledged: the down-time from which on that
-    /// is harmless, ns. A *shorter* down-time breaks the assumption, a longer one does not.
+    /// A node restarts without keys that it had acknowledged, or with keys whose deletion it had:
+    /// the down-time from which on that is harmless, ns. A *shorter* down-time breaks the
+    /// assumption, a longer one does not.
     AmnesiacRestart,
-    /// Failovers to a replica that may miss acknowledged keys, count.
+    /// Failovers to a replica that may miss acknowledged keys, count: replicas that become master.
     Failover,
     /// Keys removed by eviction or FLUSHALL, count.
     KeyRemoval,

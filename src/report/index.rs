@@ -57,8 +57,8 @@ pub fn page(entries: &[Entry], shown: &BTreeSet<String>) -> String {
     out.push_str(&format!("{}\n", totals(entries)));
     out.push_str(
         "\nEach scenario asks one question of one lock; the verdict is that of its first seed. A \
-         violation is *in model* if no fault beyond the lock's assumptions is needed for it, and \
-         *out of model* if it goes away without the faults that break one. Linked scenarios have \
+         violation is *in model* if the plan, or part of it, shows one while every assumption of \
+         the lock is kept, and *out of model* if it takes a broken one. Linked scenarios have \
          their report here; `lockstorm run scenarios --report DIR` writes all of them.\n",
     );
     let mut locks: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();

@@ -5,6 +5,7 @@
 
 mod damage;
 mod holding;
+mod lost;
 mod order;
 mod random;
 mod table;
@@ -14,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Invariant, Kind, Turn, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, nearest_miss, overlap,
-    renewal,
+    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
+    nearest_miss, overlap, renewal,
 };
 use lockstorm::explain::argument;
 use lockstorm::history::OpKind;
@@ -147,6 +148,16 @@ fn renewals() {
         };
         let keyed = found.map(|v| (extend(&v), v.keys.iter().copied().collect::<BTreeSet<_>>()));
         (keyed.collect::<BTreeMap<_, _>>(), damage::renewals(table))
+    });
+}
+
+#[test]
+fn losses_before_the_end_of_a_lease() {
+    compare(Taste::Keys, 250, |case, table| {
+        let found = lost_early::violations(case).into_iter();
+        let mut found = found.map(|v| (v.ops[0], v.keys[0])).collect::<Vec<_>>();
+        found.sort_unstable();
+        (found, lost::lost_early(table))
     });
 }
 

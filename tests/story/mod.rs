@@ -10,6 +10,7 @@
 //! request op=0 c1->n1 SET sent=1 applied=5                    `declined`: answered with an error
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
+//! leads 0 n1                                                  or `follows 0 n2 n1`
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
 //! healed 1000
 //! end 5000
@@ -19,7 +20,8 @@ use std::collections::BTreeMap;
 
 use lockstorm::check::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request, Seen,
+    Sighting,
 };
 use lockstorm::ledger::Site;
 use lockstorm::lock::{Assumption, Bounded, Model};
@@ -39,6 +41,9 @@ pub struct Story {
     pub expect: Vec<String>,
     /// Part of what must be said if nothing can be said.
     pub unknown: Option<String>,
+    /// What the ledger must see, in order: the word of an assumption, how much it was (ms or a
+    /// count) and the faults, as `client-pause 2000 1 2`.
+    pub broken: Option<Vec<String>>,
     /// The operations of each violation, in order.
     pub ops: Option<Vec<Vec<u32>>>,
     /// The cause of each corruption, in order.
@@ -138,9 +143,13 @@ impl Story {
 fn assumption((word, bound): (&String, &u64)) -> Assumption {
     let word = serde_json::Value::String(word.clone());
     let what = serde_json::from_value(word).expect("the word of an assumption");
+    Assumption { what, bound: bound * unit(what) }
+}
+
+/// What is counted counts by ones, what lasts in milliseconds.
+pub fn unit(what: Bounded) -> u64 {
     let counts = [Bounded::ClientCrash, Bounded::Drift, Bounded::Failover, Bounded::KeyRemoval];
-    let unit = if counts.contains(&what) { 1 } else { MILLISECOND };
-    Assumption { what, bound: bound * unit }
+    if counts.contains(&what) { 1 } else { MILLISECOND }
 }
 
 /// Reads lines; positions are numbered in order of mention first, and by time at the end.
@@ -158,6 +167,8 @@ impl Teller {
             ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
             ["request", ref rest @ ..] => self.request(rest),
             ["fault", id, what, who, when] => self.fault(id, what, who, when),
+            ["leads", at, node] => self.role(at, node, None),
+            ["follows", at, node, master] => self.role(at, node, Some(master)),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
             }
@@ -171,6 +182,14 @@ impl Teller {
             }
             _ => None,
         }
+    }
+
+    fn role(&mut self, at: &str, node: &str, master: Option<&str>) -> Option<()> {
+        let at = self.instant(at)?;
+        let what = if master.is_some() { Seen::Follows } else { Seen::Leads };
+        let (by, master) = (node.to_owned(), master.unwrap_or(node).to_owned());
+        self.history.sightings.push(Sighting { at, by, what, master });
+        Some(())
     }
 
     fn instant(&mut self, ms: &str) -> Option<Instant> {
@@ -315,6 +334,7 @@ impl Teller {
             }
         }
         let keys = history.keys.iter_mut().map(|key| &mut key.at);
+        let keys = keys.chain(history.sightings.iter_mut().map(|sighting| &mut sighting.at));
         let accesses = history.accesses.iter_mut().map(|access| &mut access.at);
         let faults = history.conditions.iter_mut();
         let faults = faults.flat_map(|fault| [Some(&mut fault.from), fault.to.as_mut()]).flatten();
@@ -326,6 +346,7 @@ impl Teller {
             instant.seq = place[instant.seq as usize];
         }
         history.keys.sort_by_key(|key| key.at);
+        history.sightings.sort_by_key(|sighting| sighting.at);
         history.accesses.sort_by_key(|access| access.at);
         history.conditions.sort_by_key(|fault| fault.from);
         history.requests.sort_by_key(|request| request.legs[0].1);

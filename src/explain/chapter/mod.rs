@@ -4,6 +4,7 @@ pub mod access;
 pub mod calm;
 pub mod grant;
 pub mod liveness;
+pub mod lost;
 pub mod margin;
 pub mod renewal;
 pub mod strike;

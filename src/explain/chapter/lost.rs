@@ -1,0 +1,36 @@
+//! A key that went before its holder's lease had ended.
+
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::Kind;
+use crate::explain::quantity::moment;
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+
+/// What took the key, and how long its holder could count on it.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
+    let Some(violation) = lost else { return Vec::new() };
+    let (Some(grant), Some(index)) = (witness.actors.first(), violation.keys.first()) else {
+        return Vec::new();
+    };
+    let Some(key) = witness.history().keys.get(*index) else { return Vec::new() };
+    let (node, whose) = (&key.node, &grant.caller);
+    let happens = match key.change {
+        KeyChange::Expired => format!("{node} lets {whose}'s key expire"),
+        KeyChange::Evicted => format!("{node} evicts {whose}'s key"),
+        KeyChange::LostAtRestart => format!("{node} is back without {whose}'s key"),
+        KeyChange::LostAtFailover => {
+            format!("{node} takes over its master's keys, without {whose}'s")
+        }
+        _ => format!("{whose}'s key goes from {node}"),
+    };
+    let lease = witness.hold(grant.id).and_then(|hold| hold.lease);
+    let still = lease.map_or_else(
+        || ", and {whose} still holds the lock".replace("{whose}", whose),
+        |lease| format!(", though its lease runs until {}", moment(lease)),
+    );
+    let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
+    let text = format!("{happens}{still}: anybody could get in, and nobody does.");
+    vec![Beat::new(Weight::Crux, key.at, text, evidence)]
+}

@@ -1,0 +1,247 @@
+//! Plans built by hand, whose breaches and class are known.
+
+use lockstorm::check::Kind;
+use lockstorm::check::Verdict;
+use lockstorm::check::signature::Signature;
+use lockstorm::explain::explain;
+use lockstorm::explain::finding::Class;
+use lockstorm::explore::class::classify;
+use lockstorm::explore::examine;
+use lockstorm::explore::ground::ground;
+use lockstorm::explore::trial::{Trial, attempt};
+use lockstorm::ledger::Breach;
+use lockstorm::ledger::part::Part;
+use lockstorm::lock::Bounded;
+use lockstorm::plan::{Persistence, Plan, TopologyKind};
+use lockstorm::run::Lab;
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
+
+const MS: Nanos = MILLISECOND;
+
+/// A lock on a topology that forgets nothing.
+fn plan(lock: &str, kind: TopologyKind) -> Plan {
+    let mut plan = ground(lock, kind);
+    plan.topology.persistence = Persistence::AofAlways;
+    plan
+}
+
+fn with(mut plan: Plan, faults: Vec<(Verb, &str, Anchor, Option<Nanos>)>) -> Plan {
+    let ids = 1..;
+    plan.faults = ids
+        .zip(faults)
+        .map(|(id, (verb, target, anchor, length))| {
+            let target = Target::try_from(target.to_owned()).expect("a target");
+            Fault { id, verb, target, anchor, length }
+        })
+        .collect();
+    plan.validate().unwrap_or_else(|no| panic!("{}", no.what));
+    plan
+}
+
+fn after(who: &str, what: &str, nth: u32, plus: Nanos) -> Anchor {
+    let event = Pattern::Outcome { who: who.to_owned(), what: what.to_owned() };
+    Anchor::After { event, nth, plus }
+}
+
+fn run(plan: &Plan) -> (Trial, Class) {
+    let lab = Lab::default();
+    let trial = attempt(&lab, plan);
+    let class = match trial.is_violated() {
+        true => classify(&lab, plan, &trial),
+        false => Class::default(),
+    };
+    (trial, class)
+}
+
+fn kinds(trial: &Trial) -> Vec<Kind> {
+    Signature::of(&trial.judgement.verdict).kinds
+}
+
+fn breach(trial: &Trial, what: Bounded) -> &Breach {
+    let found = trial.breaches.iter().find(|breach| breach.what == what);
+    found.unwrap_or_else(|| panic!("{what:?} is not among {:?}", trial.breaches))
+}
+
+/// What the story says about the assumptions.
+fn told(plan: &Plan, trial: Trial, class: Class) -> Vec<String> {
+    explain(&examine::finding(&Lab::default(), plan, trial, Some(class))).assumptions
+}
+
+#[test]
+fn two_pauses_of_two_clients_are_each_enough() {
+    let pause = |who: &str| after(who, "acquired", 1, 50 * MS);
+    let plan = with(
+        plan("token-lua", TopologyKind::Single),
+        vec![
+            (Verb::Pause, "c1", pause("c1"), Some(5 * SECOND)),
+            (Verb::Pause, "c2", pause("c2"), Some(6 * SECOND)),
+        ],
+    );
+    let (trial, class) = run(&plan);
+    assert!(kinds(&trial).contains(&Kind::StaleHolder));
+    assert_eq!(class.in_model, []);
+    let faults: Vec<&[u32]> = class.broken.iter().map(|broken| &broken.faults[..]).collect();
+    assert_eq!((faults, class.either.clone()), (vec![&[1][..], &[2]], vec![vec![0, 1]]));
+    assert!(class.broken.iter().all(|broken| !broken.alone));
+    assert_eq!(
+        told(&plan, trial, class),
+        ["no client pauses for longer than 2.07 s while it holds the lock: either c1 stood still \
+          for 5 s, or c2 stood still for 6 s; one of these alone is enough."]
+    );
+}
+
+#[test]
+fn two_short_pauses_in_one_hold_are_added_up() {
+    let plan = with(
+        plan("token-lua", TopologyKind::Single),
+        vec![
+            (Verb::Pause, "c1", after("c1", "acquired", 1, 0), Some(1_900 * MS)),
+            (Verb::Pause, "c1", after("c1", "acquired", 1, 2_000 * MS), Some(1_900 * MS)),
+        ],
+    );
+    let (trial, class) = run(&plan);
+    let found = breach(&trial, Bounded::ClientPause);
+    assert_eq!(found.parts, [Part::Fault(1), Part::Fault(2)]);
+    assert!(found.actual == 3_800 * MS, "{found:?}");
+    assert!(kinds(&trial).contains(&Kind::StaleHolder));
+    assert_eq!((class.in_model.len(), class.broken.len()), (0, 1));
+    assert!(class.broken[0].alone);
+    let told = told(&plan, trial, class).join(" ");
+    assert!(told.contains("3.8 s in one hold; take this away"), "{told}");
+}
+
+#[test]
+fn pauses_in_two_holds_are_not_added_up() {
+    let plan = with(
+        plan("token-lua", TopologyKind::Single),
+        vec![
+            (Verb::Pause, "c1", after("c1", "acquired", 1, 50 * MS), Some(1_500 * MS)),
+            (Verb::Pause, "c1", after("c1", "acquired", 2, 50 * MS), Some(1_500 * MS)),
+        ],
+    );
+    let (trial, _) = run(&plan);
+    assert_eq!((&trial.breaches[..], &trial.judgement.verdict), (&[][..], &Verdict::Holds));
+}
+
+#[test]
+fn a_pause_of_no_hold_counts_for_nothing() {
+    let plan = with(
+        plan("token-lua", TopologyKind::Single),
+        vec![(Verb::Pause, "c1", after("c1", "released", 1, 0), Some(200 * MS))],
+    );
+    let (trial, _) = run(&plan);
+    assert_eq!(trial.breaches, []);
+}
+
+#[test]
+fn a_delay_counts_for_the_client_on_whose_link_it_is() {
+    let delayed = |target: &str| {
+        let mut plan = plan("token-lua", TopologyKind::Single);
+        plan.workload.clients = 2;
+        let delay = Verb::Delay { extra: 240 * MS };
+        with(
+            plan,
+            vec![
+                (Verb::Pause, "c1", after("c1", "read", 1, 10 * MS), Some(1_500 * MS)),
+                (delay, target, Anchor::At(0), None),
+            ],
+        )
+    };
+    let (trial, _) = run(&delayed("c2 -> resource"));
+    assert_eq!(trial.breaches, []);
+    let (trial, _) = run(&delayed("c1 -> resource"));
+    assert_eq!(breach(&trial, Bounded::ClientPause).parts, [Part::Fault(1), Part::Fault(2)]);
+    // One fault on both links delays each of them, and is not doubled.
+    let (trial, _) = run(&delayed("c1 c2 -> resource"));
+    let both = breach(&trial, Bounded::ClientPause).actual;
+    assert!(both < 1_500 * MS + 3 * 250 * MS, "{both}");
+}
+
+#[test]
+fn a_crash_that_the_heal_cuts_short_counts_with_what_it_lasted() {
+    let mut base = plan("token-lua", TopologyKind::Single);
+    base.topology.persistence = Persistence::None;
+    base.workload.rounds = 100;
+    let at = base.heal_at - 500 * MS;
+    let plan = with(base, vec![(Verb::Crash, "n1", Anchor::At(at), Some(20 * SECOND))]);
+    let (trial, class) = run(&plan);
+    let found = breach(&trial, Bounded::AmnesiacRestart);
+    assert_eq!((found.actual / MS, &found.parts[..]), (500, &[Part::Fault(1)][..]));
+    assert_eq!(class.in_model, []);
+}
+
+#[test]
+fn a_full_disk_that_makes_a_failover_is_to_blame_for_it() {
+    let base = plan("token-lua", TopologyKind::Sentinel);
+    let full = after("c1", "acquired", 1, 10 * MS);
+    let plan = with(
+        base,
+        vec![
+            (Verb::Jitter { extra: MS }, "c2 -> n1", Anchor::At(0), Some(SECOND)),
+            (Verb::FullDisk, "n1", full, None),
+        ],
+    );
+    let (trial, class) = run(&plan);
+    let found = breach(&trial, Bounded::Failover);
+    assert_eq!((found.actual, &found.parts[..]), (1, &[][..]));
+    assert_eq!(class.in_model, []);
+    for broken in class.broken.iter().filter(|broken| broken.what == Bounded::Failover) {
+        assert_eq!(broken.faults, [2], "{class:?}");
+    }
+}
+
+#[test]
+fn an_evicted_key_breaks_its_assumption_and_one_that_is_not_there_does_not() {
+    let evict = |anchor| {
+        let verb = Verb::Evict { key: "lock".to_owned() };
+        with(plan("token-lua", TopologyKind::Single), vec![(verb, "n1", anchor, None)])
+    };
+    let (trial, class) = run(&evict(after("c1", "acquired", 1, 50 * MS)));
+    assert_eq!(breach(&trial, Bounded::KeyRemoval).parts, [Part::Fault(1)]);
+    assert!(kinds(&trial).contains(&Kind::DoubleGrant));
+    assert!(class.in_model.is_empty() && class.broken[0].alone, "{class:?}");
+    let (trial, _) = run(&evict(Anchor::At(0)));
+    assert_eq!(trial.breaches, []);
+}
+
+#[test]
+fn a_freeze_counts_with_the_time_that_the_clock_stood() {
+    let anchor = after("c1", "acquired", 1, 0);
+    let mut base = plan("token-lua", TopologyKind::Single);
+    base.workload.rounds = 100;
+    let late = base.heal_at - 400 * MS;
+    let plan = with(base.clone(), vec![(Verb::ClockFreeze, "n1", anchor, Some(SECOND))]);
+    assert_eq!(breach(&run(&plan).0, Bounded::NodeClockStep).actual, SECOND);
+    let plan = with(base, vec![(Verb::ClockFreeze, "n1", Anchor::At(late), Some(SECOND))]);
+    assert_eq!(breach(&run(&plan).0, Bounded::NodeClockStep).actual, 400 * MS);
+}
+
+#[test]
+fn a_bug_and_a_broken_assumption_in_one_run_are_told_apart() {
+    let mut base = plan("check-then-set", TopologyKind::Single);
+    base.workload.stagger = 0;
+    base.workload.rounds = 3;
+    let crash = after("c1", "acquired", 3, 50 * MS);
+    let plan = with(base, vec![(Verb::Crash, "c1", crash, None)]);
+    let (trial, class) = run(&plan);
+    assert!(class.in_model.contains(&Kind::DoubleGrant), "{:?}: {class:?}", kinds(&trial));
+    assert_eq!(class.out_of_model, [Kind::Stuck], "{:?}", kinds(&trial));
+    assert_eq!(class.broken.iter().map(|b| b.what).collect::<Vec<_>>(), [Bounded::ClientCrash]);
+    assert_eq!(class.without, [Part::Fault(1)]);
+    let told = told(&plan, trial, class);
+    assert!(told[0].starts_with("none broke for double-grant"), "{told:?}");
+    assert!(told[1].contains("c1 died (crash)"), "{told:?}");
+}
+
+#[test]
+fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
+    let mut base = plan("token-lua", TopologyKind::Single);
+    base.workload.hold = 2_800 * MS;
+    let fast = ClockSetting { rate_ppm: 100_000, ..ClockSetting::default() };
+    base.clocks.insert("n1".to_owned(), fast);
+    let (trial, class) = run(&with(base, Vec::new()));
+    assert_eq!(breach(&trial, Bounded::Drift).parts, [Part::Clocks]);
+    assert!(trial.is_violated() && class.in_model.is_empty(), "{class:?}");
+    assert_eq!(class.broken[0].initial, [Part::Clocks]);
+}

@@ -1,0 +1,310 @@
+//! A second assumption ledger, written from the rules (the docs of `Bounded`, design of the words
+//! "hold" and "assumption") and from nothing in `src/ledger`. It reads instants one by one.
+//!
+//! - A stretch of a client: an acquire's call, until it was refused, or its release came back, or
+//!   its loss was told, or its process died; else to the end of the run.
+//! - Paused in a stretch: true time of it in which a pause or suspend lay on the client.
+//! - Late in a stretch: what its accesses took (until they came back, or arrived, whichever is
+//!   later; pauses not counted) above two messages each and two to connect.
+//! - `client-pause`: paused and late together, in one stretch with a pause. `access-delay`: late
+//!   alone, or the worst single arrival above one message.
+//! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: how far a
+//!   wall clock left its course between any two moments. `drift`: the largest difference of rates
+//!   at one moment.
+//! - `amnesiac-restart`: the shortest time from a death to a start after which keys had gone, or
+//!   deleted ones were there again. `failover`: followers that led. `key-removal`: keys evicted,
+//!   or deleted on a master by nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm::history::{Condition, History, Op, OpKind, Outcome, Seen};
+use lockstorm::lock::{Bounded, Promise};
+use lockstorm::plan::Plan;
+use lockstorm_sim::fault::{Target, Verb};
+use lockstorm_sim::time::Clock;
+use lockstorm_sim::trace::KeyChange;
+
+/// True time, then the place in the trace.
+type Point = (u64, u64);
+
+/// What is read.
+pub struct Book<'a> {
+    pub history: &'a History,
+    pub plan: &'a Plan,
+    /// The longest that one message takes undisturbed, ns.
+    pub message: u64,
+}
+
+/// The assumptions of a promise that a run broke, with the worst figure of each.
+pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
+    let mut found = BTreeMap::new();
+    for assumption in &promise.assumes {
+        let (what, bound) = (assumption.what, assumption.bound);
+        if what == Bounded::AmnesiacRestart {
+            let shortest = book.amnesias().into_iter().min();
+            found.extend(shortest.filter(|down| *down < bound).map(|down| (what, down)));
+            continue;
+        }
+        let worst = book.worst(what);
+        if worst > bound {
+            found.insert(what, worst);
+        }
+    }
+    found
+}
+
+impl Book<'_> {
+    fn worst(&self, what: Bounded) -> u64 {
+        match what {
+            Bounded::ClientPause => self.most(|own| {
+                let paused = self.paused(&own.process, own.stretch);
+                if paused > 0 { paused + self.late(own).0 } else { 0 }
+            }),
+            Bounded::AccessDelay => self.most(|own| {
+                let (all, single) = self.late(own);
+                all.max(single)
+            }),
+            Bounded::ClientCrash => self.deaths(),
+            Bounded::NodeClockStep => {
+                self.plan.nodes().iter().map(|node| self.astray(node)).max().unwrap_or(0)
+            }
+            Bounded::ClientClockStep => {
+                self.callers().iter().map(|client| self.astray(client)).max().unwrap_or(0)
+            }
+            Bounded::Drift => self.drift(),
+            Bounded::Failover => self.failovers(),
+            Bounded::KeyRemoval => self.removals(),
+            Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
+        }
+    }
+
+    fn callers(&self) -> BTreeSet<String> {
+        self.history.ops.iter().map(|op| op.process.clone()).collect()
+    }
+
+    fn end(&self) -> Point {
+        (self.history.end.at, self.history.end.seq)
+    }
+
+    /// From when to when a fault lasted.
+    fn span(&self, condition: &Condition) -> (Point, Point) {
+        let to = condition.to.unwrap_or(self.history.end);
+        ((condition.from.at, condition.from.seq), (to.at, to.seq))
+    }
+
+    fn on<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Condition> {
+        let is = move |c: &&Condition| matches!(&c.target, Target::Host(target) if target == host);
+        self.history.conditions.iter().filter(is)
+    }
+
+    fn kills(condition: &Condition) -> bool {
+        matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+    }
+
+    fn owns(&self) -> Vec<Own> {
+        let ops = self.history.ops.iter().filter(|op| {
+            op.kind == OpKind::Acquire && op.object == self.plan.lock.key && op.process != "probe"
+        });
+        ops.map(|op| self.own(op)).collect()
+    }
+
+    fn own(&self, acquire: &Op) -> Own {
+        let from = (acquire.call.at, acquire.call.seq);
+        let mut ends = vec![self.end()];
+        for condition in self.on(&acquire.process).filter(|c| Book::kills(c)) {
+            let at = self.span(condition).0;
+            ends.extend((at > from).then_some(at));
+        }
+        let refused = matches!(acquire.outcome, Outcome::Refused { .. });
+        ends.extend(acquire.ret.filter(|_| refused).map(|ret| (ret.at, ret.seq)));
+        let mut releases = Vec::new();
+        let mut losses = Vec::new();
+        for op in &self.history.ops {
+            match op.kind {
+                OpKind::Release { grant } if grant == acquire.id => releases.push(op.ret),
+                OpKind::Lost { grant } if grant == acquire.id => losses.push(op.call),
+                _ => {}
+            }
+        }
+        if releases.is_empty() {
+            ends.extend(losses.iter().map(|call| (call.at, call.seq)).min());
+        } else if releases.iter().all(Option::is_some) && acquire.ret.is_some() {
+            ends.extend(releases.iter().flatten().map(|ret| (ret.at, ret.seq)).max());
+        }
+        let to = ends.into_iter().min().expect("the end of the run");
+        Own { acquire: acquire.id, process: acquire.process.clone(), stretch: (from, to) }
+    }
+
+    fn most(&self, of: impl Fn(&Own) -> u64) -> u64 {
+        self.owns().iter().map(of).max().unwrap_or(0)
+    }
+
+    /// True time between two points in which the client was paused, edge by edge.
+    fn paused(&self, client: &str, (from, to): (Point, Point)) -> u64 {
+        let halts = self.on(client).filter(|c| matches!(c.verb, Verb::Pause | Verb::Suspend));
+        let halts: Vec<(Point, Point)> = halts.map(|halt| self.span(halt)).collect();
+        let mut edges: Vec<Point> = halts.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        edges.extend([from, to]);
+        edges.retain(|edge| from <= *edge && *edge <= to);
+        edges.sort_unstable();
+        let stood = |at: Point| halts.iter().any(|(a, b)| *a <= at && at < *b);
+        let pieces = edges.windows(2).filter(|pair| stood(pair[0]));
+        pieces.map(|pair| pair[1].0 - pair[0].0).sum()
+    }
+
+    /// What the accesses of a stretch were late together, and the worst arrival.
+    fn late(&self, own: &Own) -> (u64, u64) {
+        let (mut took, mut count, mut worst) = (0, 0, 0);
+        for op in &self.history.ops {
+            let (OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant }) =
+                op.kind
+            else {
+                continue;
+            };
+            if grant != Some(own.acquire) {
+                continue;
+            }
+            let call = (op.call.at, op.call.seq);
+            let running = |to: Point| to.0 - call.0 - self.paused(&own.process, (call, to));
+            let arrival = self.history.accesses.iter().find(|access| access.op == op.id);
+            let arrival = arrival.map(|access| (access.at.at, access.at.seq));
+            let back = op.ret.map(|ret| (ret.at, ret.seq));
+            if let Some(arrival) = arrival {
+                worst = worst.max(running(arrival).saturating_sub(self.message));
+            }
+            let Some(over) = [arrival, back].into_iter().flatten().max() else { continue };
+            took += running(over);
+            count += 1;
+        }
+        (took.saturating_sub(self.message * (2 + 2 * count)), worst)
+    }
+
+    fn deaths(&self) -> u64 {
+        let owns = self.owns();
+        let deaths = self.history.conditions.iter().filter(|condition| {
+            let at = self.span(condition).0;
+            let met = |own: &&Own| {
+                matches!(&condition.target, Target::Host(host) if *host == own.process)
+                    && own.stretch.0 < at
+                    && at <= own.stretch.1
+            };
+            Book::kills(condition) && owns.iter().any(|own| met(&own))
+        });
+        deaths.count() as u64
+    }
+
+    /// How far a wall clock left its course: every sum of moves that follow each other.
+    fn astray(&self, host: &str) -> u64 {
+        let moves = self.on(host).filter_map(|condition| match condition.verb {
+            Verb::ClockStep { by } => Some(by),
+            Verb::ClockFreeze => {
+                let (from, to) = self.span(condition);
+                Some(-((to.0 - from.0) as i64))
+            }
+            _ => None,
+        });
+        let moves: Vec<i64> = moves.collect();
+        let sums = (0..moves.len()).flat_map(|from| {
+            let moves = &moves;
+            (from..moves.len()).map(move |to| moves[from..=to].iter().sum::<i64>().unsigned_abs())
+        });
+        sums.max().unwrap_or(0)
+    }
+
+    fn drift(&self) -> u64 {
+        let mut hosts = self.callers();
+        hosts.extend(self.plan.nodes());
+        let rate = |host: &String, at: Point| {
+            let pieces = self.history.clocks.iter().rev();
+            let mut own = pieces.filter(|piece| {
+                piece.host == *host
+                    && piece.clock == Clock::Boot
+                    && (piece.from.at, piece.from.seq) <= at
+            });
+            own.next().map_or(0, |piece| i64::from(piece.line.rate_ppm))
+        };
+        let moments = self.history.clocks.iter().map(|piece| (piece.from.at, piece.from.seq));
+        let apart = moments.map(|at| {
+            let rates: Vec<i64> = hosts.iter().map(|host| rate(host, at)).collect();
+            rates.iter().max().unwrap_or(&0).abs_diff(*rates.iter().min().unwrap_or(&0))
+        });
+        apart.max().unwrap_or(0)
+    }
+
+    /// The down-time before each start after which a node's keys were not those of before.
+    fn amnesias(&self) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (index, key) in self.history.keys.iter().enumerate() {
+            let at = (key.at.at, key.at.seq);
+            let deaths: Vec<&Condition> =
+                self.on(&key.node).filter(|c| Book::kills(c) && self.span(c).0 <= at).collect();
+            let last = deaths.iter().map(|death| self.span(death).0).max();
+            let again = key.change == KeyChange::Set && key.by.is_none();
+            let untouched = last.is_some_and(|last| {
+                self.history.keys[..index].iter().all(|earlier| {
+                    earlier.node != key.node
+                        || (earlier.at.at, earlier.at.seq) <= last
+                        || earlier.by.is_none()
+                })
+            });
+            if key.change != KeyChange::LostAtRestart && !(again && untouched) {
+                continue;
+            }
+            // Back through outages that overlap.
+            let mut down = last.unwrap_or(at);
+            for death in deaths.iter().rev() {
+                let (from, to) = self.span(death);
+                if from < down && to >= down && death.verb != Verb::Restart {
+                    down = from;
+                }
+            }
+            found.push(at.0 - down.0);
+        }
+        found
+    }
+
+    fn failovers(&self) -> u64 {
+        let sightings = &self.history.sightings;
+        let role = |by: &str, before: usize| {
+            let mut own = sightings[..before].iter().rev().filter(|s| s.by == by);
+            own.find(|s| matches!(s.what, Seen::Leads | Seen::Follows)).map(|s| s.what)
+        };
+        let led = (0..sightings.len()).filter(|index| {
+            let now = &sightings[*index];
+            now.what == Seen::Leads && role(&now.by, *index) == Some(Seen::Follows)
+        });
+        let led = led.count() as u64;
+        let lost = |change: KeyChange| {
+            self.history.keys.iter().position(|key| key.change == change).unwrap_or(usize::MAX)
+        };
+        let silent = lost(KeyChange::LostAtFailover) < lost(KeyChange::LostAtRestart);
+        if led == 0 && silent { 1 } else { led }
+    }
+
+    fn removals(&self) -> u64 {
+        let follows = |node: &str, at: Point| {
+            let told = self
+                .history
+                .sightings
+                .iter()
+                .rev()
+                .filter(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows));
+            let mut told = told.filter(|s| (s.at.at, s.at.seq) <= at);
+            told.next().is_some_and(|s| s.what == Seen::Follows)
+        };
+        let removed = self.history.keys.iter().filter(|key| {
+            let by_nobody = key.change == KeyChange::Deleted
+                && key.by.is_none()
+                && !follows(&key.node, (key.at.at, key.at.seq));
+            key.change == KeyChange::Evicted || by_nobody
+        });
+        removed.count() as u64
+    }
+}
+
+/// An acquire with its stretch.
+struct Own {
+    acquire: u32,
+    process: String,
+    stretch: (Point, Point),
+}
