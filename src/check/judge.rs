@@ -47,10 +47,13 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let mut why = idle
         .map(|fault| format!("nothing was tested: fault {fault} never struck"))
         .collect::<Vec<_>>();
-    let over = case.terms.faults.iter().filter(|fault| struck(fault) && is_after_work(case, **fault));
-    why.extend(over.map(|fault| {
-        format!("nothing was tested: all work was done before fault {fault} struck")
-    }));
+    let over =
+        case.terms.faults.iter().filter(|fault| struck(fault) && is_after_work(case, **fault));
+    why.extend(
+        over.map(|fault| {
+            format!("nothing was tested: all work was done before fault {fault} struck")
+        }),
+    );
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }

@@ -124,12 +124,7 @@ fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
 
 /// Whether the owner sent something to free the key, to the node that it had asked for it, or died
 /// in a release. A key that came by replication counts as freed by what was sent to any node.
-fn tried_to_free(
-    case: &Case,
-    requests: &[Vec<&Request>],
-    key: &Incarnation,
-    owner: OpId,
-) -> bool {
+fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, owner: OpId) -> bool {
     let creator = key.by.unwrap_or(owner);
     let own = &requests[creator as usize];
     let asked = own.iter().filter(|request| request.to == key.node);

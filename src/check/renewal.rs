@@ -66,12 +66,7 @@ fn asked(case: &Case, op: &Op, node: &str) -> bool {
 }
 
 /// The first release of a grant that had returned by then and makes what the extend does late.
-fn release_before<'a>(
-    case: &Case<'a>,
-    extend: &Op,
-    grant: OpId,
-    at: Moment,
-) -> Option<&'a Op> {
+fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
     let is_sole = case.terms.quorum <= 1;
     let releases = case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     let returned = releases.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
@@ -91,9 +86,8 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
 /// is nobody else who could have it.
 fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
     let living = case.lives.incarnations.iter().enumerate();
-    let theirs = living.filter(|(life, key)| {
-        key.from < at && at <= key.to && owner(case, *life) == Some(grant)
-    });
+    let theirs = living
+        .filter(|(life, key)| key.from < at && at <= key.to && owner(case, *life) == Some(grant));
     let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
     case.terms.quorum <= 1 || nodes.len() < case.terms.quorum as usize
 }

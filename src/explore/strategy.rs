@@ -199,11 +199,10 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
         .prop_map(move |(who, what, nth, plus)| {
             after(Pattern::Outcome { who, what: what.to_owned() }, nth, plus)
         });
-    let message =
-        (sample::select(clients), nodes, sample::select(legs), 1..=8_u32, plus())
-            .prop_map(move |(from, to, leg, nth, plus)| {
-                after(Pattern::Message { from, to, command: None, leg }, nth, plus)
-            });
+    let message = (sample::select(clients), nodes, sample::select(legs), 1..=8_u32, plus())
+        .prop_map(move |(from, to, leg, nth, plus)| {
+            after(Pattern::Message { from, to, command: None, leg }, nth, plus)
+        });
     proptest::prop_oneof![
         (0..last_ms).prop_map(|ms| Anchor::At(ms * MILLISECOND)),
         outcome,
@@ -222,7 +221,9 @@ fn asked(plan: &Plan) -> Vec<(u32, String)> {
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
     let asks_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.asks_all);
     let master = match topology.kind {
-        TopologyKind::Independent if asks_all => return plan.nodes().into_iter().map(|n| (1, n)).collect(),
+        TopologyKind::Independent if asks_all => {
+            return plan.nodes().into_iter().map(|n| (1, n)).collect();
+        }
         // Replicas take over by themselves.
         TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
         _ => return vec![(1, node(1))],

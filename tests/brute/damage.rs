@@ -297,10 +297,8 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
     for (index, key) in table.history.keys.iter().enumerate() {
         let Some(extend) = key.by.map(|by| table.op(by)) else { continue };
         let OpKind::Extend { grant, .. } = extend.kind else { continue };
-        let removes = !matches!(
-            key.change,
-            KeyChange::Set | KeyChange::Changed | KeyChange::Extended
-        );
+        let removes =
+            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
         let mut own = table.history.requests.iter().filter(|request| request.op == extend.id);
         let came = table.history.requests.is_empty()
             || own.any(|request| {
@@ -318,9 +316,8 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
                     stamp(extend.call) > ret || table.terms.quorum == 1 && sure
                 })
         });
-        let owns = |born: usize| {
-            creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant)
-        };
+        let owns =
+            |born: usize| creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant);
         let wrong = match alive_before(table, &key.node, index) {
             Some(born) => late && owns(born),
             None if key.change == KeyChange::Extended => false,

@@ -137,7 +137,8 @@ pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
             _ => true,
         };
         let from = (Moment::from(op.call), op.id);
-        permitted = if permits { Some(permitted.map_or(from, |at| at.min(from))) } else { permitted };
+        permitted =
+            if permits { Some(permitted.map_or(from, |at| at.min(from))) } else { permitted };
     }
     permitted
 }

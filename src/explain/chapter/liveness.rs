@@ -46,7 +46,9 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
         .iter()
         .filter(|op| op.kind == OpKind::Acquire && op.process != "probe" && op.id != owner.id)
         .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
-        .filter(|op| life.from < op.call.instant() && op.ret.is_some_and(|r| r.instant() < life.until))
+        .filter(|op| {
+            life.from < op.call.instant() && op.ret.is_some_and(|r| r.instant() < life.until)
+        })
         .filter(|op| !is_declined(witness, op))
         .collect();
     let (first, last) = (refused.first()?, refused.last()?);
