@@ -16,7 +16,8 @@ use crate::run::Lab;
 
 /// Kinds that are judged by who changed which key: with a gap in what servers told, nothing is
 /// said about them.
-const BY_KEYS: [Kind; 3] = [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak];
+const BY_KEYS: [Kind; 4] =
+    [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak, Kind::RenewalAfterRelease];
 
 /// What is told by then is told at once: real code takes time to run.
 const AT_ONCE: Nanos = 50 * MILLISECOND;

@@ -13,12 +13,12 @@ use crate::history::{History, Op, OpId, OpKind, Outcome};
 
 /// An argument for each set of operations that has no legal order.
 pub fn arguments(witness: &Witness<'_>) -> Vec<String> {
-    witness.of_kind(Kind::NotLinearizable).map(|violation| argument(witness, violation)).collect()
+    let violations = witness.of_kind(Kind::NotLinearizable);
+    violations.map(|violation| argument(witness.history(), violation)).collect()
 }
 
 /// The argument for one set of operations.
-pub fn argument(witness: &Witness<'_>, violation: &Violation) -> String {
-    let history = witness.history();
+pub fn argument(history: &History, violation: &Violation) -> String {
     let ops: Vec<&Op> = violation.ops.iter().filter_map(|id| op(history, *id)).collect();
     let set: Vec<String> = ops.iter().map(|op| name(op)).collect();
     let why: String = match &violation.turns[..] {
@@ -58,12 +58,12 @@ fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
     let (one, other) = (grant(history, first)?, grant(history, second)?);
     let had = had(history, second)?;
     Some(match first.free_from {
-        None => format!(
-            " {one} cannot come first: {}, and {other} has it {had}.",
-            never(history, first)
-        ),
+        None => {
+            let never = never(history, first);
+            format!(" {one} cannot come first: {never}, and {other} has begun {had}.")
+        }
         Some(free) => format!(
-            " {one} cannot come first: {} {}, and {other} has it {had}, {} earlier.",
+            " {one} cannot come first: {} {}, and {other} has begun {had}, {} earlier.",
             lasts(history, first)?,
             moment(free.at),
             earlier(second.had_by, free),
@@ -76,18 +76,21 @@ fn stay(history: &History, turn: &Turn) -> Option<String> {
     let (one, had) = (grant(history, turn)?, had(history, turn)?);
     Some(match (turn.free_from, turn.end) {
         (_, TurnEnd::Contradiction) => {
-            format!(" {one} has it {had}, and what it was answered later fits into no turn.")
+            format!(
+                " {one} has begun {had}, and what its caller was answered later fits into no turn."
+            )
         }
-        (None, _) => format!(" {one} has it {had}: {}.", never(history, turn)),
+        (None, _) => format!(" {one} has begun {had}: {}.", never(history, turn)),
         (Some(free), _) => {
-            format!(" {one} has it {had}: {} {}.", lasts(history, turn)?, moment(free.at))
+            format!(" {one} has begun {had}: {} {}.", lasts(history, turn)?, moment(free.at))
         }
     })
 }
 
-/// A grant by its caller; by its call too, where one caller has several.
+/// A grant by its caller and its call.
 fn grant(history: &History, turn: &Turn) -> Option<String> {
-    op(history, turn.grant).map(|op| format!("{}'s grant of {}", op.caller, moment(op.call.at)))
+    op(history, turn.grant)
+        .map(|op| format!("{}'s turn asked for at {}", op.caller, moment(op.call.at)))
 }
 
 /// By when a caller certainly had the lock, and what shows it.

@@ -20,7 +20,7 @@ const TTL: u64 = 3 * SECOND;
 const MASTERS: u32 = 3;
 
 /// When the faults of a hunt are healed.
-const HEAL_AT: u64 = 15 * SECOND;
+const HEAL_AT: u64 = 12 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
 pub const PROBE_TIME: u64 = 10 * SECOND;
 
@@ -85,7 +85,7 @@ fn workload() -> Workload {
     Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
-        rounds: 6,
+        rounds: 10,
         hold: 600 * MILLISECOND,
         rest: 300 * MILLISECOND,
         retry: 200 * MILLISECOND,

@@ -14,7 +14,8 @@ use proptest::strategy::Union;
 use proptest::{collection, sample};
 
 use crate::ledger::planned::keep_within;
-use crate::lock::Promise;
+use crate::lock::slot_map::SlotMap;
+use crate::lock::{Promise, catalogue};
 use crate::plan::fault_contradiction::halts_clients;
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 
@@ -182,13 +183,8 @@ fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
 /// further.
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let clients = plan.clients();
-    let nodes = match plan.topology.kind {
-        TopologyKind::Independent | TopologyKind::Cluster => plan.nodes(),
-        // Clients ask the master alone.
-        TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Sentinel => {
-            plan.nodes()[..1].to_vec()
-        }
-    };
+    let asked = asked(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
+    let nodes = Union::new_weighted(asked.collect());
     let last_ms = plan.heal_at / MILLISECOND;
     let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
     let legs = vec![Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];
@@ -203,15 +199,47 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
         .prop_map(move |(who, what, nth, plus)| {
             after(Pattern::Outcome { who, what: what.to_owned() }, nth, plus)
         });
-    let message =
-        (sample::select(clients), sample::select(nodes), sample::select(legs), 1..=8_u32, plus())
-            .prop_map(move |(from, to, leg, nth, plus)| {
-                after(Pattern::Message { from, to, command: None, leg }, nth, plus)
-            });
+    let message = (sample::select(clients), nodes, sample::select(legs), 1..=8_u32, plus())
+        .prop_map(move |(from, to, leg, nth, plus)| {
+            after(Pattern::Message { from, to, command: None, leg }, nth, plus)
+        });
     proptest::prop_oneof![
         (0..last_ms).prop_map(|ms| Anchor::At(ms * MILLISECOND)),
         outcome,
         message,
     ]
     .boxed()
+}
+
+/// How much more often a fault waits for a message to the master that clients ask than for one to
+/// a replica, which they ask after a failover alone.
+const MASTER_BIAS: u32 = 40;
+
+/// The nodes that clients ask, each with its weight.
+fn asked(plan: &Plan) -> Vec<(u32, String)> {
+    let node = |nth: u32| format!("n{nth}");
+    let (topology, nodes) = (&plan.topology, plan.topology.nodes);
+    let asks_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.asks_all);
+    let master = match topology.kind {
+        TopologyKind::Independent if asks_all => {
+            return plan.nodes().into_iter().map(|n| (1, n)).collect();
+        }
+        // Replicas take over by themselves.
+        TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
+        _ => return vec![(1, node(1))],
+    };
+    let replicas = (1..=nodes).filter(|nth| topology.master_of(*nth) == Some(master));
+    let replicas = replicas.map(|nth| (1, node(nth)));
+    [(MASTER_BIAS, node(master))].into_iter().chain(replicas).collect()
+}
+
+/// The master that is asked for the lock's key at the start.
+fn slot_master(plan: &Plan) -> u32 {
+    let slot = SlotMap::slot_of("GET", &[plan.lock.key.as_bytes()]);
+    let Some((shards, slot)) = plan.topology.shards.zip(slot) else { return 1 };
+    let serves = |nth: &u32| {
+        let (first, last) = shards.slots_of(*nth);
+        (first..=last).contains(&slot)
+    };
+    (1..=shards.masters).find(serves).unwrap_or(1)
 }

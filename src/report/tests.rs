@@ -41,6 +41,11 @@ fn a_key_that_nobody_removes() {
 }
 
 #[test]
+fn a_renewal_that_revives() {
+    check(&fixture::revived::finding());
+}
+
+#[test]
 fn runs_that_hold() {
     check(&fixture::crowd::finding());
     check(&fixture::orphan::held());

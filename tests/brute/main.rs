@@ -207,6 +207,38 @@ fn turns_of_the_lock() {
     });
 }
 
+/// Each sentence of an argument says that one turn ends after the other has begun: it does, by the
+/// figures that it gives.
+#[test]
+fn arguments_state_what_is_so() {
+    compare(Taste::Holds, 20, |case, _| {
+        let violations = linear::judge(case).violations.into_iter();
+        let pairs = violations.filter(|violation| violation.turns.len() == 2);
+        let said = pairs.flat_map(|violation| {
+            let text = argument::argument(case.history, &violation);
+            let sentences = text.split("cannot come first: ").skip(1).map(str::to_owned);
+            sentences.map(|said| states_an_inequality(&said)).collect::<Vec<_>>()
+        });
+        let said = said.collect::<Vec<_>>();
+        let expected = vec![true; said.len().next_multiple_of(2)];
+        (said, expected)
+    });
+}
+
+/// Whether the end of the one turn lies behind the beginning of the other, in its words.
+fn states_an_inequality(said: &str) -> bool {
+    let figure = |word: &str| {
+        let (_, rest) = said.split_once(word)?;
+        rest.split(' ').next()?.parse::<f64>().ok()
+    };
+    match (figure("before "), figure("begun by ")) {
+        (Some(free), Some(had)) if said.contains("in the same instant") => free == had,
+        (Some(free), Some(had)) => free > had,
+        (None, Some(_)) => said.contains("nothing ends it"),
+        _ => false,
+    }
+}
+
 /// The core has no legal order, and every block of it is needed for that.
 #[test]
 fn cores_of_the_lock() {

@@ -156,8 +156,11 @@ impl Maker {
     /// A caller calls something, or what it called returns.
     fn go_on(&mut self, caller: usize) {
         if let Some(id) = self.pending[caller].take() {
+            let outcome = self.outcome(id, self.now.at);
+            if matches!(outcome, Outcome::Refused { .. }) && !self.dice.one_in(3) {
+                self.request_of(id);
+            }
             let ret = self.stamp();
-            let outcome = self.outcome(id, ret.at);
             let op = &mut self.history.ops[id as usize];
             (op.ret, op.outcome) = (Some(ret), outcome);
             return;
@@ -277,17 +280,38 @@ impl Maker {
         let until = EPOCH / MILLISECOND + at.at / MILLISECOND + self.dice.below(9);
         let until_ms = (!self.dice.one_in(3)).then_some(until);
         let node = self.dice.pick(&NODES).to_owned();
+        if let (Some(op), true) = (by, self.traced && !self.dice.one_in(3)) {
+            let (from, to) = (self.history.ops[op as usize].process.clone(), node.clone());
+            let legs = vec![(Leg::Sent, at), (Leg::Applied, self.tick())];
+            let command = "EVAL".to_owned();
+            self.history.requests.push(Request { op, from, to, command, legs, declined: false });
+        }
         let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
         self.history.keys.push(Key { node, key, at, change, until_ms, by });
     }
 
+    /// Any operation; an extend more often than there are, since few of them would set keys.
     fn some_op(&mut self) -> Option<u32> {
+        let extends = self.history.ops.iter();
+        let extends = extends.filter(|op| matches!(op.kind, OpKind::Extend { .. }));
+        let extends = extends.map(|op| op.id).collect::<Vec<_>>();
+        if !extends.is_empty() && self.dice.one_in(3) {
+            return Some(self.dice.pick(&extends));
+        }
         let ops = self.history.ops.len() as u64;
         (ops > 0 && !self.dice.one_in(6)).then(|| self.dice.below(ops) as u32)
     }
 
     fn request(&mut self) {
-        let Some(op) = self.some_op().filter(|_| self.traced) else { return };
+        if let Some(op) = self.some_op() {
+            self.request_of(op);
+        }
+    }
+
+    fn request_of(&mut self, op: u32) {
+        if !self.traced || self.taste == Taste::Holds || self.taste == Taste::Accesses {
+            return;
+        }
         let mut legs = vec![(Leg::Sent, self.tick())];
         if !self.dice.one_in(3) {
             legs.push((Leg::Applied, self.tick()));
