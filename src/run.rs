@@ -30,6 +30,7 @@ use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
@@ -80,6 +81,8 @@ pub struct Lab {
     pub whole_ms: bool,
     /// The catalogue, and locks of the caller's own.
     pub locks: Locks,
+    /// Where it can be seen from outside whether runs come forward.
+    pub progress: Progress,
 }
 
 impl Lab {
@@ -132,7 +135,7 @@ impl Lab {
 
     /// What the lock of a plan promises.
     pub fn promise(&self, plan: &Plan) -> Promise {
-        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links))
+        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
     }
 
     /// What the history of a plan is judged by.
@@ -158,7 +161,11 @@ impl Lab {
         }
     }
 
-    fn algorithm(&self, plan: &Plan) -> &Algorithm {
+    /// The lock that a plan names.
+    ///
+    /// # Panics
+    /// If the lab does not know it.
+    pub fn algorithm(&self, plan: &Plan) -> &Algorithm {
         let found = self.locks.find(&plan.lock.algorithm);
         found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
     }
@@ -219,6 +226,7 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
 /// As [`Lab::run`].
 pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     let algorithm = lab.algorithm(plan);
+    let running = lab.progress.enter(plan);
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
     let job = Job {
@@ -226,8 +234,10 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         lock: Rc::new(algorithm.build),
         config: plan.lock.clone(),
         nodes: asked_nodes(plan, algorithm),
+        holders: lab.promise(plan).holders,
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
+        pulse: running.pulse(),
     };
     let spec = spec(ground, lab, plan, &job, whole_trace);
     let mut world = ground.world(spec);
@@ -238,18 +248,17 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
     ground.pass(&mut world, plan.until);
     let remains = world.finish();
     let evidence = evidence::gather(&remains, &plan.faults);
-    let (ops, accesses) = recorder.take();
-    let history = History {
-        ops,
+    let mut history = History {
         keys: evidence.keys,
         conditions: evidence.conditions,
-        accesses,
         requests: evidence.requests,
         clocks: evidence.clocks,
         sightings: evidence.sightings,
         healed: Some(healed),
         end: remains.end,
+        ..History::default()
     };
+    recorder.fill(&mut history);
     Run {
         history,
         trace: remains.trace.digest(),

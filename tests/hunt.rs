@@ -10,6 +10,7 @@ use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::ledger;
 use lockstorm::explore::strategy::{Alphabet, USUAL_VERBS, VERBS};
 use lockstorm::lock::ReleaseShape;
+use lockstorm::lock::catalogue::find;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::test::hunt_from;
@@ -24,6 +25,10 @@ fn base(lock: &str, kind: TopologyKind, change: impl FnOnce(&mut Plan)) -> Plan 
     change(&mut base);
     base.validate().expect("the base makes sense");
     base
+}
+
+fn alphabet(lock: &str) -> Alphabet {
+    Alphabet::of(*find(lock).expect("a lock of the catalogue"))
 }
 
 fn kinds(finding: &Finding) -> BTreeSet<Kind> {
@@ -100,9 +105,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
             base,
             alphabet: Alphabet {
                 verbs: ["pause", "partition", "jitter"].map(str::to_owned).into(),
-                most_faults: 4,
-                halts_clients: true,
-                within: None,
+                ..alphabet("token-lua")
             },
             seeds: 1..=200,
         },
@@ -120,16 +123,15 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
     for kind in KINDS {
         let lock = if kind == TopologyKind::Independent { "redlock" } else { "token-lua" };
         let base = base(lock, kind, |_| {});
-        let promise = Lab::default().promise(&base);
-        for within in [None, Some(promise.clone())] {
-            let inside = within.is_some();
+        for within in [false, true] {
             let verbs = VERBS.into_iter().map(str::to_owned).collect();
-            let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
+            let alphabet = Alphabet { verbs, within, ..alphabet(lock) };
             let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
             for seed in 1..=300 {
                 let plan = draw(&hunt, seed).current();
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());
-                assert!(!inside || ledger::broken(&plan, &promise).is_empty());
+                let promise = Lab::default().promise(&plan);
+                assert!(!within || ledger::broken(&plan, &promise).is_empty());
                 assert_eq!(draw(&hunt, seed).current(), plan, "seed {seed} draws one plan");
             }
         }

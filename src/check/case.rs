@@ -120,6 +120,10 @@ fn deaths(history: &History) -> BTreeMap<&str, Vec<Moment>> {
     for condition in history.conditions.iter().filter(|condition| is_death(condition)) {
         deaths.entry(condition.who.as_str()).or_default().push(condition.from.into());
     }
+    // A process whose lock panics goes no further either.
+    for breach in history.breaches.iter().filter(|breach| breach.clause.is_fatal()) {
+        deaths.entry(breach.process.as_str()).or_default().push(breach.at.into());
+    }
     for moments in deaths.values_mut() {
         moments.sort();
     }

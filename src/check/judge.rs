@@ -3,7 +3,7 @@
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
+    contract, corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
 };
 use crate::check::{nearest_miss, overlap};
 use crate::history::History;
@@ -16,6 +16,7 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     let liveness = liveness::judge(&case);
     let linear = linear::judge(&case);
     let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
+    violations.extend(contract::violations(&case));
     violations.extend(corruption::violations(&case));
     violations.extend(foreign::violations(&case, &lives));
     violations.extend(leak::violations(&case, &lives));

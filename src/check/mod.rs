@@ -4,6 +4,7 @@
 
 pub mod case;
 pub mod clocks;
+pub mod contract;
 pub mod corruption;
 pub mod counts;
 pub mod fence;
@@ -84,6 +85,8 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
+    /// The lock did what its contract with the lab forbids.
+    BrokenContract,
     /// More holders than allowed, all covered, or with a grant that was dead on arrival.
     DoubleGrant,
     /// More holders than allowed, at least one past its deadline.
@@ -110,7 +113,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
+        Kind::BrokenContract,
         Kind::DoubleGrant,
         Kind::StaleHolder,
         Kind::Corruption,
@@ -127,6 +131,7 @@ impl Kind {
     /// The word that stands for the kind in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
+            Kind::BrokenContract => "broken-contract",
             Kind::DoubleGrant => "double-grant",
             Kind::StaleHolder => "stale-holder",
             Kind::Corruption => "corruption",

@@ -9,6 +9,7 @@ use lockstorm_sim::network::{LONGEST_LOSS, longest_wait};
 use lockstorm_sim::time::Nanos;
 
 use crate::explain::finding::BrokenAssumption;
+use crate::explore::overwork::{fit, overworked};
 use crate::lock::{Bounded, Promise};
 use crate::plan::{Persistence, Plan, RESOURCE, Topology};
 
@@ -155,6 +156,7 @@ pub fn broken(plan: &Plan, promise: &Promise) -> Vec<BrokenAssumption> {
             alone: false,
         })
         .chain(drifting_clocks(plan, promise))
+        .chain(overworked(plan, promise))
         .collect()
 }
 
@@ -206,6 +208,9 @@ pub fn without(plan: &Plan, broken: &[&BrokenAssumption]) -> Plan {
     let gone: BTreeSet<u32> = broken.iter().flat_map(|b| b.faults.iter().copied()).collect();
     let mut plan = plan.clone();
     plan.faults.retain(|fault| !gone.contains(&fault.id));
+    if let Some(overwork) = broken.iter().find(|broken| broken.what == Bounded::Work) {
+        fit(&mut plan, overwork.bound);
+    }
     if broken.iter().any(|broken| broken.what == Bounded::Drift) {
         for clock in plan.clocks.values_mut() {
             clock.rate_ppm = 0;

@@ -11,8 +11,10 @@
 pub mod agree;
 pub mod examine;
 pub mod ground;
+pub mod habits;
 pub mod hunt;
 pub mod ledger;
+pub mod overwork;
 pub mod shrink;
 pub mod strategy;
 pub mod trial;

@@ -70,6 +70,10 @@ fn name(broken: &BrokenAssumption) -> String {
 /// breaks a declared assumption; else out-of-model, each broken assumption with the word whether
 /// its faults alone make the difference.
 pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
+    // No fault excuses a lock that breaks its contract.
+    if kinds(&trial.judgement).contains(&crate::check::Kind::BrokenContract) {
+        return Class::InModel;
+    }
     let mut broken = ledger::broken(plan, &lab.promise(plan));
     if broken.is_empty() {
         return Class::InModel;

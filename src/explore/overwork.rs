@@ -1,0 +1,83 @@
+//! Work that takes longer than its lease: an assumption that no fault breaks, but the plan itself.
+
+use crate::explain::finding::BrokenAssumption;
+use crate::lock::{Bounded, Promise};
+use crate::plan::Plan;
+use crate::plan::extend::Extend;
+use crate::workload::{reentry, stretch};
+
+/// The assumption, where the clients of `plan` work for longer than `promise` allows.
+pub fn overworked(plan: &Plan, promise: &Promise) -> Option<BrokenAssumption> {
+    let assumed = promise.assumes.iter().find(|assumption| assumption.what == Bounded::Work)?;
+    // Where not even an access fits into the lease, the bound is zero, and no work is too much.
+    let actual = stretch(&plan.workload, plan.lock.ttl).max(1);
+    (actual > assumed.bound).then_some(BrokenAssumption {
+        what: Bounded::Work,
+        bound: assumed.bound,
+        actual,
+        faults: Vec::new(),
+        alone: false,
+    })
+}
+
+/// Has the clients work for no longer than `bound` ns under one grant. Where nothing fits, it is
+/// the time-out of requests that is too long.
+pub fn fit(plan: &mut Plan, bound: u64) {
+    let (workload, ttl) = (&mut plan.workload, plan.lock.ttl);
+    if bound == 0 {
+        plan.lock.timeout = None;
+    }
+    workload.extend = Extend::Never;
+    workload.reenter &= reentry(workload, ttl) <= bound;
+    let again = if workload.reenter { reentry(workload, ttl) } else { 0 };
+    workload.hold = workload.hold.min(bound - again);
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_sim::time::{MILLISECOND, SECOND};
+
+    use super::{fit, overworked};
+    use crate::explore::ground::ground;
+    use crate::plan::{Plan, TopologyKind};
+    use crate::run::Lab;
+
+    fn check(lock: &str, change: impl Fn(&mut Plan), actual: Option<u64>) {
+        let mut plan = ground(lock, TopologyKind::Single);
+        change(&mut plan);
+        let lab = Lab::default();
+        let broken = overworked(&plan, &lab.promise(&plan));
+        assert_eq!(broken.as_ref().map(|broken| broken.actual), actual, "{lock}");
+        if let Some(broken) = broken {
+            fit(&mut plan, broken.bound);
+            assert_eq!(plan.validate(), Ok(()));
+            assert_eq!(overworked(&plan, &lab.promise(&plan)), None, "{lock} {plan:?}");
+        }
+    }
+
+    #[test]
+    fn a_caller_that_outlasts_its_lease_breaks_an_assumption_and_one_that_prolongs_it_does_not() {
+        let hold = |length| move |plan: &mut Plan| plan.workload.hold = length;
+        check("token-lua", hold(600 * MILLISECOND), None);
+        // 3 s, less a time-out of 300 ms and six messages of 5 ms.
+        check("token-lua", hold(2_670 * MILLISECOND), None);
+        check("token-lua", hold(2_671 * MILLISECOND), Some(2_671 * MILLISECOND));
+        check("setnx", hold(60 * SECOND), None);
+        check("token-lua-renewed", hold(60 * SECOND), None);
+        let prolonging = |text: &'static str| {
+            move |plan: &mut Plan| {
+                plan.workload.hold = 60 * SECOND;
+                plan.workload.extend = text.parse().unwrap();
+            }
+        };
+        check("token-lua", prolonging("1/2"), None);
+        check("token-lua", prolonging("until-lost"), None);
+        // A ninth of the lease is left when it is prolonged, and half of that is no reserve.
+        check("token-lua", prolonging("8/9"), Some(3 * SECOND - SECOND / 6));
+        let impatient = |plan: &mut Plan| {
+            plan.lock.timeout = Some(4 * SECOND);
+            plan.workload.reenter = true;
+        };
+        check("token-lua", impatient, Some(600 * MILLISECOND + 750 * MILLISECOND));
+    }
+}
