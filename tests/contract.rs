@@ -249,7 +249,7 @@ impl Drop for Odd {
         match (self.does, &self.last) {
             (Oddity::PanicsWhenDropped, _) => panic!("the lock is dropped"),
             (Oddity::LosesWhenDropped, Some(grant)) => {
-                drop(self.tell(Notice::Lost { token: grant.token.clone() }));
+                self.tell(Notice::Lost { token: grant.token.clone() });
             }
             _ => {}
         }

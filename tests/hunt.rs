@@ -137,3 +137,25 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
         }
     }
 }
+
+#[test]
+fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away() {
+    let base = base("redlock", TopologyKind::Independent, |_| {});
+    let smallest = Plan { seed: 0, ..base.clone() };
+    let smallest = |seed| {
+        let mut plan = Plan { seed, ..smallest.clone() };
+        plan.workload.clients = 2;
+        plan
+    };
+    let hunt = Hunt { lab: Lab::default(), base, alphabet: alphabet("redlock"), seeds: 1..=1 };
+    let mut plain = 0;
+    for seed in 1..=300 {
+        let mut tree = draw(&hunt, seed);
+        let mut drawn = tree.current();
+        (drawn.faults, drawn.workload.clients) = (Vec::new(), drawn.workload.clients.clamp(0, 2));
+        plain += u32::from(drawn == smallest(seed));
+        while tree.simplify() {}
+        assert_eq!(tree.current(), smallest(seed));
+    }
+    assert!((130..=200).contains(&plain), "{plain} of 300");
+}

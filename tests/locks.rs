@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm::history::{Access, History, AccessKind, Op, OpKind, Outcome};
+use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome};
 use lockstorm::lock::LockConfig;
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
 use lockstorm::lock::wait_replicas;

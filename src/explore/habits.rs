@@ -81,18 +81,19 @@ pub fn habits(
         maybe(free(Parameter::Reenter), Just(())),
         maybe(free(Parameter::CheckValidity), Just(())),
     );
-    let habits = drawn.prop_map(
-        |(hold, ttl, nodes, clients, timeout, extend, reenter, check_validity)| Habits {
-            hold,
-            ttl,
-            nodes,
-            clients,
-            timeout,
-            extend,
-            reenter: reenter.is_some(),
-            check_validity: check_validity.is_some(),
-        },
-    );
+    let habits =
+        drawn.prop_map(|(hold, ttl, nodes, clients, timeout, extend, reenter, check_validity)| {
+            Habits {
+                hold,
+                ttl,
+                nodes,
+                clients,
+                timeout,
+                extend,
+                reenter: reenter.is_some(),
+                check_validity: check_validity.is_some(),
+            }
+        });
     (proptest::bool::ANY, habits)
         .prop_map(|(vary, habits)| if vary { habits } else { Habits::default() })
         .boxed()

@@ -122,7 +122,10 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
             plan.workload.clients = clients;
             habits.apply(&mut plan, &alphabet.lock);
             if alphabet.within && !is_possible(&mut plan, &alphabet.lock) {
-                plan = Plan { workload: Workload { clients, ..base.workload.clone() }, ..base.clone() };
+                plan = Plan {
+                    workload: Workload { clients, ..base.workload.clone() },
+                    ..base.clone()
+                };
             }
             assemble(plan, faults, &alphabet)
         })

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_STEPS: u32 = 100_000;
 
 /// A line of the contract.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clause {
     /// No code of the lock panics.

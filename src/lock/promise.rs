@@ -105,8 +105,11 @@ pub fn of_renewed(
     work: Work,
 ) -> Vec<Assumption> {
     let shortest = choices.ttl.min(renewed.ttl);
-    let before_renewal = shortest.saturating_sub(renewed.every.saturating_add(choices.timeout.saturating_mul(2)));
-    let without_renewal = choices.ttl.saturating_sub(choices.timeout.saturating_mul(1 + work.calls).saturating_add(work.lasts));
+    let before_renewal =
+        shortest.saturating_sub(renewed.every.saturating_add(choices.timeout.saturating_mul(2)));
+    let without_renewal = choices
+        .ttl
+        .saturating_sub(choices.timeout.saturating_mul(1 + work.calls).saturating_add(work.lasts));
     let mut assumes = vec![
         bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
         bound(Bounded::AccessDelay, work.patience),

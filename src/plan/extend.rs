@@ -93,9 +93,10 @@ impl std::str::FromStr for Extend {
             Some(Rhythm { parts: parts.parse().ok()?, of: of.parse().ok()? })
         });
         let within = share.filter(|share| 0 < share.parts && share.parts < share.of);
-        within.filter(|share| share.of <= 1_000).map(Extend::Share).ok_or_else(|| {
-            format!("'{text}' does not say when a grant is prolonged")
-        })
+        within
+            .filter(|share| share.of <= 1_000)
+            .map(Extend::Share)
+            .ok_or_else(|| format!("'{text}' does not say when a grant is prolonged"))
     }
 }
 
