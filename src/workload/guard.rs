@@ -39,7 +39,7 @@ pub struct Guard {
     abandoned: RefCell<Vec<OpId>>,
 }
 
-/// The lock has taken too many steps: what is unwound with.
+/// The lock has taken too many steps, which is written down: what is unwound with.
 struct TooManySteps;
 
 /// What a lock works on. However it is dropped, nothing unwinds out of it.
@@ -111,7 +111,10 @@ impl Guard {
         let result = catch_unwind(AssertUnwindSafe(code));
         self.pulse.fetch_add(1, Ordering::Relaxed);
         self.close_abandoned();
-        result.map_err(|panic| self.end(&*panic))
+        result.map_err(|panic| match panic.is::<TooManySteps>() {
+            true => Ended,
+            false => self.end(Clause::NoPanic, format!("it panicked: {}", message(&*panic))),
+        })
     }
 
     /// Whether the process goes no further.
@@ -141,13 +144,8 @@ impl Guard {
         self.recorder.breach(Breach { at, process, op, clause, details });
     }
 
-    fn end(&self, panic: &(dyn Any + Send)) -> Ended {
+    fn end(&self, clause: Clause, details: String) -> Ended {
         self.ended.set(true);
-        let (clause, details) = if panic.is::<TooManySteps>() {
-            (Clause::TimePasses, format!("it took {MAX_STEPS}, and was not done"))
-        } else {
-            (Clause::NoPanic, format!("it panicked: {}", message(panic)))
-        };
         self.breach(clause, details);
         Ended
     }
@@ -180,12 +178,13 @@ impl Guard {
             (then, steps) if then == now => steps + 1,
             _ => 1,
         };
-        // Only once: what runs while the stack unwinds may make steps as well.
+        self.steps.set((now, steps));
+        // Only once: what runs while the stack unwinds may make steps as well. It is written down
+        // at once, since the code may be in a task of a runtime that keeps panics to itself.
         if steps == MAX_STEPS {
-            self.steps.set((now, steps));
+            self.end(Clause::TimePasses, format!("it took {MAX_STEPS}, and was not done"));
             resume_unwind(Box::new(TooManySteps));
         }
-        self.steps.set((now, steps));
     }
 }
 

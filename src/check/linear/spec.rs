@@ -110,9 +110,10 @@ fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
     holds.find(|hold| hold.start <= call && ret < hold.end).map(|hold| hold.grant)
 }
 
-/// A re-entrant grant is no hold of its own: it prolongs the one that it is part of.
+/// A re-entrant grant is no hold of its own: it prolongs the one that it is part of, and what that
+/// one's release permits is permitted still.
 fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
-    let ends = lease_end(case, op);
+    let ends = released_from(case, outer).min(lease_end(case, op));
     let releases = case.ops_of(op.id).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     let freed = releases.map(|op| op.call.into()).fold(ends, Moment::min);
     let (block, call) = (i64::from(outer), op.call.into());
