@@ -71,6 +71,7 @@ enum Oddity {
     NeverAnswers,
     RecordsRubbish,
     LoopsWithoutAwait,
+    DropsARequest,
 }
 
 impl Odd {
@@ -218,6 +219,10 @@ impl Lock for Odd {
     async fn release(&mut self, grant: &Grant) -> Released {
         assert!(self.does != Oddity::PanicsInRelease, "a release of the lock");
         let known = self.last.clone().unwrap_or_default();
+        if self.does == Oddity::DropsARequest {
+            let host = self.setting.host.clone();
+            host.timeout(MILLISECOND, self.lock.extend(&known)).await;
+        }
         let released = self.lock.release(&known).await;
         let lost = Notice::Lost { token: grant.token.clone() };
         match self.does {
@@ -383,6 +388,14 @@ fn tokens_fences_and_deadlines_are_the_locks_own_business() {
         Oddity::DepthOfMany => None;
         Oddity::RecordsRubbish => None;
     }
+}
+
+#[test]
+fn a_request_that_is_dropped_half_way_answers_no_other() {
+    const HASTY: Algorithm =
+        Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::DropsARequest));
+    let finding = &run(HASTY)[0];
+    assert_eq!(finding.judgement.verdict, Verdict::Holds);
 }
 
 /// What the process is told by that plays the one that stands still.
