@@ -13,6 +13,7 @@ use std::time::Instant;
 use lockstorm::check::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::lock::LockConfig;
+use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,
 };
@@ -108,5 +109,7 @@ fn workload() -> Workload {
         items: 0,
         timeout: SECOND,
         stagger: 0,
+        extend: Extend::Never,
+        reenter: false,
     }
 }

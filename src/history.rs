@@ -8,6 +8,7 @@ use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
+use crate::lock::contract::Clause;
 use crate::lock::is_usual;
 
 /// The process that wants the lock once all is healed.
@@ -35,10 +36,35 @@ pub struct History {
     /// What nodes became, and what Sentinels and nodes of a cluster saw of masters, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sightings: Vec<Sighting>,
+    /// Where a lock broke the contract of locks, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub breaches: Vec<Breach>,
     /// When the faults were healed, the workload was told to stop and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.
     pub end: Instant,
+}
+
+/// A line of the contract that a lock did not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    /// When.
+    pub at: Instant,
+    /// The host whose process runs the lock.
+    pub process: String,
+    /// The operation that its caller was in, or was in last, if there is one.
+    pub op: Option<OpId>,
+    /// The line.
+    pub clause: Clause,
+    /// What was found, in words.
+    pub details: String,
+}
+
+impl Breach {
+    /// The line, and what was found.
+    pub fn text(&self) -> String {
+        format!("{}; {}", self.clause.line(), self.details)
+    }
 }
 
 /// One operation of one caller.

@@ -26,11 +26,13 @@ use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 use crate::check::{Invariant, Terms};
 use crate::history::{History, PROBE};
 use crate::ledger::Site;
+use crate::ledger::overwork::works;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
@@ -79,6 +81,8 @@ pub struct Lab {
     pub whole_ms: bool,
     /// The catalogue, and locks of the caller's own.
     pub locks: Locks,
+    /// Where it can be seen from outside whether runs come forward.
+    pub progress: Progress,
 }
 
 impl Lab {
@@ -131,7 +135,7 @@ impl Lab {
 
     /// What the lock of a plan promises.
     pub fn promise(&self, plan: &Plan) -> Promise {
-        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links))
+        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
     }
 
     /// What the history of a plan is judged by.
@@ -158,13 +162,18 @@ impl Lab {
             site: Site {
                 nodes: plan.nodes(),
                 message: slowest_message(&plan.links),
+                works: works(plan),
                 assumes: promise.assumes,
             },
             grants_without_faults: None,
         }
     }
 
-    fn algorithm(&self, plan: &Plan) -> &Algorithm {
+    /// The lock that a plan names.
+    ///
+    /// # Panics
+    /// If the lab does not know it.
+    pub fn algorithm(&self, plan: &Plan) -> &Algorithm {
         let found = self.locks.find(&plan.lock.algorithm);
         found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
     }
@@ -225,6 +234,7 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
 /// As [`Lab::run`].
 pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     let algorithm = lab.algorithm(plan);
+    let running = lab.progress.enter(plan);
     let recorder = Recorder::default();
     let stop = Rc::new(Cell::new(false));
     let job = Job {
@@ -232,8 +242,10 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         lock: Rc::new(algorithm.build),
         config: plan.lock.clone(),
         nodes: asked_nodes(plan, algorithm),
+        holders: lab.promise(plan).holders,
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
+        pulse: running.pulse(),
     };
     let spec = spec(ground, lab, plan, &job, whole_trace);
     let mut world = ground.world(spec);
@@ -244,18 +256,17 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
     ground.pass(&mut world, plan.until);
     let remains = world.finish();
     let evidence = evidence::gather(&remains, &plan.faults);
-    let (ops, accesses) = recorder.take();
-    let history = History {
-        ops,
+    let mut history = History {
         keys: evidence.keys,
         conditions: evidence.conditions,
-        accesses,
         requests: evidence.requests,
         clocks: evidence.clocks,
         sightings: evidence.sightings,
         healed: Some(healed),
         end: remains.end,
+        ..History::default()
     };
+    recorder.fill(&mut history);
     Run {
         history,
         trace: remains.trace.digest(),

@@ -7,16 +7,21 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use lockstorm_sim::time::Nanos;
 
 use crate::check::Verdict;
-use crate::cli::{Ending, hunting, input, say};
+use crate::cli::{Ending, hunting, input, say, watchdog};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::examine::{self, met};
 use crate::explore::ground::{ground, ground_of};
+use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt, Tally};
-use crate::explore::strategy::{Alphabet, default_verbs};
+use crate::explore::strategy::Alphabet;
 use crate::lock::catalogue::{self, Algorithm};
+use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
 use crate::run::Lab;
@@ -78,9 +83,10 @@ impl ScenarioTest {
         let paths = std::slice::from_ref(&self.path);
         let read = input::scenarios_with(&self.lab.locks, paths);
         let scenarios = read.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
+        let lab = watchdog::over(self.lab, Path::new(FAILURES), watchdog::PATIENCE);
         for scenario in &scenarios {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
-                let finding = examine::scenario(&self.lab, scenario, seed);
+                let finding = examine::scenario(&lab, scenario, seed);
                 if met(scenario, &finding) != Met::Yes {
                     fail(&finding, &format!("expected: {}", scenario.expect.words()));
                 }
@@ -127,18 +133,27 @@ pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
 
 /// A hunt whose plans are like `base`, its faults apart.
 pub fn hunt_from(base: Plan) -> HuntTest {
-    let verbs = default_verbs();
-    HuntTest { base, verbs, within: false, seeds: 1..=100, lab: Lab::default() }
+    HuntTest {
+        base,
+        verbs: None,
+        varies: Parameter::all(),
+        within: false,
+        seeds: 1..=100,
+        lab: Lab::default(),
+        patience: watchdog::PATIENCE,
+    }
 }
 
 /// See [`hunt`].
 #[must_use = "a hunt that is not run finds nothing"]
 pub struct HuntTest {
     base: Plan,
-    verbs: BTreeSet<String>,
+    verbs: Option<BTreeSet<String>>,
+    varies: BTreeSet<Parameter>,
     within: bool,
     seeds: RangeInclusive<u64>,
     lab: Lab,
+    patience: Duration,
 }
 
 impl HuntTest {
@@ -160,7 +175,74 @@ impl HuntTest {
 
     /// Draws from these verbs only.
     pub fn faults<'a>(self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
-        HuntTest { verbs: verbs.into_iter().map(str::to_owned).collect(), ..self }
+        HuntTest { verbs: Some(verbs.into_iter().map(str::to_owned).collect()), ..self }
+    }
+
+    /// Clients work for so long, ns, and for no other time.
+    pub fn hold(mut self, length: Nanos) -> HuntTest {
+        self.base.workload.hold = length;
+        self.given(Parameter::Hold)
+    }
+
+    /// Leases are so long, ns, and no plan has others.
+    pub fn ttl(mut self, length: Nanos) -> HuntTest {
+        let longer = length.saturating_sub(self.base.longest_ttl());
+        self.base.until = self.base.until.saturating_add(longer);
+        self.base.lock.ttl = Some(length);
+        self.given(Parameter::Ttl)
+    }
+
+    /// There are so many nodes, replicas included.
+    pub fn nodes(mut self, count: u32) -> HuntTest {
+        self.base.topology.nodes = count;
+        self.given(Parameter::Nodes)
+    }
+
+    /// There are so many clients.
+    pub fn clients(mut self, count: u32) -> HuntTest {
+        self.base.workload.clients = count;
+        self.given(Parameter::Clients)
+    }
+
+    /// The lock waits so long for a request, ns.
+    pub fn timeout(mut self, length: Nanos) -> HuntTest {
+        self.base.lock.timeout = Some(length);
+        self.given(Parameter::Timeout)
+    }
+
+    /// Clients prolong their grants so, and not otherwise.
+    pub fn extend(mut self, extend: Extend) -> HuntTest {
+        self.base.workload.extend = extend;
+        self.given(Parameter::Extend)
+    }
+
+    /// Whether clients take the lock again while they hold it.
+    pub fn reenter(mut self, reenter: bool) -> HuntTest {
+        self.base.workload.reenter = reenter;
+        self.given(Parameter::Reenter)
+    }
+
+    /// Whether clients look at their deadline before each access.
+    pub fn check_validity(mut self, check: bool) -> HuntTest {
+        self.base.workload.check_validity = check;
+        self.given(Parameter::CheckValidity)
+    }
+
+    /// The plans differ in their faults, and in how many clients they have, alone.
+    pub fn as_it_is(mut self) -> HuntTest {
+        self.varies = BTreeSet::from([Parameter::Clients]);
+        self
+    }
+
+    fn given(mut self, parameter: Parameter) -> HuntTest {
+        self.varies.remove(&parameter);
+        self
+    }
+
+    /// How long, in real time, one poll of the lock may take before the process is ended with
+    /// exit code 70: the lock loops without an await.
+    pub fn patience(self, patience: Duration) -> HuntTest {
+        HuntTest { patience, ..self }
     }
 
     /// Draws only plans that keep to what the lock assumes.
@@ -220,10 +302,13 @@ impl HuntTest {
     }
 
     fn hunt(self) -> (Lab, hunt::Report) {
-        let HuntTest { lab, base, verbs, within, seeds } = self;
-        let within = within.then(|| lab.promise(&base));
-        let halts_clients = !lab.locks.find(&base.lock.algorithm).is_some_and(|l| l.runs_tokio);
-        let alphabet = Alphabet { verbs, most_faults: 4, halts_clients, within };
+        let HuntTest { lab, base, verbs, varies, within, seeds, patience } = self;
+        let lab = watchdog::over(lab, Path::new(FAILURES), patience);
+        if let Err(refused) = base.validate_with(&lab.locks) {
+            panic!("the plans of this hunt make no sense: {refused}");
+        }
+        let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
+        alphabet.verbs = verbs.unwrap_or(alphabet.verbs);
         let hunt = Hunt { lab, base, alphabet, seeds };
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)
@@ -260,7 +345,8 @@ impl ReplayTest {
     pub fn holds(self) {
         let read = input::plan_with(&self.lab.locks, &self.path);
         let plan = read.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
-        let finding = examine::plan(&self.lab, &plan);
+        let lab = watchdog::over(self.lab, Path::new(FAILURES), watchdog::PATIENCE);
+        let finding = examine::plan(&lab, &plan);
         if finding.judgement.verdict != Verdict::Holds {
             fail(&finding, "expected: no violation");
         }

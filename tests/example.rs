@@ -60,5 +60,6 @@ fn fenced_plans() -> impl proptest::strategy::Strategy<Value = lockstorm::plan::
     let mut base = ground("fenced", TopologyKind::Single);
     base.workload.fence = lockstorm::plan::FenceMode::RejectSmaller;
     let verbs = ["pause", "partition", "delay"].map(str::to_owned).into();
-    plans(&base, &Alphabet { verbs, most_faults: 3, halts_clients: true, within: None })
+    let fenced = *lockstorm::lock::catalogue::find("fenced").expect("a lock of the catalogue");
+    plans(&base, &Alphabet { verbs, most_faults: 3, ..Alphabet::of(fenced) })
 }

@@ -10,6 +10,7 @@ use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::{Alphabet, default_verbs};
 use lockstorm::ledger::planned;
 use lockstorm::lock::ReleaseShape;
+use lockstorm::lock::catalogue::find;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::test::hunt_from;
@@ -25,6 +26,10 @@ fn base(lock: &str, kind: TopologyKind, change: impl FnOnce(&mut Plan)) -> Plan 
     change(&mut base);
     base.validate().expect("the base makes sense");
     base
+}
+
+fn alphabet(lock: &str) -> Alphabet {
+    Alphabet::of(*find(lock).expect("a lock of the catalogue"))
 }
 
 fn kinds(finding: &Finding) -> BTreeSet<Kind> {
@@ -107,9 +112,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
             base,
             alphabet: Alphabet {
                 verbs: ["pause", "partition", "jitter"].map(str::to_owned).into(),
-                most_faults: 4,
-                halts_clients: true,
-                within: None,
+                ..alphabet("token-lua")
             },
             seeds: 1..=200,
         },
@@ -127,18 +130,39 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
     for kind in KINDS {
         let lock = if kind == TopologyKind::Independent { "redlock" } else { "token-lua" };
         let base = base(lock, kind, |_| {});
-        let promise = Lab::default().promise(&base);
-        for within in [None, Some(promise.clone())] {
-            let inside = within.is_some();
+        for within in [false, true] {
             let verbs = verbs::words().map(str::to_owned).collect();
-            let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
+            let alphabet = Alphabet { verbs, within, ..alphabet(lock) };
             let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
             for seed in 1..=300 {
                 let plan = draw(&hunt, seed).current();
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());
-                assert!(!inside || planned::breaks(&plan, &promise).is_empty());
+                let promise = Lab::default().promise(&plan);
+                assert!(!within || planned::breaks(&plan, &promise).is_empty());
                 assert_eq!(draw(&hunt, seed).current(), plan, "seed {seed} draws one plan");
             }
         }
     }
+}
+
+#[test]
+fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away() {
+    let base = base("redlock", TopologyKind::Independent, |_| {});
+    let smallest = Plan { seed: 0, ..base.clone() };
+    let smallest = |seed| {
+        let mut plan = Plan { seed, ..smallest.clone() };
+        plan.workload.clients = 2;
+        plan
+    };
+    let hunt = Hunt { lab: Lab::default(), base, alphabet: alphabet("redlock"), seeds: 1..=1 };
+    let mut plain = 0;
+    for seed in 1..=300 {
+        let mut tree = draw(&hunt, seed);
+        let mut drawn = tree.current();
+        (drawn.faults, drawn.workload.clients) = (Vec::new(), drawn.workload.clients.clamp(0, 2));
+        plain += u32::from(drawn == smallest(seed));
+        while tree.simplify() {}
+        assert_eq!(tree.current(), smallest(seed));
+    }
+    assert!((130..=200).contains(&plain), "{plain} of 300");
 }

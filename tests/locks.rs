@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome};
+use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome};
 use lockstorm::lock::LockConfig;
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
 use lockstorm::lock::wait_replicas;
+use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
 use lockstorm::workload::resource::Resource;
@@ -88,6 +89,8 @@ fn run(algorithm: &str) -> Run {
         items: 5,
         timeout: SECOND,
         stagger: 100 * MILLISECOND,
+        extend: Extend::Never,
+        reenter: false,
     };
     let config = LockConfig {
         algorithm: algorithm.to_owned(),
@@ -133,8 +136,10 @@ impl Run {
             lock: Rc::new(build),
             config: self.config,
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
+            holders: 1,
             recorder: recorder.clone(),
             stop: Rc::clone(&stop),
+            pulse: Default::default(),
         };
         let mut hosts: Vec<HostSpec> = (1..=self.nodes)
             .map(|n| {
@@ -171,7 +176,9 @@ impl Run {
         world.start("probe");
         world.run_until(HEAL + 60 * SECOND);
         world.finish();
-        recorder.take()
+        let mut history = History::default();
+        recorder.fill(&mut history);
+        (history.ops, history.accesses)
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use async_trait::async_trait;
+use lockstorm::explain::finding::Class;
 use lockstorm::explore::ground::{ground, ground_of};
-use lockstorm::lock::Model;
 use lockstorm::lock::catalogue::{Algorithm, find};
 use lockstorm::lock::px_constant::PxConstant;
 use lockstorm::lock::token_lua::TokenLua;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Model, Released, Setting};
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
+use lockstorm_sim::time::{Clock, SECOND};
 
 /// token-lua by another name.
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));
@@ -100,4 +103,41 @@ fn clients_that_run_tokios_tasks_are_not_paused() {
         .seeds(1..=6)
         .holds();
     assert!(tally.grants > 0);
+}
+
+/// token-lua whose extend asks nobody: it always says that the lock is kept.
+struct Optimist(TokenLua, Setting);
+
+/// How it is made.
+const OPTIMIST: Algorithm = Algorithm::lease("optimist", |setting| {
+    Box::new(Optimist(TokenLua::new(setting.clone()), setting))
+});
+
+#[async_trait(?Send)]
+impl Lock for Optimist {
+    async fn acquire(&mut self) -> Acquired {
+        self.0.acquire().await
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        let now = self.1.host.now(Clock::Monotonic);
+        Extended::Kept(Some((Clock::Monotonic, now + self.1.config.ttl.unwrap_or(0))))
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.0.release(grant).await
+    }
+}
+
+#[test]
+fn an_extend_that_asks_nobody_is_found_by_clients_that_count_on_it() {
+    let long_work = |lock| {
+        let hunt = lockstorm::test::hunt_own(lock, TopologyKind::Single);
+        let hunt = hunt.extend("1/2".parse().unwrap()).hold(4 * SECOND).reenter(false);
+        hunt.within_assumptions().seeds(1..=40)
+    };
+    let finding = long_work(OPTIMIST).finds();
+    assert_eq!(finding.class, Some(Class::InModel));
+    assert!(finding.plan.faults.is_empty());
+    assert!(long_work(MINE).holds().struck_in_hold > 0);
 }

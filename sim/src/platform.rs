@@ -4,6 +4,8 @@
 //! [`Host`] only. Each engine implements [`Platform`]; the facade keeps boxes and the engine's
 //! name out of the code above it. Everything runs on one thread.
 
+pub mod guarded;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;

@@ -3,7 +3,7 @@
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
-    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
+    contract, corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
 };
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::{History, Op, PROBE};
@@ -19,6 +19,7 @@ pub fn judge_case(case: &Case) -> Judgement {
     let liveness = liveness::judge(case);
     let linear = linear::judge(case);
     let mut violations = overlap::violations(case, &overlap::overlaps(case));
+    violations.extend(contract::violations(case));
     violations.extend(corruption::violations(case));
     violations.extend(foreign::violations(case));
     violations.extend(leak::violations(case));

@@ -3,6 +3,7 @@
 //! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
 
 pub mod case;
+pub mod contract;
 pub mod corruption;
 pub mod counts;
 pub mod fence;
@@ -89,6 +90,8 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
+    /// The lock did what its contract with the lab forbids.
+    BrokenContract,
     /// More holders than allowed, all covered, or with a grant that was dead on arrival.
     DoubleGrant,
     /// More holders than allowed, at least one past its deadline.
@@ -119,7 +122,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
+        Kind::BrokenContract,
         Kind::DoubleGrant,
         Kind::StaleHolder,
         Kind::Corruption,
@@ -138,6 +142,7 @@ impl Kind {
     /// The word that stands for the kind in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
+            Kind::BrokenContract => "broken-contract",
             Kind::DoubleGrant => "double-grant",
             Kind::StaleHolder => "stale-holder",
             Kind::Corruption => "corruption",

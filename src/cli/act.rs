@@ -7,8 +7,9 @@ use std::ops::RangeInclusive;
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
+use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt};
-use crate::explore::strategy::{Alphabet, default_verbs};
+use crate::explore::strategy::Alphabet;
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
@@ -45,6 +46,8 @@ pub struct Quarry {
     pub base: Plan,
     /// The words of the faults to draw from; empty: the usual ones.
     pub faults: Vec<String>,
+    /// What else may be drawn.
+    pub varies: BTreeSet<Parameter>,
     /// Whether to draw only plans within the lock's assumptions.
     pub within_assumptions: bool,
     /// The seeds to try.
@@ -110,13 +113,15 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
 /// Hunts. `tick` is told how many plans are done.
 pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let base = quarry.base.clone();
-    let mut verbs: BTreeSet<String> = quarry.faults.iter().cloned().collect();
-    if verbs.is_empty() {
-        verbs = default_verbs();
-    }
     let lab = quarry.lab.clone();
-    let within = quarry.within_assumptions.then(|| lab.promise(&base));
-    let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
+    let mut alphabet = Alphabet {
+        varies: quarry.varies.clone(),
+        within: quarry.within_assumptions,
+        ..Alphabet::of(*lab.algorithm(&base))
+    };
+    if !quarry.faults.is_empty() {
+        alphabet.verbs = quarry.faults.iter().cloned().collect();
+    }
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {

@@ -16,6 +16,7 @@ use lockstorm_sim::time::Nanos;
 
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
+use crate::plan::extend::Extend;
 use crate::run::Lab;
 use crate::scenario::seed_range;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
@@ -100,7 +101,7 @@ pub struct ReplayArguments {
     pub engine: OneEngine,
 }
 
-/// What `hunt` takes.
+/// What `hunt` takes. What is not given of workload, lease and topology is drawn.
 #[derive(Args, Debug)]
 pub struct HuntArguments {
     /// The lock under test
@@ -123,6 +124,24 @@ pub struct HuntArguments {
     /// Time-out of one request of the lock
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub timeout: Option<Nanos>,
+    /// How long a client works under the lock
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub hold: Option<Nanos>,
+    /// How many nodes there are, replicas included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub nodes: Option<u32>,
+    /// How many clients there are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub clients: Option<u32>,
+    /// When a client that works prolongs its grant: `never`, `1/2` of the lease, `until-lost`
+    #[arg(long, value_name = "WHEN")]
+    pub extend: Option<Extend>,
+    /// Whether a client takes the lock again while it holds it
+    #[arg(long, value_name = "BOOL")]
+    pub reenter: Option<bool>,
+    /// Whether a client looks at its deadline before each access
+    #[arg(long, value_name = "BOOL")]
+    pub check_validity: Option<bool>,
     /// What a grant must have left for the work: with less it is given back
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub needs: Option<Nanos>,

@@ -1,15 +1,19 @@
 //! `hunt`: seeded random plans until one violates; it is shrunk, saved and told.
 
+use std::collections::BTreeSet;
+
 use lockstorm_sim::fault::verbs;
 
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, input, progress, say};
+use crate::cli::{Ending, input, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
+use crate::explore::habits::Parameter;
 use crate::explore::hunt::Tally;
 use crate::explore::strategy::{Lack, lack};
+use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
@@ -31,8 +35,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     let mut base = ground(&arguments.lock, topology.expect("the parser knows the words").1);
     let persistence = PERSISTENCES.iter().find(|(word, _)| *word == arguments.persistence);
     base.topology.persistence = persistence.expect("the parser knows the words").1;
-    base.lock.ttl = arguments.ttl.or(base.lock.ttl);
-    base.lock.timeout = arguments.timeout;
+    let varies = choose(arguments, &mut base);
     base.lock.needs = arguments.needs;
     base.lock.quorum = arguments.quorum;
     base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
@@ -48,13 +51,42 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
     }
     Ok(Quarry {
-        lab: arguments.engine.lab(),
+        lab: watched(arguments.engine.lab()),
         base,
         faults: arguments.faults.clone(),
+        varies,
         within_assumptions: arguments.within_assumptions,
         seeds: arguments.seeds.clone(),
         jobs: arguments.jobs,
     })
+}
+
+/// Puts what was given into the base plan; what is left to be drawn.
+fn choose(arguments: &HuntArguments, base: &mut Plan) -> BTreeSet<Parameter> {
+    let mut varies = Parameter::all();
+    let mut given = |parameter, is_given| {
+        if is_given {
+            varies.remove(&parameter);
+        }
+    };
+    given(Parameter::Ttl, arguments.ttl.is_some());
+    base.lock.ttl = arguments.ttl.or(base.lock.ttl);
+    given(Parameter::Timeout, arguments.timeout.is_some());
+    base.lock.timeout = arguments.timeout;
+    given(Parameter::Nodes, arguments.nodes.is_some());
+    base.topology.nodes = arguments.nodes.unwrap_or(base.topology.nodes);
+    let workload = &mut base.workload;
+    given(Parameter::Hold, arguments.hold.is_some());
+    workload.hold = arguments.hold.unwrap_or(workload.hold);
+    given(Parameter::Clients, arguments.clients.is_some());
+    workload.clients = arguments.clients.unwrap_or(workload.clients);
+    given(Parameter::Extend, arguments.extend.is_some());
+    workload.extend = arguments.extend.unwrap_or(workload.extend);
+    given(Parameter::Reenter, arguments.reenter.is_some());
+    workload.reenter = arguments.reenter.unwrap_or(workload.reenter);
+    given(Parameter::CheckValidity, arguments.check_validity.is_some());
+    workload.check_validity = arguments.check_validity.unwrap_or(workload.check_validity);
+    varies
 }
 
 fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending, Refusal> {

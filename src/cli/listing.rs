@@ -79,6 +79,7 @@ fn fault(row: &Row) -> [String; 2] {
 
 fn meaning(kind: Kind) -> &'static str {
     match kind {
+        Kind::BrokenContract => "the lock did what the contract of locks forbids",
         Kind::DoubleGrant => "more holders than allowed, all of them still covered",
         Kind::StaleHolder => "more holders than allowed, one past its deadline",
         Kind::Corruption => "what the lock guards was damaged",

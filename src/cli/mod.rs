@@ -16,6 +16,7 @@ pub mod replaying;
 pub mod running;
 #[cfg(feature = "live")]
 pub mod serving;
+pub mod watchdog;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -25,6 +26,7 @@ use clap::Parser;
 
 use crate::cli::args::{Arguments, Command, RunArguments};
 use crate::refusal::Refusal;
+use crate::run::Lab;
 use crate::scenario::expectation::Met;
 
 /// The folder that the main job reads.
@@ -43,7 +45,8 @@ pub enum Ending {
     Unknown = 2,
     /// Bad input or usage.
     Refused = 3,
-    /// Two runs of one plan differ: a bug of ours, and no verdict is worth anything.
+    /// Two runs of one plan differ, which is a bug of ours, or a lock stands still for ever: no
+    /// verdict is worth anything.
     Diverged = 70,
 }
 
@@ -95,12 +98,17 @@ fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
 
 fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     match arguments.engine.lab() {
-        Some(lab) => running::run(&lab, arguments),
+        Some(lab) => running::run(&watched(lab), arguments),
         #[cfg(feature = "turmoil")]
         None => comparing::compare(arguments),
         #[cfg(not(feature = "turmoil"))]
         None => unreachable!("there is one engine"),
     }
+}
+
+/// The same lab with a watchdog, which keeps the plan of a lock that stands still.
+fn watched(lab: Lab) -> Lab {
+    watchdog::over(lab, std::path::Path::new(REPORTS), watchdog::PATIENCE)
 }
 
 /// Writes a line to standard output. Nobody listening is no reason to fail.

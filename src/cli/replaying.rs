@@ -4,13 +4,13 @@ use crate::check::Verdict;
 use crate::cli::act;
 use crate::cli::args::ReplayArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, complain, input, say};
+use crate::cli::{Ending, complain, input, say, watched};
 use crate::refusal::Refusal;
 
 /// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs
 /// from that of a second run is a bug of ours.
 pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
-    let (lab, plan) = (arguments.engine.lab(), input::plan(&arguments.plan)?);
+    let (lab, plan) = (watched(arguments.engine.lab()), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let finding = act::examine_plan(&lab, &plan);

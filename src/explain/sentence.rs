@@ -101,6 +101,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let first = who.first().map_or("a caller", String::as_str);
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {
+        Kind::BrokenContract => broken_contract(witness, violation),
         Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
@@ -130,6 +131,15 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::FenceRegress => format!("{second} got a fence that was not above {first}'s"),
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
+}
+
+/// Whose lock broke which line of the contract.
+fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
+    let mut breaches = witness.history().breaches.iter();
+    breaches.find(|breach| breach.at == violation.from).map_or_else(
+        || "The lock broke its contract".to_owned(),
+        |breach| format!("The lock of {} broke its contract: {}", breach.process, breach.text()),
+    )
 }
 
 /// Who was past its lease in an overlap, and who was not.
@@ -230,6 +240,7 @@ fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     deeds.extend(broken.initial.iter().filter_map(|part| match part {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
+        Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
         Part::Fault(_) => None,
     }));
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
@@ -264,6 +275,9 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Failover, _) => format!("at most {most} lose acknowledged keys"),
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
+        (Bounded::Work, _) => {
+            format!("no caller works for longer than {most} under one grant")
+        }
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
             format!("no access reaches the resource more than {most} late")
@@ -277,6 +291,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::NodeClockStep
         | Bounded::ClientClockStep
         | Bounded::AmnesiacRestart
+        | Bounded::Work
         | Bounded::AccessDelay => length(amount),
         Bounded::Drift => rate(amount),
         Bounded::ClientCrash => count(amount, "death"),
@@ -320,7 +335,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),
         Bounded::KeyRemoval => format!("{word} struck {who}"),
-        Bounded::AccessDelay => format!("{word} on {who}"),
+        Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
     }
 }
 

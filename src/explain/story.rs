@@ -6,7 +6,9 @@ use lockstorm_sim::time::Instant;
 use serde::Serialize;
 
 use crate::check::Verdict;
-use crate::explain::chapter::{access, calm, grant, liveness, lost, renewal, strike, theft, torn};
+use crate::explain::chapter::{
+    access, breach, calm, grant, liveness, lost, renewal, strike, theft, torn,
+};
 use crate::explain::witness::Witness;
 use crate::history::OpId;
 
@@ -91,7 +93,8 @@ pub fn tell(witness: &Witness<'_>) -> Story {
 
 fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     let horizon = witness.horizon();
-    let mut beats = grant::beats(witness);
+    let mut beats = breach::beats(witness);
+    beats.extend(grant::beats(witness));
     beats.extend(strike::beats(witness));
     beats.extend(theft::beats(witness));
     beats.extend(lost::beats(witness));

@@ -81,8 +81,12 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     }
     reruns.known.entry(plan.digest()).or_insert_with(|| own.clone());
     let before = reruns.count;
-    let mut search = Search { parts: parts_of(plan), reruns, plan };
+    let mut search = Search { parts: parts_of(plan, &reruns.lab.promise(plan)), reruns, plan };
     let mut class = search.inside(&own.kinds);
+    // No fault excuses a lock that breaks its contract.
+    let contract = class.out_of_model.extract_if(.., |kind| *kind == Kind::BrokenContract);
+    class.in_model.extend(contract.collect::<Vec<_>>());
+    class.in_model.sort_unstable();
     search.blame(&mut class);
     class.reruns = search.reruns.count - before;
     class

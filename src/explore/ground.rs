@@ -7,6 +7,7 @@ use lockstorm_sim::time::{MILLISECOND, SECOND};
 
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};
+use crate::plan::extend::Extend;
 use crate::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,
     WorkloadKind,
@@ -95,5 +96,7 @@ fn workload() -> Workload {
         items: 10,
         timeout: SECOND,
         stagger: 20 * MILLISECOND,
+        extend: Extend::Never,
+        reenter: false,
     }
 }

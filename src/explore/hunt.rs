@@ -118,7 +118,7 @@ struct Scouted {
 fn scout(hunt: &Hunt, seed: u64) -> Scouted {
     let plan = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &plan);
-    let outside = hunt.alphabet.within.is_some() && !trial.breaches.is_empty();
+    let outside = hunt.alphabet.within && !trial.breaches.is_empty();
     let excused =
         outside && !(trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model());
     let judgement = trial.judgement;

@@ -12,6 +12,7 @@ pub mod agree;
 pub mod class;
 pub mod examine;
 pub mod ground;
+pub mod habits;
 pub mod hunt;
 pub mod shrink;
 pub mod strategy;

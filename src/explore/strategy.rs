@@ -13,14 +13,18 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::strategy::Union;
 use proptest::{collection, sample};
 
+use crate::explore::habits::{Parameter, habits};
+use crate::ledger::overwork::{fit, overworked};
 use crate::ledger::planned::keep_within;
+use crate::lock::Promise;
+use crate::lock::catalogue::{self, Algorithm};
 use crate::lock::slot_map::SlotMap;
-use crate::lock::{Promise, catalogue};
 use crate::plan::fault_contradiction::halts_clients;
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
+use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, Workload};
+use crate::workload::work;
 
 /// What a search may draw.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Alphabet {
     /// The verbs, by their words: `partition`, `pause`, ...
     pub verbs: BTreeSet<String>,
@@ -29,8 +33,26 @@ pub struct Alphabet {
     /// Whether clients may be paused and suspended: those of a lock that runs tokio's own tasks
     /// cannot.
     pub halts_clients: bool,
-    /// Draw only plans that keep to these assumptions.
-    pub within: Option<Promise>,
+    /// The lock under test.
+    pub lock: Algorithm,
+    /// What else may be drawn.
+    pub varies: BTreeSet<Parameter>,
+    /// Draw only plans that keep to what the lock assumes.
+    pub within: bool,
+}
+
+impl Alphabet {
+    /// All that a search for this lock may draw where nobody says otherwise.
+    pub fn of(lock: Algorithm) -> Alphabet {
+        Alphabet {
+            verbs: default_verbs(),
+            most_faults: 4,
+            halts_clients: !lock.runs_tokio,
+            lock,
+            varies: Parameter::all(),
+            within: false,
+        }
+    }
 }
 
 /// What a topology may lack for a verb.
@@ -51,15 +73,40 @@ pub fn default_verbs() -> BTreeSet<String> {
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let (base, alphabet) = (base.clone(), alphabet.clone());
     let faults = collection::vec(fault(&base, &alphabet), 0..=alphabet.most_faults);
-    let clients = base.workload.clients.min(2)..=base.workload.clients;
-    (clients, faults)
-        .prop_map(move |(clients, faults)| assemble(&base, clients, faults, &alphabet))
+    let fewest = base.workload.clients.min(2);
+    let free = alphabet.varies.contains(&Parameter::Clients);
+    let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
+    let habits = habits(&base, &alphabet.lock, &alphabet.varies);
+    (clients, faults, habits)
+        .prop_map(move |(clients, faults, habits)| {
+            let mut plan = base.clone();
+            plan.workload.clients = clients;
+            habits.apply(&mut plan, &alphabet.lock);
+            if alphabet.within && !is_possible(&mut plan, &alphabet.lock) {
+                plan = Plan {
+                    workload: Workload { clients, ..base.workload.clone() },
+                    ..base.clone()
+                };
+            }
+            assemble(plan, faults, &alphabet)
+        })
         .boxed()
 }
 
-fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
-    let mut plan = base.clone();
-    plan.workload.clients = clients;
+/// What a lock promises for a plan's own figures.
+fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
+    (lock.promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
+}
+
+/// Has the clients work no longer than the lock assumes; whether that can be.
+fn is_possible(plan: &mut Plan, lock: &Algorithm) -> bool {
+    if let Some(broken) = overworked(plan, &promise(plan, lock)) {
+        fit(plan, broken.bound);
+    }
+    overworked(plan, &promise(plan, lock)).is_none()
+}
+
+fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
     let hosts = plan.hosts();
     let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
     let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));
@@ -69,8 +116,9 @@ fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, alphabet: &Alphabet) 
     for (id, fault) in (1..).zip(&mut plan.faults) {
         fault.id = id;
     }
-    if let Some(promise) = &alphabet.within {
-        keep_within(&mut plan, promise);
+    if alphabet.within {
+        let promise = promise(&plan, &alphabet.lock);
+        keep_within(&mut plan, &promise);
     }
     plan
 }

@@ -1,16 +1,28 @@
-//! Clients that died while they held the lock, asked for it or gave it back.
+//! Clients that died while they held the lock, asked for it or gave it back, and clients whose
+//! work outlasts their lease.
 
 use std::collections::BTreeMap;
 
 use crate::ledger::part::Part;
 use crate::ledger::stretch::stretches;
 use crate::ledger::strike;
-use crate::ledger::{Breach, Ledger, above};
+use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
 use crate::reading::moment::Moment;
 
-/// One breach with all of these deaths: they are counted together.
+/// The breaches of what is assumed of callers.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
+    deaths(ledger).into_iter().chain(overwork(ledger)).collect()
+}
+
+/// Work that no fault makes longer: the run began with it.
+fn overwork(ledger: &Ledger) -> Option<Breach> {
+    let bound = bound_of(&ledger.site.assumes, Bounded::Work)?;
+    above(ledger, Bounded::Work, ledger.site.works, vec![Part::Work(bound)])
+}
+
+/// One breach with all of these deaths: they are counted together.
+fn deaths(ledger: &Ledger) -> Option<Breach> {
     let stretches = stretches(ledger);
     let mut deaths: BTreeMap<Moment, Part> = BTreeMap::new();
     for condition in ledger.reading.history.conditions.iter().filter(|c| c.verb.kills()) {
@@ -21,5 +33,5 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
         }
     }
     let count = u64::try_from(deaths.len()).unwrap_or(u64::MAX);
-    above(ledger, Bounded::ClientCrash, count, deaths.into_values().collect()).into_iter().collect()
+    above(ledger, Bounded::ClientCrash, count, deaths.into_values().collect())
 }

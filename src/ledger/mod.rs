@@ -10,6 +10,7 @@
 //! - [`clock`]: clocks that stepped, stood or drifted apart
 //! - [`node`]: keys and masters that were lost
 //! - [`strike`]: what a fault interval did to whom
+//! - [`overwork`]: work that outlasts its lease
 //! - [`planned`]: the same from the plan alone
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::reading::Reading;
 pub mod caller;
 pub mod clock;
 pub mod node;
+pub mod overwork;
 pub mod part;
 pub mod planned;
 pub mod stretch;
@@ -37,6 +39,8 @@ pub struct Site {
     pub nodes: Vec<String>,
     /// The longest that one message takes when nothing goes wrong, ns.
     pub message: Nanos,
+    /// How long a caller works under one grant without prolonging it, ns.
+    pub works: Nanos,
     /// What the lock counts on.
     pub assumes: Vec<Assumption>,
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::overwork::{fit, overworked};
+use crate::lock::Promise;
 use crate::plan::Plan;
 
 /// A fault as a whole, or something that the run begins with.
@@ -16,6 +19,8 @@ pub enum Part {
     Clocks,
     /// Links that lose messages from the start.
     Loss,
+    /// Work that outlasts its lease; without it nobody works for longer than these ns.
+    Work(Nanos),
 }
 
 impl Part {
@@ -23,13 +28,13 @@ impl Part {
     pub fn fault(self) -> Option<u32> {
         match self {
             Part::Fault(id) => Some(id),
-            Part::Clocks | Part::Loss => None,
+            Part::Clocks | Part::Loss | Part::Work(_) => None,
         }
     }
 }
 
-/// Every part of a plan, in order.
-pub fn parts_of(plan: &Plan) -> Vec<Part> {
+/// Every part of a plan whose lock promises this, in order.
+pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts: Vec<Part> = plan.faults.iter().map(|fault| Part::Fault(fault.id)).collect();
     if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
         parts.push(Part::Clocks);
@@ -37,6 +42,7 @@ pub fn parts_of(plan: &Plan) -> Vec<Part> {
     if plan.links.loss_per_million > 0 {
         parts.push(Part::Loss);
     }
+    parts.extend(overworked(plan, promise).map(|overwork| Part::Work(overwork.bound)));
     parts.sort_unstable();
     parts
 }
@@ -52,6 +58,11 @@ pub fn without(plan: &Plan, out: &BTreeSet<Part>) -> Plan {
     }
     if out.contains(&Part::Loss) {
         plan.links.loss_per_million = 0;
+    }
+    for part in out {
+        if let Part::Work(bound) = part {
+            fit(&mut plan, *bound);
+        }
     }
     plan
 }

@@ -308,7 +308,7 @@ mod tests {
     use crate::lock::promise::Work;
     use crate::lock::{Bounded, LockConfig};
 
-    const WORK: Work = Work { lasts: 2 * SECOND, patience: SECOND };
+    const WORK: Work = Work { lasts: 2 * SECOND, works: 2 * SECOND, calls: 0, patience: SECOND };
 
     fn bound(name: &str, what: Bounded) -> Option<u64> {
         let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };

@@ -68,8 +68,17 @@ impl Lock for CheckThenSet {
         acquired
     }
 
+    /// There is no end to be put off: what is asked is whether the lock is taken still. Whose it
+    /// is the value does not tell.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
-        Extended::Kept(None)
+        self.setting.host.step("extending").await;
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        match self.client.request(call, self.choices.timeout, "GET", &[key]).await {
+            Ok(Reply::Bulk(value)) if value == TAKEN.as_bytes() => Extended::Kept(None),
+            Ok(Reply::Nil | Reply::Bulk(_)) => Extended::Lost,
+            _ => Extended::Unknown,
+        }
     }
 
     async fn release(&mut self, _grant: &Grant) -> Released {

@@ -44,6 +44,8 @@ pub struct Client {
     scripts: ScriptShape,
     /// Scripts that were loaded by this process, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
+    /// Whether a request is under way. One that was dropped half-way is so for ever.
+    is_asking: bool,
 }
 
 /// Numbers the requests of each operation of a caller to one node.
@@ -101,6 +103,7 @@ impl Client {
             told: None,
             scripts: ScriptShape::Eval,
             loaded: BTreeMap::new(),
+            is_asking: false,
         }
     }
 
@@ -124,9 +127,15 @@ impl Client {
     ) -> Result<Reply, RequestError> {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
+        // The reply to a request that was dropped half-way would answer this one.
+        if std::mem::replace(&mut self.is_asking, true) {
+            self.drop_line();
+        }
         let mut sent = false;
         let exchange = self.travel(call.op, tag, command, args, &mut sent);
-        let error = match host.timeout(timeout, exchange).await {
+        let answer = host.timeout(timeout, exchange).await;
+        self.is_asking = false;
+        let error = match answer {
             Some(Ok(reply)) => {
                 if self.route.is_spent(&reply) {
                     self.line = None;

@@ -15,6 +15,7 @@ pub mod answer;
 pub mod catalogue;
 pub mod check_then_set;
 pub mod client;
+pub mod contract;
 pub mod defaults;
 pub mod fenced;
 pub mod join;
@@ -42,6 +43,16 @@ pub mod wire;
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///
 /// A time-out is *unknown*, never refused: the server may have done what was asked.
+///
+/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is found out
+/// (`broken-contract`), and the line is reported:
+///
+/// 1. Lock: no call of a lock panics, and no task that it has spawned
+/// 2. Lock: time passes: a process takes at most 100000 steps in one instant
+/// 3. Lock::acquire: a permit is below the number of holders
+///
+/// Anything else is the lock's own business: two grants may have the same token, a deadline may
+/// lie on any clock at any reading, and a future of the lock may be dropped half-way.
 #[async_trait(?Send)]
 pub trait Lock {
     /// Asks for the lock once, with the algorithm's own number of tries.
@@ -260,9 +271,26 @@ impl Setting {
         extend: impl AsyncFnOnce(Call) -> Extended,
     ) -> Extended {
         let call = (self.tell)(Notice::Extending { token: token.to_owned() });
+        let mut renewal = Renewal { tell: &self.tell, op: call.op, open: true };
         let result = extend(call).await;
+        renewal.open = false;
         (self.tell)(Notice::Extended { op: call.op, result: result.clone() });
         result
+    }
+}
+
+/// A renewal under way. One that is dropped half-way, as by a time-out around it, has no answer.
+struct Renewal<'a> {
+    tell: &'a Tell,
+    op: u32,
+    open: bool,
+}
+
+impl Drop for Renewal<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            (self.tell)(Notice::Abandoned { op: self.op });
+        }
     }
 }
 
@@ -281,6 +309,15 @@ pub struct Call {
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
 /// What a lock does by itself.
+///
+/// The rest of the contract (see [`Lock`]):
+///
+/// 4. Notice: Extending and Lost name the token of a grant that the caller was given
+/// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
+///
+/// A grant that an acquire is about to give counts, and so does one that the caller has given
+/// back a moment ago. Of several grants with one token the oldest that is held is meant; a loss
+/// is that of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -294,6 +331,12 @@ pub enum Notice {
         op: u32,
         /// What it came to.
         result: Extended,
+    },
+    /// The renewal with this number was dropped before it had an answer: nobody knows.
+    /// [`Setting::extending`] sends it.
+    Abandoned {
+        /// The number that [`Notice::Extending`] was answered with.
+        op: u32,
     },
     /// The caller is told that the grant with this token is lost.
     Lost {
@@ -364,6 +407,8 @@ pub enum Bounded {
     Failover,
     /// Keys removed by eviction or FLUSHALL, count.
     KeyRemoval,
+    /// How long a caller works under one grant without prolonging it, ns.
+    Work,
     /// How much later than without faults the accesses of one hold reach the resource, taken
     /// together, ns.
     AccessDelay,

@@ -24,6 +24,7 @@ impl Lock for NoLock {
         Acquired::Granted(Grant { depth: 1, ..Grant::default() })
     }
 
+    /// There is nothing to be prolonged, and nobody who could say that it is lost.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         Extended::Kept(None)
     }

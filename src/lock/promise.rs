@@ -7,7 +7,7 @@ use lockstorm_sim::fault::LONGEST;
 use lockstorm_sim::time::{Clock, Nanos};
 
 use crate::lock::defaults::{Choices, LEASE};
-use crate::lock::{Assumption, Bounded, LockConfig, Model, Promise};
+use crate::lock::{Assumption, Bounded, DeadlineFrom, LockConfig, Model, Promise};
 
 /// What a caller does under the lock, as far as a lock's promise depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub struct Work {
     /// The longest time from the reply to the acquire until the last access to the resource
     /// was decided on, when no fault strikes: round trips and connects included, ns.
     pub lasts: Nanos,
+    /// The part of `lasts` that is the caller's own work, with no message in it, ns.
+    pub works: Nanos,
+    /// Calls to the lock within that, each of which takes a request's time-out at the most.
+    pub calls: u64,
     /// How long the caller waits for one access before it gives up and releases the lock, ns.
     pub patience: Nanos,
 }
@@ -47,7 +51,7 @@ pub fn of_mutex(work: Work) -> Vec<Assumption> {
 
 /// What a lock with a time to live counts on, with `drift_ppm` of relative rate error allowed
 /// for: the work fits into the lease with a pause of what is left, and the node measures the
-/// lease as its holder does.
+/// lease as its holder does. A caller that prolongs its grants works from one extend to the next.
 ///
 /// A reply may take up to its time-out and the lease has run since before the send; that much
 /// is never left.
@@ -58,11 +62,18 @@ pub fn of_lease(
     work: Work,
 ) -> Vec<Assumption> {
     let allowance = choices.ttl / 1_000_000 * drift_ppm;
-    let spare = choices.ttl.saturating_sub(allowance + choices.timeout + work.lasts);
+    let asking = choices.timeout.saturating_mul(1 + work.calls);
+    let usable = choices.ttl.saturating_sub(allowance.saturating_add(asking));
+    let spare = usable.saturating_sub(work.lasts);
     let mut assumes = vec![
         bound(Bounded::ClientPause, spare),
         bound(Bounded::AccessDelay, spare.min(work.patience)),
     ];
+    // A lock whose deadlines are too late cannot ask its callers to keep to them.
+    if config.deadline_from == DeadlineFrom::Send {
+        let messages = work.lasts.saturating_sub(work.works);
+        assumes.insert(0, bound(Bounded::Work, usable.saturating_sub(messages)));
+    }
     assumes.extend(of_clocks(config, drift_ppm));
     assumes.extend(of_key(choices.ttl));
     assumes
@@ -94,8 +105,11 @@ pub fn of_renewed(
     work: Work,
 ) -> Vec<Assumption> {
     let shortest = choices.ttl.min(renewed.ttl);
-    let before_renewal = shortest.saturating_sub(renewed.every + 2 * choices.timeout);
-    let without_renewal = choices.ttl.saturating_sub(choices.timeout + work.lasts);
+    let before_renewal =
+        shortest.saturating_sub(renewed.every.saturating_add(choices.timeout.saturating_mul(2)));
+    let without_renewal = choices
+        .ttl
+        .saturating_sub(choices.timeout.saturating_mul(1 + work.calls).saturating_add(work.lasts));
     let mut assumes = vec![
         bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
         bound(Bounded::AccessDelay, work.patience),

@@ -6,7 +6,6 @@
 //! while the field is there. It tells nobody when it is gone, or when it has given up.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use async_trait::async_trait;
@@ -42,8 +41,10 @@ pub struct Redisson {
     key: CountedKey,
     /// The owner: this process and its one thread. Drawn when it is first needed.
     owner: Option<String>,
-    /// How to stop the watchdog of a grant, by its token.
-    watchdogs: BTreeMap<String, Rc<Cell<bool>>>,
+    /// How many grants the caller has: the lock is re-entrant.
+    depth: u32,
+    /// How to stop the watchdog, which serves all of them.
+    watchdog: Option<Rc<Cell<bool>>>,
 }
 
 /// What one look at the lock came to.
@@ -61,7 +62,8 @@ impl Redisson {
             choices: DEFAULTS.settle(&setting.config),
             key: CountedKey::new(&setting),
             owner: None,
-            watchdogs: BTreeMap::new(),
+            depth: 0,
+            watchdog: None,
             setting,
         }
     }
@@ -76,7 +78,8 @@ impl Redisson {
         let sent = host.now(lease.clock);
         let answer = self.key.take(call, &token, lease.ttl).await;
         let deadline = Some(lease.deadline(&host, sent));
-        let grant = Grant { token, fence: None, deadline, permit: None, depth: 1 };
+        let depth = self.depth.saturating_add(1);
+        let grant = Grant { token, fence: None, deadline, permit: None, depth };
         match answer {
             Ok(Reply::Nil) => Look::Done(Acquired::Granted(self.watch(grant))),
             Ok(Reply::Integer(ms)) => Look::Busy(lifetime(ms)),
@@ -84,13 +87,26 @@ impl Redisson {
         }
     }
 
-    /// Lets a watchdog keep the grant.
+    /// Lets a watchdog keep the grant, if there is none yet.
     fn watch(&mut self, grant: Grant) -> Grant {
-        let released = Rc::new(Cell::new(false));
-        self.watchdogs.insert(grant.token.clone(), Rc::clone(&released));
-        let watchdog = Watchdog::new(self.setting.clone(), &grant, released);
-        self.setting.host.spawn(watchdog.run());
+        self.depth = grant.depth;
+        if self.watchdog.as_ref().is_none_or(|ended| ended.get()) {
+            let released = Rc::new(Cell::new(false));
+            let watchdog = Watchdog::new(self.setting.clone(), &grant, Rc::clone(&released));
+            self.watchdog = Some(released);
+            self.setting.host.spawn(watchdog.run());
+        }
         grant
+    }
+
+    /// Gives back the last grant, whatever came of it at the node.
+    fn forget(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth == 0
+            && let Some(watchdog) = self.watchdog.take()
+        {
+            watchdog.set(true);
+        }
     }
 
     /// Until the lock may be free: a release is published, its key ends, or `left` ns are over.
@@ -142,16 +158,24 @@ impl Lock for Redisson {
     async fn extend(&mut self, grant: &Grant) -> Extended {
         self.setting.host.step("extending").await;
         let lease = self.choices.lease(&self.setting.config);
-        self.key.extend(self.setting.call.get(), &grant.token, &lease).await
+        let extended = self.key.extend(self.setting.call.get(), &grant.token, &lease).await;
+        if extended == Extended::Lost {
+            self.depth = 1;
+            self.forget();
+        }
+        extended
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
         self.setting.host.step("releasing").await;
-        let call = self.setting.call.get();
-        let released = self.key.give_back(call, &grant.token, self.choices.ttl).await;
-        if let Some(watchdog) = self.watchdogs.remove(&grant.token) {
-            watchdog.set(true);
+        if self.depth > 0 && grant.depth > self.depth {
+            // Nobody knows whether it was counted: to count down could free what is held.
+            return Released::Unknown;
         }
+        let call = self.setting.call.get();
+        let left = self.depth.saturating_sub(1);
+        let released = self.key.give_back(call, &grant.token, self.choices.ttl, left).await;
+        self.forget();
         released
     }
 }
@@ -174,11 +198,13 @@ impl CountedKey {
         self.run(call, scripts::COUNT_UP, false, owner, ttl).await
     }
 
-    async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos) -> Released {
+    /// Counts down; `left` grants remain to the caller.
+    async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos, left: u32) -> Released {
         match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
             // Counted twice: an acquire that nobody has heard of took the lock as well. The key
             // stays until its lease is over.
-            Ok(Reply::Integer(0)) => Released::Unknown,
+            Ok(Reply::Integer(0)) if left == 0 => Released::Unknown,
+            Ok(Reply::Integer(0)) => Released::Released,
             answer => answer::released(&answer),
         }
     }
@@ -251,10 +277,11 @@ impl Watchdog {
             }
             (wait, failures) = match self.renew().await {
                 Extended::Kept(_) => (every, 0),
-                Extended::Lost => return,
+                Extended::Lost => break,
                 Extended::Unknown => (self.choices.retry, failures + 1),
             };
         }
+        self.released.set(true);
     }
 
     async fn renew(&mut self) -> Extended {

@@ -192,16 +192,23 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 /// A lease with an allowance for drift. That single nodes forget or jump is more than a bare
 /// majority withstands; that a minority is down or cut off is nothing to it.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    let choices = DEFAULTS.settle(config);
+    let mut choices = DEFAULTS.settle(config);
     let rounding = drift_allowance(0);
-    let work = Work { lasts: work.lasts + rounding, ..work };
+    let work = Work { lasts: work.lasts.saturating_add(rounding), ..work };
+    // A grant with less left than it needs is given back, however long the nodes were asked.
+    if let Some(needs) = config.needs {
+        let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
+        choices.timeout = choices.timeout.min(spent);
+    }
     exclusive(Model::Lease, promise::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
-/// As [`promise`] but for the pause: the check is what turns a pause before the grant into a
-/// refusal, and a lock that leaves it out has no right to assume such pauses away.
+/// As [`promise`] but for the pause, and for work that outlasts what is left: the check is what
+/// turns a grant that comes too late into a refusal, and a lock that leaves it out has no right to
+/// assume that its callers have the whole lease.
 pub fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
-    promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
+    let checked = [Bounded::ClientPause, Bounded::Work];
+    promise.assumes.retain(|assumption| !checked.contains(&assumption.what));
     promise
 }

@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 
-use crate::lock::answer;
+use crate::lock::answer::{self, Said};
 use crate::lock::client::Client;
 use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::promise::{self, Work, exclusive};
@@ -43,8 +43,18 @@ impl Lock for Setnx {
         acquired
     }
 
+    /// There is no end to be put off: what is asked is whether the key is there still. Whose it
+    /// is the value does not tell.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
-        Extended::Kept(None)
+        self.setting.host.step("extending").await;
+        let key = self.setting.config.key.as_bytes();
+        let call = self.setting.call.get();
+        let timeout = self.choices.timeout;
+        match answer::said(&self.client.request(call, timeout, "EXISTS", &[key]).await) {
+            Said::Yes => Extended::Kept(None),
+            Said::No => Extended::Lost,
+            Said::Refused(_) | Said::Unknown => Extended::Unknown,
+        }
     }
 
     async fn release(&mut self, _grant: &Grant) -> Released {

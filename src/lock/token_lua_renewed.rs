@@ -32,6 +32,12 @@ impl TokenLuaRenewed {
         let lock = TokenLua::new(setting.clone());
         TokenLuaRenewed { setting, lock, renewals: BTreeMap::new() }
     }
+
+    fn stop_renewing(&mut self, grant: &Grant) {
+        if let Some(released) = self.renewals.remove(&grant.token) {
+            released.set(true);
+        }
+    }
 }
 
 #[async_trait(?Send)]
@@ -48,13 +54,15 @@ impl Lock for TokenLuaRenewed {
     }
 
     async fn extend(&mut self, grant: &Grant) -> Extended {
-        self.lock.extend(grant).await
+        let extended = self.lock.extend(grant).await;
+        if extended == Extended::Lost {
+            self.stop_renewing(grant);
+        }
+        extended
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
-        if let Some(released) = self.renewals.remove(&grant.token) {
-            released.set(true);
-        }
+        self.stop_renewing(grant);
         self.lock.release(grant).await
     }
 }

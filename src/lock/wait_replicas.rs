@@ -120,7 +120,7 @@ fn ack_timeout(config: &LockConfig) -> Nanos {
 /// failover: to a replica that was not among those that acknowledged, the lock is lost.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
-    let waits = ack_timeout(config) + choices.timeout;
-    let work = Work { lasts: work.lasts + waits, ..work };
+    let waits = ack_timeout(config).saturating_add(choices.timeout);
+    let work = Work { lasts: work.lasts.saturating_add(waits), ..work };
     exclusive(Model::Lease, promise::of_lease(config, &choices, 0, work))
 }

@@ -1,6 +1,7 @@
 //! A plan: a scenario with every choice made. A value; saved, it is the reproduction.
 
 pub mod contradiction;
+pub mod extend;
 pub mod fault_contradiction;
 pub mod json;
 pub mod lock_contradiction;
@@ -17,6 +18,7 @@ use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::{LockConfig, is_usual};
+use crate::plan::extend::Extend;
 
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -359,6 +361,12 @@ pub struct Workload {
     pub timeout: Nanos,
     /// When each client starts after the one before it, ns.
     pub stagger: Nanos,
+    /// Whether, and how often, a client that works prolongs its grant.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub extend: Extend,
+    /// Whether a client takes the lock again while it works, and gives that back half-way.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub reenter: bool,
 }
 
 /// What is guarded.

@@ -34,8 +34,8 @@ pub enum Ended {
     Released(OpId),
     /// The caller heard of its loss by this operation.
     Lost(OpId),
-    /// The caller's process died of this condition, by its index.
-    Died(usize),
+    /// The caller's process died of this condition, by its index, or of its own lock.
+    Died(Option<usize>),
     /// Nothing: it lasts to the end of the run.
     Open,
 }

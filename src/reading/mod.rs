@@ -42,13 +42,13 @@ pub struct Reading<'a> {
     deaths: BTreeMap<&'a str, Vec<Death>>,
 }
 
-/// When a process died, and of which of the history's conditions.
+/// When a process died, and of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Death {
     /// When.
     pub at: Moment,
-    /// Index of the condition.
-    pub condition: usize,
+    /// Index of the condition; `None` where its own lock ended it.
+    pub condition: Option<usize>,
 }
 
 impl<'a> Reading<'a> {
@@ -149,9 +149,13 @@ fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
     let mut deaths: BTreeMap<_, Vec<Death>> = BTreeMap::new();
     for (index, condition) in history.conditions.iter().enumerate() {
         if let (true, Target::Host(host)) = (condition.verb.kills(), &condition.target) {
-            let death = Death { at: condition.from.into(), condition: index };
+            let death = Death { at: condition.from.into(), condition: Some(index) };
             deaths.entry(host.as_str()).or_default().push(death);
         }
+    }
+    for breach in history.breaches.iter().filter(|breach| breach.clause.is_fatal()) {
+        let death = Death { at: breach.at.into(), condition: None };
+        deaths.entry(breach.process.as_str()).or_default().push(death);
     }
     for deaths in deaths.values_mut() {
         deaths.sort();

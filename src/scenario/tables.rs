@@ -11,6 +11,7 @@ use toml::de::DeValue;
 use crate::lock::catalogue::Locks;
 use crate::lock::{DeadlineFrom, DiscoveryShape, ExtendShape, LockConfig};
 use crate::lock::{ReleaseShape, ScriptShape, WaitShape};
+use crate::plan::extend::Extend;
 use crate::plan::{
     FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,
     TopologyKind, Workload, WorkloadKind,
@@ -245,6 +246,8 @@ const USUAL_WORK: Workload = Workload {
     items: 10,
     timeout: SECOND,
     stagger: 100 * MILLISECOND,
+    extend: Extend::Never,
+    reenter: false,
 };
 
 /// `[workload]`.
@@ -262,6 +265,8 @@ pub fn workload(scenario: &Section) -> Result<Workload, Wrong> {
         "items",
         "timeout",
         "stagger",
+        "extend",
+        "reenter",
     ];
     let usual = USUAL_WORK;
     let Some(section) = scenario.section("workload", &keys)? else { return Ok(usual) };
@@ -279,7 +284,19 @@ pub fn workload(scenario: &Section) -> Result<Workload, Wrong> {
         items: section.number("items")?.unwrap_or(usual.items),
         timeout: section.length("timeout")?.unwrap_or(usual.timeout),
         stagger: section.length("stagger")?.unwrap_or(usual.stagger),
+        extend: extend(&section)?.unwrap_or(usual.extend),
+        reenter: section.flag("reenter")?.unwrap_or(usual.reenter),
     })
+}
+
+/// When a client that works prolongs its grant.
+fn extend(section: &Section) -> Result<Option<Extend>, Wrong> {
+    let Some((text, value)) = section.text("extend")?.zip(section.get("extend")) else {
+        return Ok(None);
+    };
+    let mend = "\"never\", \"until-lost\", or a share of the lease: \"1/2\"";
+    let read = text.parse().map_err(|what| Wrong::at(value.span(), what, mend));
+    read.map(Some)
 }
 
 /// `[links]`: 1 to 5 ms and no loss unless it says otherwise. A name like `c1 <-> n1 n2` sets

@@ -7,9 +7,10 @@ use lockstorm_sim::platform::Host;
 use lockstorm_sim::rng::{Purpose, below};
 use lockstorm_sim::time::{MILLISECOND, Nanos};
 
-use crate::lock::{client, token};
+use crate::lock::{client, lease, token};
 use crate::plan::WorkloadKind;
 use crate::workload::caller::{Caller, Held, Taken};
+use crate::workload::guard::Ended;
 use crate::workload::round::Round;
 use crate::workload::{Job, RESOURCE, counter, ledger, stock};
 
@@ -17,36 +18,49 @@ use crate::workload::{Job, RESOURCE, counter, ledger, stock};
 /// started again begins anew.
 pub async fn run(host: Host, job: Job, index: u32) {
     host.sleep(job.workload.stagger.saturating_mul(Nanos::from(index))).await;
-    let mut caller = Caller::new(&host, host.name(), &job);
-    let mut resource = client::Client::new(host.clone(), RESOURCE);
-    for _ in 0..job.workload.rounds {
-        let Some(held) = take(&mut caller, &job).await else { return };
-        let (workload, recorder) = (&job.workload, &job.recorder);
-        let (caller_now, resource) = (&caller, &mut resource);
-        let mut round = Round { caller: caller_now, held: &held, workload, recorder, resource };
-        match workload.kind {
-            WorkloadKind::Counter => counter::round(&mut round).await,
-            WorkloadKind::Stock => stock::round(&mut round).await,
-            WorkloadKind::Ledger => ledger::round(&mut round).await,
-        }
-        if !caller.was_told_of_loss(&held) {
-            caller.release(&held).await;
-        }
-        host.sleep(drawn(&caller, job.workload.rest)).await;
-    }
+    let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
+    // A lock that ends its process has been written down.
+    let _ = rounds(&mut caller, &job).await;
 }
 
-/// Asks until the lock is granted; `None` once the workload is to stop.
-async fn take(caller: &mut Caller, job: &Job) -> Option<Held> {
+async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
+    let host = caller.host().clone();
+    let mut resource = client::Client::new(host.clone(), RESOURCE);
+    for _ in 0..job.workload.rounds {
+        let Some(mut held) = take(caller, job).await? else { return Ok(()) };
+        let mut round = Round::new(caller, &mut held, job, &mut resource);
+        match job.workload.kind {
+            WorkloadKind::Counter => counter::round(&mut round).await?,
+            WorkloadKind::Stock => stock::round(&mut round).await?,
+            WorkloadKind::Ledger => ledger::round(&mut round).await?,
+        }
+        if !caller.has_lost(&held) {
+            caller.release(&held).await?;
+        }
+        host.sleep(drawn(caller, job.workload.rest)).await;
+    }
+    Ok(())
+}
+
+/// Asks until the lock is granted; `None` once the workload is to stop. Who looks at deadlines
+/// gives back what is over when it comes.
+async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Ended> {
     while !job.stop.get() {
-        match caller.acquire().await {
-            Taken::Granted(held) => return Some(held),
-            Taken::Unknown(held) => drop(caller.release(&held).await),
-            Taken::Refused => {}
+        match caller.acquire().await? {
+            Taken::Granted(held) if is_too_late(caller, &held, job) => {
+                caller.release(&held).await?;
+            }
+            Taken::Granted(held) => return Ok(Some(held)),
+            Taken::Unknown(held) => drop(caller.release(&held).await?),
+            Taken::Refused | Taken::GivenUp => {}
         }
         wait(caller, job.workload.retry).await;
     }
-    None
+    Ok(None)
+}
+
+fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {
+    job.workload.check_validity && lease::is_over(caller.host(), held.grant.deadline)
 }
 
 /// Waits before asking again, up to `longest` ns.

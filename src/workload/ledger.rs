@@ -1,10 +1,12 @@
 //! Ledger: append an entry, work, append another. Entries of another between the two show.
 
+use crate::workload::guard::Ended;
 use crate::workload::round::Round;
 
 /// Two entries.
-pub async fn round(round: &mut Round<'_>) {
+pub async fn round(round: &mut Round<'_>) -> Result<(), Ended> {
     round.append().await;
-    round.work().await;
+    round.work().await?;
     round.append().await;
+    Ok(())
 }

@@ -5,19 +5,22 @@ use lockstorm_sim::platform::Host;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Taken};
 use crate::workload::client::wait;
+use crate::workload::guard::Ended;
 
 /// Asks until the lock is granted, gives it back, and is done. Each try is an operation.
 pub async fn run(host: Host, job: Job) {
-    let mut caller = Caller::new(&host, host.name(), &job);
+    let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
+    // A lock that ends its process has been written down.
+    let _ = ask(&mut caller, &job).await;
+}
+
+async fn ask(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
     loop {
-        match caller.acquire().await {
-            Taken::Granted(held) => {
-                caller.release(&held).await;
-                return;
-            }
-            Taken::Unknown(held) => drop(caller.release(&held).await),
-            Taken::Refused => {}
+        match caller.acquire().await? {
+            Taken::Granted(held) => return caller.release(&held).await.map(drop),
+            Taken::Unknown(held) => drop(caller.release(&held).await?),
+            Taken::Refused | Taken::GivenUp => {}
         }
-        wait(&caller, job.workload.retry).await;
+        wait(caller, job.workload.retry).await;
     }
 }

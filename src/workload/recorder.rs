@@ -10,7 +10,7 @@ use std::rc::Rc;
 use lockstorm_sim::platform::Host;
 use lockstorm_sim::trace::Event;
 
-use crate::history::{Access, Op, OpId, OpKind, Outcome};
+use crate::history::{Access, Breach, History, Op, OpId, OpKind, Outcome};
 use crate::lock::Call;
 
 /// The book of one run. Cheap to clone.
@@ -23,6 +23,7 @@ struct Book {
     /// How many operations each process has called.
     called: BTreeMap<String, u32>,
     accesses: Vec<Access>,
+    breaches: Vec<Breach>,
 }
 
 impl Recorder {
@@ -65,10 +66,15 @@ impl Recorder {
         self.0.borrow_mut().accesses.push(access);
     }
 
-    /// All that was written down, for the history. The book is empty afterwards.
-    pub fn take(&self) -> (Vec<Op>, Vec<Access>) {
-        let book = self.0.take();
-        (book.ops, book.accesses)
+    /// Writes down that a lock broke its contract.
+    pub fn breach(&self, breach: Breach) {
+        self.0.borrow_mut().breaches.push(breach);
+    }
+
+    /// All that was written down, put into a history. The book is empty afterwards.
+    pub fn fill(&self, history: &mut History) {
+        let Book { ops, accesses, breaches, .. } = self.0.take();
+        (history.ops, history.accesses, history.breaches) = (ops, accesses, breaches);
     }
 }
 

@@ -2,33 +2,52 @@
 //! reason to leave out.
 
 use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::time::{Clock, MILLISECOND, Nanos, SECOND};
 
 use crate::history::{OpId, OpKind, Outcome};
-use crate::lock::Call;
 use crate::lock::answer::{self, Answer, Said};
 use crate::lock::client::Client;
 use crate::lock::lease;
+use crate::lock::{Call, Extended};
+use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
-use crate::workload::RESOURCE;
-use crate::workload::caller::{Caller, Held};
-use crate::workload::recorder::Recorder;
+use crate::workload::caller::{Caller, Held, Taken};
+use crate::workload::guard::Ended;
 use crate::workload::resource::{NONE, REFUSED};
+use crate::workload::{Job, RESOURCE, reentry};
+
+/// No two extends come closer together: without a wait no time might pass, ns.
+const SHORTEST_WAIT: Nanos = MILLISECOND;
 
 /// A caller that holds the lock, and the resource in its reach.
 pub struct Round<'a> {
     /// Who holds the lock.
-    pub caller: &'a Caller,
+    caller: &'a mut Caller,
     /// What it holds.
-    pub held: &'a Held,
+    held: &'a mut Held,
     /// What it is to do.
-    pub workload: &'a Workload,
-    /// Where its accesses are written down.
-    pub recorder: &'a Recorder,
+    job: &'a Job,
     /// Its connection to the resource.
-    pub resource: &'a mut Client,
+    resource: &'a mut Client,
+    /// Until which reading of the monotonic clock a grant is counted on whose lock does not say.
+    term: Nanos,
+    /// Whether so little was left that the caller has ended its work.
+    is_over: bool,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    /// One time under the lock, from now on.
+    pub fn new(
+        caller: &'a mut Caller,
+        held: &'a mut Held,
+        job: &'a Job,
+        resource: &'a mut Client,
+    ) -> Round<'a> {
+        let now = caller.host().now(Clock::Monotonic);
+        let term = now.saturating_add(job.config.ttl.unwrap_or(0));
+        Round { caller, held, job, resource, term, is_over: false }
+    }
+
     /// Reads the resource; `None` if that came to nothing.
     pub async fn read(&mut self) -> Option<i64> {
         let kind = OpKind::Read { grant: Some(self.held.acquire) };
@@ -50,16 +69,114 @@ impl Round<'_> {
         self.access("APPEND", kind, &[]).await;
     }
 
-    /// Works for as long as the workload says, with nothing to be seen of it.
-    pub async fn work(&self) {
-        self.caller.host().sleep(self.workload.hold).await;
+    /// Works for as long as the workload says, with nothing of it to be seen at the resource.
+    ///
+    /// # Errors
+    /// If the lock ends the process.
+    pub async fn work(&mut self) -> Result<(), Ended> {
+        let Workload { hold, extend, reenter, .. } = self.job.workload;
+        let rest = (extend != Extend::UntilLost).then_some(hold);
+        if !reenter {
+            return self.busy(rest).await;
+        }
+        let inner = self.reenter().await?;
+        self.busy(Some(hold / 2)).await?;
+        if let Some(inner) = inner.filter(|inner| !self.caller.has_lost(inner)) {
+            self.caller.release(&inner).await?;
+        }
+        self.busy(rest.map(|hold| hold - hold / 2)).await
+    }
+
+    /// Takes the lock again. One that is not re-entrant refuses; one that would let its caller
+    /// wait for itself is not waited for.
+    async fn reenter(&mut self) -> Result<Option<Held>, Ended> {
+        let limit = reentry(&self.job.workload, self.job.config.ttl);
+        match self.caller.acquire_within(Some(limit)).await? {
+            Taken::Granted(inner) => return Ok(Some(inner)),
+            Taken::Unknown(inner) => drop(self.caller.release(&inner).await?),
+            Taken::Refused | Taken::GivenUp => {}
+        }
+        Ok(None)
+    }
+
+    /// Works for `length` ns, or until the grant is lost or the workload is to stop; prolongs the
+    /// grant on the way.
+    async fn busy(&mut self, length: Option<Nanos>) -> Result<(), Ended> {
+        let host = self.caller.host().clone();
+        let Some(rhythm) = self.job.workload.extend.rhythm() else {
+            host.sleep(length.unwrap_or(0)).await;
+            return Ok(());
+        };
+        let until = length.map(|length| host.now(Clock::Monotonic).saturating_add(length));
+        let mut wait = self.due_in(rhythm);
+        while !self.has_ended() && !(length.is_none() && self.job.stop.get()) {
+            let now = host.now(Clock::Monotonic);
+            let rest = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
+            if rest <= wait {
+                host.sleep(rest).await;
+                return Ok(());
+            }
+            host.sleep(wait).await;
+            if !self.has_ended() && !self.is_running_out(rhythm) {
+                wait = self.prolong(rhythm).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prolongs the grant; after how many ns to do so again.
+    async fn prolong(&mut self, rhythm: Rhythm) -> Result<Nanos, Ended> {
+        let sent = self.caller.host().now(Clock::Monotonic);
+        Ok(match self.caller.extend(self.held).await? {
+            Extended::Kept(_) => {
+                self.term = sent.saturating_add(self.job.config.ttl.unwrap_or(0));
+                self.due_in(rhythm)
+            }
+            Extended::Lost => SHORTEST_WAIT,
+            // Four times before the reserve is touched.
+            Extended::Unknown => {
+                let reserve = self.job.config.ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
+                (reserve / 4).max(SHORTEST_WAIT)
+            }
+        })
+    }
+
+    /// In how many ns the next extend is due: for a lock without a lease, a share of the work.
+    fn due_in(&self, rhythm: Rhythm) -> Nanos {
+        let wait = match self.job.config.ttl {
+            Some(ttl) => self.left().saturating_sub(ttl - rhythm.due(ttl)).min(rhythm.due(ttl)),
+            None => rhythm.due(self.job.workload.hold.max(SECOND)),
+        };
+        wait.max(SHORTEST_WAIT)
+    }
+
+    /// What the caller may count on: what the grant says, else the lease since it came, ns.
+    fn left(&self) -> Nanos {
+        let host = self.caller.host();
+        match self.held.grant.deadline {
+            Some((clock, reading)) => reading.saturating_sub(host.now(clock)),
+            None => self.term.saturating_sub(host.now(Clock::Monotonic)),
+        }
+    }
+
+    /// Whether so little is left that nothing more can be done in time: then the work is over.
+    fn is_running_out(&mut self, rhythm: Rhythm) -> bool {
+        let ttl = self.job.config.ttl;
+        self.is_over |= ttl.is_some_and(|ttl| self.left() <= rhythm.reserve(ttl));
+        self.is_over
+    }
+
+    /// Whether there is no grant to work under any more, as far as the caller knows.
+    fn has_ended(&self) -> bool {
+        self.is_over || self.caller.has_lost(self.held) || self.caller.has_ended()
     }
 
     /// Whether the caller still believes that it may touch the resource.
-    fn may_go_on(&self) -> bool {
-        let deadline = self.held.grant.deadline;
-        let over = self.workload.check_validity && lease::is_over(self.caller.host(), deadline);
-        !over && !self.caller.was_told_of_loss(self.held)
+    fn may_go_on(&mut self) -> bool {
+        let (workload, deadline) = (&self.job.workload, self.held.grant.deadline);
+        let over = workload.check_validity && lease::is_over(self.caller.host(), deadline);
+        let runs_out = workload.extend.rhythm().is_some_and(|rhythm| self.is_running_out(rhythm));
+        !over && !runs_out && !self.has_ended()
     }
 
     /// One access, written down; `None` if the caller left it out.
@@ -74,18 +191,18 @@ impl Round<'_> {
         }
         let host = self.caller.host();
         let fence = self.fence_of(&kind);
-        let call = self.recorder.call(host, self.caller.name(), RESOURCE, kind).await;
+        let call = self.job.recorder.call(host, self.caller.name(), RESOURCE, kind).await;
         let words = words(call, self.caller.name(), self.held.acquire, fence, numbers);
         let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-        let timeout = self.workload.timeout;
+        let timeout = self.job.workload.timeout;
         let outcome = outcome(&self.resource.request(call, timeout, command, &args).await);
-        self.recorder.ret(host, call.op, outcome.clone()).await;
+        self.job.recorder.ret(host, call.op, outcome.clone()).await;
         Some(outcome)
     }
 
     fn fence_of(&self, kind: &OpKind) -> Option<u64> {
         let carried =
-            self.workload.fence_on == FenceOn::All || !matches!(kind, OpKind::Read { .. });
+            self.job.workload.fence_on == FenceOn::All || !matches!(kind, OpKind::Read { .. });
         self.held.grant.fence.filter(|_| carried)
     }
 }

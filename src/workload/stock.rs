@@ -1,12 +1,14 @@
 //! Stock: read, and if there is any left, work and write back minus one. What is sold twice shows.
 
+use crate::workload::guard::Ended;
 use crate::workload::round::Round;
 
 /// One purchase; none once the stock is empty.
-pub async fn round(round: &mut Round<'_>) {
-    let Some(left) = round.read().await else { return };
+pub async fn round(round: &mut Round<'_>) -> Result<(), Ended> {
+    let Some(left) = round.read().await else { return Ok(()) };
     if left > 0 {
-        round.work().await;
+        round.work().await?;
         round.write(left - 1, left).await;
     }
+    Ok(())
 }

@@ -74,6 +74,8 @@ impl Book<'_> {
             Bounded::Drift => self.drift(),
             Bounded::Failover => self.failovers(),
             Bounded::KeyRemoval => self.removals(),
+            // The plans draw faults alone: their work fits.
+            Bounded::Work => 0,
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
         }
     }

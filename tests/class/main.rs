@@ -84,7 +84,9 @@ fn hunt(lab: &Lab, lock: &str, kind: TopologyKind, persistence: Persistence) -> 
     let mut base = ground(lock, kind);
     base.topology.persistence = persistence;
     let verbs = verbs::words().map(str::to_owned).collect();
-    let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within: None };
+    // Only faults are drawn: the subsets are those of faults.
+    let varies = BTreeSet::new();
+    let alphabet = Alphabet { verbs, varies, ..Alphabet::of(*lab.algorithm(&base)) };
     Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=1 }
 }
 

@@ -9,6 +9,7 @@
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
 //! request op=0 c1->n1 SET sent=1 applied=5                    `declined`: answered with an error
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
+//! breach 40 c1 no-panic op=1                                  a line of the contract of locks
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
 //! leads 0 n1                                                  or `follows 0 n2 n1`
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
@@ -20,8 +21,8 @@ use std::collections::BTreeMap;
 
 use lockstorm::check::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request, Seen,
-    Sighting,
+    Access, AccessKind, Breach, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+    Seen, Sighting,
 };
 use lockstorm::ledger::Site;
 use lockstorm::lock::{Assumption, Bounded, Model};
@@ -119,6 +120,7 @@ impl Story {
             site: Site {
                 nodes: terms.nodes.clone(),
                 message: 0,
+                works: 0,
                 assumes: terms.assumes.iter().map(assumption).collect(),
             },
             grants_without_faults: terms.grants_without_faults,
@@ -169,6 +171,7 @@ impl Teller {
             ["fault", id, what, who, when] => self.fault(id, what, who, when),
             ["leads", at, node] => self.role(at, node, None),
             ["follows", at, node, master] => self.role(at, node, Some(master)),
+            ["breach", at, who, clause, ref rest @ ..] => self.breach(at, who, clause, rest),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
             }
@@ -301,6 +304,15 @@ impl Teller {
         Some(())
     }
 
+    fn breach(&mut self, at: &str, who: &str, clause: &str, rest: &[&str]) -> Option<()> {
+        let at = self.instant(at)?;
+        let clause = serde_json::from_value(clause.into()).ok()?;
+        let op = value(rest, "op").map(|op| op.parse().expect("an operation"));
+        let (process, details) = (who.to_owned(), "as told".to_owned());
+        self.history.breaches.push(Breach { at, process, op, clause, details });
+        Some(())
+    }
+
     fn clock(
         &mut self,
         at: &str,
@@ -341,6 +353,7 @@ impl Teller {
         let legs = history.requests.iter_mut().flat_map(|request| &mut request.legs);
         let legs = legs.map(|(_, at)| at);
         let clocks = history.clocks.iter_mut().map(|piece| &mut piece.from);
+        let clocks = clocks.chain(history.breaches.iter_mut().map(|breach| &mut breach.at));
         let marks = history.healed.iter_mut().chain([&mut history.end]);
         for instant in keys.chain(accesses).chain(faults).chain(legs).chain(clocks).chain(marks) {
             instant.seq = place[instant.seq as usize];

@@ -22,6 +22,7 @@ use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::lock;
+use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
 /// A lock for one holder: a mutex if no hold can end by itself, else a lease.
@@ -34,6 +35,9 @@ pub enum LockAction {
     Acquire(Moment),
     /// It is prolonged; from when on the hold can end now.
     Extend(Moment),
+    /// Its holder takes it again: from when on the hold can end then, and from when on it can if
+    /// the lease before was over and this one is given back.
+    Reenter(Moment, Moment),
     /// It is given back.
     Release,
 }
@@ -63,6 +67,14 @@ impl Model for Lock {
             (LockAction::Acquire(ends), Some((_, free))) => {
                 Some((Some((item.block, ends)), from.max(free)))
             }
+            (LockAction::Reenter(ends, _), Some((_, old))) if mine && old > from => {
+                Some((Some((item.block, ends.max(old))), from))
+            }
+            (LockAction::Reenter(_, ends), None) => Some((Some((item.block, ends)), from)),
+            (LockAction::Reenter(_, ends), Some((_, old))) if mine || old != Moment::NEVER => {
+                Some((Some((item.block, ends)), from.max(old)))
+            }
+            (LockAction::Reenter(..), Some(_)) => None,
             (LockAction::Extend(ends), _) => mine.then_some((Some((item.block, ends)), from)),
             (LockAction::Release, _) => mine.then_some((None, from)),
         }
@@ -74,13 +86,17 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     let mut items = Vec::new();
     for op in case.acquires() {
         let Some(proof) = proven_by(case, op) else { continue };
+        let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
+        if let Some(outer) = nested_in(case, op) {
+            items.push(reentry(case, op, ret, outer));
+            continue;
+        }
         let permitted = released_from(case, op.id).map_or(Moment::NEVER, |(from, _)| from);
         let ends = |op: &Op| permitted.min(lease_end(case, op));
         let item = |op: &Op, ret, action| {
             let (block, call) = (i64::from(item_block(op)), op.call.into());
             Item { op: op.id, block, call, ret, is_certain: true, action }
         };
-        let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
         items.push(item(op, ret, LockAction::Acquire(ends(op))));
         for member in case.ops_of(op.id) {
             let Some(ret) = member.ret.map(Moment::from) else { continue };
@@ -93,6 +109,26 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
         }
     }
     items
+}
+
+/// The acquire under whose hold its caller was granted the lock again: the first of those.
+fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
+    let (call, ret) = (Moment::from(op.call), Moment::from(op.ret?));
+    let within = |hold: &&Hold| hold.owner == case.caller(op.id) && hold.grant != op.id;
+    let mut holds = case.holds.iter().filter(within);
+    holds.find(|hold| hold.start <= call && ret < hold.end).map(|hold| hold.grant)
+}
+
+/// A re-entrant grant is no hold of its own: it prolongs the one that it is part of, and what that
+/// one's release permits is permitted still.
+fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
+    let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
+    let ends = permitted.min(lease_end(case, op));
+    let releases = case.ops_of(op.id).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    let freed = releases.map(|op| op.call.into()).fold(ends, Moment::min);
+    let (block, call) = (i64::from(outer), op.call.into());
+    let action = LockAction::Reenter(ends, freed);
+    Item { op: op.id, block, call, ret, is_certain: true, action }
 }
 
 /// The acquire that an operation on the lock belongs to.

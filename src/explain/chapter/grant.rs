@@ -84,7 +84,7 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     evidence.extend(match ends.end {
         _ if to < ends.until => None,
         Ended::Released(id) | Ended::Lost(id) => Some(Evidence::Op(id)),
-        Ended::Died(index) => Some(Evidence::Condition(index)),
+        Ended::Died(condition) => condition.map(Evidence::Condition),
         Ended::Open => None,
     });
     let why = match ends.end {

@@ -1,6 +1,7 @@
 //! The chapters that a story is chosen from: each looks at one side of the witness.
 
 pub mod access;
+pub mod breach;
 pub mod calm;
 pub mod grant;
 pub mod liveness;

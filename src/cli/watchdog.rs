@@ -1,0 +1,67 @@
+//! Watches runs from outside, in real time: a lock that loops without an await stops the one thread
+//! of its world, and nothing inside can end it.
+//!
+//! What counts is one poll of the lock that does not come back. How long a plan takes does not
+//! matter.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use crate::cli::{Ending, complain, input};
+use crate::plan::Plan;
+use crate::run::Lab;
+use crate::workload::progress::{Board, Progress};
+
+/// How long one poll may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How often the watchdog looks, in parts of its patience.
+const LOOKS: u32 = 20;
+
+/// The same lab with a watchdog, which ends the process with exit code 70 when a poll takes longer
+/// than `patience`, and writes the plan into `folder` before that. It goes with the lab.
+#[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
+pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
+    let (progress, board) = Progress::new();
+    let folder = folder.to_owned();
+    std::thread::spawn(move || watch(&board, &folder, patience));
+    Lab { progress, ..lab }
+}
+
+#[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
+fn watch(board: &Weak<Board>, folder: &PathBuf, patience: Duration) {
+    let mut seen: BTreeMap<u64, (u64, Instant)> = BTreeMap::new();
+    loop {
+        std::thread::sleep(patience / LOOKS);
+        let Some(board) = board.upgrade() else { return };
+        let mut still = BTreeMap::new();
+        for (number, pulse, plan) in board.within_polls() {
+            let known = seen.get(&number).filter(|(known, _)| *known == pulse);
+            let since = known.map_or_else(Instant::now, |(_, since)| *since);
+            if since.elapsed() > patience {
+                give_up(&plan, folder, patience);
+            }
+            still.insert(number, (pulse, since));
+        }
+        seen = still;
+    }
+}
+
+fn give_up(plan: &Plan, folder: &Path, patience: Duration) -> ! {
+    let name = format!("{}-{}.stuck.plan.json", plan.name, plan.seed);
+    let place = match input::write(folder, &name, &plan.to_json()) {
+        Ok(()) => format!("the plan is {}", folder.join(&name).display()),
+        Err(_) => format!("the plan could not be written to {}", folder.display()),
+    };
+    complain(&format!(
+        "lockstorm: the lock '{}' has not come back from one poll for {} s: a loop without an \
+         await?\nplan '{}', seed {}, {}: {place}\n",
+        plan.lock.algorithm,
+        patience.as_secs_f32(),
+        plan.name,
+        plan.seed,
+        plan.digest(),
+    ));
+    std::process::exit(i32::from(Ending::Diverged as u8));
+}

@@ -1,0 +1,20 @@
+//! What a lock did that no lock may do.
+
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+
+/// The first breaches of the contract, as many as say all that there is to say.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut told = Vec::new();
+    let mut beats = Vec::new();
+    for breach in &witness.history().breaches {
+        if told.contains(&breach.clause) {
+            continue;
+        }
+        told.push(breach.clause);
+        let text = format!("The lock of {}: {}.", breach.process, breach.text());
+        let evidence = breach.op.into_iter().map(Evidence::Op).collect();
+        beats.push(Beat::new(Weight::Crux, breach.at, text, evidence));
+    }
+    beats
+}

@@ -1,0 +1,81 @@
+//! Which plans run now, and whether the locks in them come back: for somebody outside who has a
+//! clock. A run is not changed by being looked at.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::plan::Plan;
+
+/// Counts the polls of locks in one run: once when one begins, once when it ends. So it is odd
+/// within a poll, and one that does not change any more is a poll that does not come back.
+pub type Pulse = Arc<AtomicU64>;
+
+/// A board of runs, or none. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Option<Arc<Board>>);
+
+/// The runs that are under way.
+#[derive(Debug, Default)]
+pub struct Board(Mutex<Runs>);
+
+#[derive(Debug, Default)]
+struct Runs {
+    entered: u64,
+    under_way: BTreeMap<u64, (Arc<Plan>, Pulse)>,
+}
+
+/// A run that is under way until this is dropped.
+pub struct Running {
+    board: Option<(Arc<Board>, u64)>,
+    pulse: Pulse,
+}
+
+impl Progress {
+    /// A new board, and how to look at it for as long as somebody runs plans.
+    pub fn new() -> (Progress, Weak<Board>) {
+        let board = Arc::new(Board::default());
+        let seen = Arc::downgrade(&board);
+        (Progress(Some(board)), seen)
+    }
+
+    /// Puts a run on the board.
+    pub fn enter(&self, plan: &Plan) -> Running {
+        let pulse = Pulse::default();
+        let board = self.0.as_ref().map(|board| {
+            let mut runs = board.0.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.entered += 1;
+            let number = runs.entered;
+            runs.under_way.insert(number, (Arc::new(plan.clone()), Arc::clone(&pulse)));
+            (Arc::clone(board), number)
+        });
+        Running { board, pulse }
+    }
+}
+
+impl Board {
+    /// Every run that is within a poll of a lock now: its number, its pulse and its plan.
+    pub fn within_polls(&self) -> Vec<(u64, u64, Arc<Plan>)> {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = runs.under_way.iter().map(|(number, (plan, pulse))| {
+            (*number, pulse.load(Ordering::Relaxed), Arc::clone(plan))
+        });
+        each.filter(|(_, pulse, _)| pulse % 2 == 1).collect()
+    }
+}
+
+impl Running {
+    /// What the run's locks beat.
+    pub fn pulse(&self) -> Pulse {
+        Arc::clone(&self.pulse)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some((board, number)) = &self.board {
+            let mut runs = board.0.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.under_way.remove(number);
+        }
+    }
+}

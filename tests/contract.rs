@@ -1,0 +1,440 @@
+//! A user's lock never brings the lab down. Each case is a small lock that does one odd thing:
+//! what the contract allows is run and judged like anything else; what breaks it is a finding with
+//! the line that was broken.
+
+use std::process::Command;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lockstorm::check::{Kind, Verdict};
+use lockstorm::cli::act;
+use lockstorm::explain::explain;
+use lockstorm::explain::finding::{Class, Finding};
+use lockstorm::explore::examine;
+use lockstorm::explore::ground::ground_of;
+use lockstorm::lock::catalogue::Algorithm;
+use lockstorm::lock::contract::Clause;
+use lockstorm::lock::token_lua::TokenLua;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Notice, Released, Setting};
+use lockstorm::plan::TopologyKind;
+use lockstorm::report::text;
+use lockstorm::run::Lab;
+use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
+use lockstorm_sim::trace::Event;
+
+/// token-lua that does one odd thing.
+struct Odd {
+    lock: TokenLua,
+    setting: Setting,
+    does: Oddity,
+    last: Option<Grant>,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Oddity {
+    PanicsInAcquire,
+    PanicsInRelease,
+    PanicsInTask,
+    PanicsInTaskWithANumber,
+    PanicsWhenDropped,
+    SleepsForNoTime,
+    StepsWithoutEnd,
+    YieldsWithoutEnd,
+    LooksAtTheClock,
+    SpawnsWithoutEnd,
+    SpinsInTask,
+    SpinsInNotices,
+    PermitTooLarge,
+    PermitInRange,
+    LosesAfterRelease,
+    LosesWhileAcquiring,
+    LosesTwice,
+    LosesWhenDropped,
+    LosesWhatNobodyHas,
+    ExtendsWhatNobodyHas,
+    EndsWhatHasNotBegun,
+    EndsTwice,
+    EndsAnAcquire,
+    DropsItsRenewal,
+    OneToken,
+    EmptyToken,
+    GiantToken,
+    LastFence,
+    FirstFence,
+    DeadlineNever(Clock),
+    DeadlineLongAgo(Clock),
+    KeptForEver,
+    DepthOfMany,
+    ManyTasks,
+    UnknownForEver,
+    NeverAnswers,
+    RecordsRubbish,
+    LoopsWithoutAwait,
+    DropsARequest,
+}
+
+impl Odd {
+    fn make(setting: Setting, does: Oddity) -> Box<dyn Lock> {
+        Box::new(Odd { lock: TokenLua::new(setting.clone()), setting, does, last: None })
+    }
+
+    fn tell(&self, notice: Notice) -> u32 {
+        (self.setting.tell)(notice).op
+    }
+
+    async fn spin(&self) {
+        let host = &self.setting.host;
+        match self.does {
+            Oddity::SleepsForNoTime => loop {
+                host.sleep(0).await;
+            },
+            Oddity::StepsWithoutEnd => loop {
+                host.step("again").await;
+            },
+            Oddity::YieldsWithoutEnd => loop {
+                let mut yielded = false;
+                std::future::poll_fn(|cx| {
+                    cx.waker().wake_by_ref();
+                    if std::mem::replace(&mut yielded, true) {
+                        return std::task::Poll::Ready(());
+                    }
+                    std::task::Poll::Pending
+                })
+                .await;
+            },
+            Oddity::LooksAtTheClock => while host.now(Clock::Monotonic) < u64::MAX {},
+            Oddity::SpawnsWithoutEnd => loop {
+                host.spawn(async {});
+            },
+            Oddity::SpinsInNotices => loop {
+                let token = self.last.as_ref().map_or(String::new(), |grant| grant.token.clone());
+                self.tell(Notice::Lost { token });
+            },
+            Oddity::LoopsWithoutAwait => loop {
+                std::hint::spin_loop();
+            },
+            _ => {}
+        }
+    }
+
+    /// What it does once it has the lock.
+    async fn granted(&mut self, mut grant: Grant) -> Grant {
+        let host = self.setting.host.clone();
+        match self.does {
+            Oddity::PanicsInTask => host.spawn(async { panic!("a task of the lock") }),
+            Oddity::PanicsInTaskWithANumber => {
+                host.spawn(async { std::panic::panic_any(7_u8) });
+            }
+            Oddity::SpinsInTask => {
+                let own = host.clone();
+                host.spawn(async move {
+                    loop {
+                        own.sleep(0).await;
+                    }
+                });
+            }
+            Oddity::ManyTasks => {
+                for _ in 0..5_000 {
+                    let own = host.clone();
+                    host.spawn(async move { own.sleep(SECOND).await });
+                }
+            }
+            Oddity::LosesWhileAcquiring => {
+                self.tell(Notice::Lost { token: grant.token.clone() });
+            }
+            Oddity::DropsItsRenewal => {
+                let (setting, token) = (self.setting.clone(), grant.token.clone());
+                host.clone().spawn(async move {
+                    let never = setting.extending(&token, async |_| std::future::pending().await);
+                    host.timeout(50 * MILLISECOND, never).await;
+                });
+            }
+            Oddity::EndsTwice => {
+                let op = self.tell(Notice::Extending { token: grant.token.clone() });
+                self.tell(Notice::Extended { op, result: Extended::Unknown });
+                self.tell(Notice::Extended { op, result: Extended::Kept(None) });
+            }
+            Oddity::EndsAnAcquire => {
+                let op = self.setting.call.get().op;
+                self.tell(Notice::Extended { op, result: Extended::Lost });
+            }
+            Oddity::PermitTooLarge => grant.permit = Some(7),
+            Oddity::PermitInRange => grant.permit = Some(0),
+            Oddity::LastFence => grant.fence = Some(u64::MAX),
+            Oddity::FirstFence => grant.fence = Some(0),
+            Oddity::DeadlineNever(clock) => grant.deadline = Some((clock, u64::MAX)),
+            Oddity::DeadlineLongAgo(clock) => grant.deadline = Some((clock, 0)),
+            Oddity::DepthOfMany => grant.depth = u32::MAX,
+            Oddity::RecordsRubbish => {
+                host.record(Event::Outcome { op: u32::MAX, what: "acquired" });
+                let to = host.resolve("n1").expect("a node");
+                host.record(Event::Unreached { to, command: "SET", op: u32::MAX });
+                host.record(Event::Fault { id: 99, edge: lockstorm_sim::trace::Edge::Start });
+            }
+            _ => {}
+        }
+        self.last = Some(grant.clone());
+        self.outward(grant)
+    }
+
+    /// The grant as its caller sees it: the node knows another token.
+    fn outward(&self, grant: Grant) -> Grant {
+        let token = match self.does {
+            Oddity::OneToken => "always".to_owned(),
+            Oddity::EmptyToken => String::new(),
+            Oddity::GiantToken => "x".repeat(1 << 20),
+            _ => return grant,
+        };
+        Grant { token, ..grant }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Odd {
+    async fn acquire(&mut self) -> Acquired {
+        assert!(self.does != Oddity::PanicsInAcquire, "an acquire of the lock");
+        match self.does {
+            Oddity::EndsWhatHasNotBegun => {
+                self.tell(Notice::Extended { op: 4_000_000_000, result: Extended::Unknown });
+            }
+            Oddity::NeverAnswers => std::future::pending().await,
+            _ => {}
+        }
+        self.spin().await;
+        match self.lock.acquire().await {
+            Acquired::Granted(grant) if self.does == Oddity::UnknownForEver => {
+                self.last = Some(grant.clone());
+                Acquired::Unknown(grant)
+            }
+            Acquired::Granted(grant) => Acquired::Granted(self.granted(grant).await),
+            other => other,
+        }
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        Extended::Kept(None)
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        assert!(self.does != Oddity::PanicsInRelease, "a release of the lock");
+        let known = self.last.clone().unwrap_or_default();
+        if self.does == Oddity::DropsARequest {
+            let host = self.setting.host.clone();
+            host.timeout(MILLISECOND, self.lock.extend(&known)).await;
+        }
+        let released = self.lock.release(&known).await;
+        let lost = Notice::Lost { token: grant.token.clone() };
+        match self.does {
+            Oddity::LosesAfterRelease => {
+                let (host, tell) = (self.setting.host.clone(), self.setting.tell.clone());
+                host.clone().spawn(async move {
+                    host.sleep(MILLISECOND).await;
+                    tell(lost);
+                });
+            }
+            Oddity::LosesWhatNobodyHas => {
+                self.tell(Notice::Lost { token: "ghost".into() });
+            }
+            Oddity::ExtendsWhatNobodyHas => {
+                self.tell(Notice::Extending { token: "ghost".into() });
+            }
+            Oddity::LosesTwice => {
+                self.tell(lost.clone());
+                self.tell(lost);
+            }
+            _ => {}
+        }
+        released
+    }
+}
+
+impl Drop for Odd {
+    fn drop(&mut self) {
+        match (self.does, &self.last) {
+            (Oddity::PanicsWhenDropped, _) => panic!("the lock is dropped"),
+            (Oddity::LosesWhenDropped, Some(grant)) => {
+                self.tell(Notice::Lost { token: grant.token.clone() });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Runs the lock, with and without a crash and a pause of its client, and renders all reports.
+fn run(lock: Algorithm) -> Vec<Finding> {
+    let lab = Lab::default().with_lock(lock);
+    let base = ground_of(&lock, TopologyKind::Single);
+    let fault = |id, kind: &str, at: u64| {
+        format!(
+            r#"{{"id":{id},"verb":"{kind}","target":"c1","anchor":{{"at":{at}}},"length":500000000}}"#
+        )
+    };
+    let faults = [fault(1, "pause", 300_000_000), fault(2, "crash", 2_000_000_000)];
+    let struck = faults.map(|fault| serde_json::from_str(&fault).expect("a fault"));
+    let with = lockstorm::plan::Plan { faults: struck.to_vec(), ..base.clone() };
+    let plans = [base, with];
+    let findings = plans.map(|plan| examine::plan(&lab, &plan));
+    for finding in &findings {
+        assert!(act::report(finding).iter().all(|page| !page.text.is_empty()));
+        let again = examine::plan(&lab, &finding.plan);
+        assert_eq!(again.trace_hash, finding.trace_hash, "{}", lock.name);
+    }
+    findings.into()
+}
+
+/// The lock breaks this line of the contract, and is said to; or none.
+#[track_caller]
+fn check(does: &str, build: fn(Setting) -> Box<dyn Lock>, broken: Option<(Clause, &str)>) {
+    let lock = Algorithm { fences: true, ..Algorithm::lease("odd", build) };
+    for finding in run(lock) {
+        let told = text::page(&finding, &explain(&finding), false);
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let breaches = &finding.history.breaches;
+        let Some((clause, details)) = broken else {
+            assert_eq!(breaches, &[], "{does}");
+            let verdict = &finding.judgement.verdict;
+            assert!(!told.contains("contract"), "{does}: {verdict:?}\n{told}");
+            continue;
+        };
+        let Verdict::Violated(violations) = &finding.judgement.verdict else {
+            panic!("{does}: {told}")
+        };
+        assert_eq!(violations[0].kind, Kind::BrokenContract, "{does}");
+        assert!(finding.class.is_some_and(|class| class.is_in_model()), "{does}");
+        assert!(breaches.iter().all(|breach| breach.clause == clause), "{does}: {breaches:?}");
+        assert!(told.contains(clause.line()) && told.contains(details), "{does}:\n{told}");
+    }
+}
+
+macro_rules! cases {
+    ($($does:expr => $broken:expr;)*) => {
+        $(check(stringify!($does), |setting| Odd::make(setting, $does), $broken);)*
+    };
+}
+
+#[test]
+fn a_lock_that_panics_is_a_finding() {
+    let broken = |details| Some((Clause::NoPanic, details));
+    cases! {
+        Oddity::PanicsInAcquire => broken("it panicked: an acquire of the lock");
+        Oddity::PanicsInRelease => broken("it panicked: a release of the lock");
+        Oddity::PanicsInTask => broken("it panicked: a task of the lock");
+        Oddity::PanicsInTaskWithANumber => broken("it panicked: no text");
+        // The system drops what is left of a process; nobody is there any more to hear of it.
+        Oddity::PanicsWhenDropped => None;
+    }
+    check("PanicsBeforeItsFuture", |_| panic!("no lock is made"), broken("no lock is made"));
+}
+
+#[test]
+fn a_lock_in_which_no_time_passes_is_a_finding() {
+    let broken = Some((Clause::TimePasses, "it took 100000, and was not done"));
+    cases! {
+        Oddity::SleepsForNoTime => broken;
+        Oddity::StepsWithoutEnd => broken;
+        Oddity::YieldsWithoutEnd => broken;
+        Oddity::LooksAtTheClock => broken;
+        Oddity::SpawnsWithoutEnd => broken;
+        Oddity::SpinsInTask => broken;
+        Oddity::SpinsInNotices => broken;
+        Oddity::ManyTasks => None;
+        Oddity::NeverAnswers => None;
+        Oddity::UnknownForEver => None;
+    }
+}
+
+#[test]
+fn a_notice_of_nothing_is_a_finding_and_a_late_one_is_not() {
+    let grant = |details| Some((Clause::KnownGrant, details));
+    let renewal = |details| Some((Clause::KnownRenewal, details));
+    cases! {
+        Oddity::EndsWhatHasNotBegun => renewal("no renewal with the number 4000000000");
+        Oddity::EndsTwice => renewal("no renewal with the number");
+        Oddity::EndsAnAcquire => renewal("no renewal with the number");
+        Oddity::LosesAfterRelease => None;
+        Oddity::LosesWhileAcquiring => None;
+        Oddity::LosesWhatNobodyHas => grant("Lost names 'ghost'");
+        Oddity::ExtendsWhatNobodyHas => grant("Extending names 'ghost'");
+        Oddity::LosesTwice => None;
+        Oddity::LosesWhenDropped => None;
+        Oddity::DropsItsRenewal => None;
+    }
+}
+
+#[test]
+fn a_permit_that_there_is_not_is_a_finding() {
+    let broken = Some((Clause::PermitInRange, "there are 1, and this permit is 7"));
+    cases! {
+        Oddity::PermitTooLarge => broken;
+        Oddity::PermitInRange => None;
+    }
+}
+
+#[test]
+fn tokens_fences_and_deadlines_are_the_locks_own_business() {
+    cases! {
+        Oddity::OneToken => None;
+        Oddity::EmptyToken => None;
+        Oddity::GiantToken => None;
+        Oddity::LastFence => None;
+        Oddity::FirstFence => None;
+        Oddity::DeadlineNever(Clock::Wall) => None;
+        Oddity::DeadlineNever(Clock::Monotonic) => None;
+        Oddity::DeadlineNever(Clock::Boot) => None;
+        Oddity::DeadlineLongAgo(Clock::Wall) => None;
+        Oddity::DeadlineLongAgo(Clock::Boot) => None;
+        Oddity::KeptForEver => None;
+        Oddity::DepthOfMany => None;
+        Oddity::RecordsRubbish => None;
+    }
+}
+
+#[test]
+fn a_request_that_is_dropped_half_way_answers_no_other() {
+    const HASTY: Algorithm =
+        Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::DropsARequest));
+    let finding = &run(HASTY)[0];
+    assert_eq!(finding.judgement.verdict, Verdict::Holds);
+}
+
+/// What the process is told by that plays the one that stands still.
+const CHILD: &str = "LOCKSTORM_STANDS_STILL";
+
+#[test]
+fn a_loop_without_an_await_ends_the_process_and_names_the_plan() {
+    const STILL: Algorithm =
+        Algorithm::lease("still", |setting| Odd::make(setting, Oddity::LoopsWithoutAwait));
+    if std::env::var_os(CHILD).is_some() {
+        let hunt = lockstorm::test::hunt_own(STILL, TopologyKind::Single);
+        hunt.patience(Duration::from_millis(500)).seeds(3..=3).tell();
+        unreachable!("the watchdog has ended the process");
+    }
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let name = "a_loop_without_an_await_ends_the_process_and_names_the_plan";
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([name, "--exact", "--nocapture"]).env(CHILD, "yes").current_dir(folder);
+    let ended = child.output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(70), "{told}");
+    let plan = "target/lockstorm/hunt-still-3.stuck.plan.json";
+    assert!(told.contains("the lock 'still' has not come back from one poll"), "{told}");
+    assert!(told.contains(plan), "{told}");
+    let lab = Lab::default().with_lock(STILL);
+    let json = std::fs::read_to_string(std::path::Path::new(folder).join(plan)).unwrap();
+    assert!(lockstorm::plan::Plan::from_json_with(&lab.locks, plan, &json).is_ok());
+}
+
+#[test]
+#[cfg(feature = "turmoil")]
+fn on_turmoil_too_a_lock_in_which_no_time_passes_is_a_finding() {
+    const SLEEPY: Algorithm =
+        Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::SleepsForNoTime));
+    const YIELDING: Algorithm =
+        Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::YieldsWithoutEnd));
+    for lock in [SLEEPY, YIELDING] {
+        let lab = Lab { locks: Lab::default().with_lock(lock).locks, ..Lab::turmoil() };
+        let finding = examine::plan(&lab, &ground_of(&lock, TopologyKind::Single));
+        assert_eq!(finding.history.breaches[0].clause, Clause::TimePasses);
+    }
+}
