@@ -7,8 +7,8 @@
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. That excuse ends where the release said that it had
-//! removed the key. A key without a time to live, and one that was said to be removed, are excused
-//! only while their owner is in a hold.
+//! removed the key: such a key is excused only while its owner is in another hold that shares it. A
+//! key without a time to live is excused only while its owner is in a hold.
 //!
 //! An acquire failed by a key if the key was there when its first request that the node did not
 //! answer with an error was applied.
@@ -212,15 +212,28 @@ fn met_at(
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
-    let denied = leftover.denied.is_some_and(|denied| denied <= moment);
-    if denied || !has_ttl(case, leftover.key, moment) {
-        let owner = case.caller(leftover.owner);
-        let mut holds = case.holds.iter().filter(|hold| hold.owner == owner);
-        return holds.any(|hold| hold.start <= moment && moment < hold.end);
+    let owner = case.caller(leftover.owner);
+    let holds = case.holds.iter().filter(|hold| hold.owner == owner);
+    let mut holds = holds.filter(|hold| hold.start <= moment && moment < hold.end);
+    if leftover.denied.is_some_and(|denied| denied <= moment) {
+        return holds.any(|hold| shares(case, leftover.key, hold.grant));
+    }
+    if !has_ttl(case, leftover.key, moment) {
+        return holds.next().is_some();
     }
     let Some(op) = case.op(leftover.owner) else { return false };
     let death = case.death_after(&op.process, op.call.into());
     leftover.freed || death.is_some_and(|death| death.at <= moment)
+}
+
+/// Whether an acquire changed the key of another: a re-entrant owner's grants have one key.
+fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
+    let mut touches = case
+        .lives
+        .touches
+        .iter()
+        .filter(|touch| case.lives.incarnations[touch.met].born == key.born);
+    touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
 /// Whether the key was to end by itself, as it stood at that moment.

@@ -3,7 +3,7 @@
 //! The check has searched, and says of each grant when its turn at the lock must have begun and
 //! when it can be over; here that is only put into sentences. Each states one inequality.
 
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Instant, Nanos, SECOND};
 
 use crate::check::{Kind, Turn, TurnEnd, Violation};
 use crate::explain::hold::op;
@@ -56,24 +56,25 @@ fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
         return None;
     }
     let (one, other) = (grant(history, first)?, grant(history, second)?);
-    let had = had(history, second)?;
-    Some(match first.free_from {
-        None => {
-            let never = never(history, first);
-            format!(" {one} cannot come first: {never}, and {other} has begun {had}.")
-        }
-        Some(free) => format!(
-            " {one} cannot come first: {} {}, and {other} has begun {had}, {} earlier.",
-            lasts(history, first)?,
-            moment(free.at),
-            earlier(second.had_by, free),
-        ),
-    })
+    let Some(free) = first.free_from else {
+        let (never, had) = (never(history, first), had(history, second, moment)?);
+        return Some(format!(" {one} cannot come first: {never}, and {other} has begun {had}."));
+    };
+    // To the millisecond, unless that would show two times as one.
+    let is_near = moment(free.at) == moment(second.had_by.at) && free.at != second.had_by.at;
+    let figure = if is_near { exact_moment } else { moment };
+    Some(format!(
+        " {one} cannot come first: {} {}, and {other} has begun {}, {} earlier.",
+        lasts(history, first)?,
+        figure(free.at),
+        had(history, second, figure)?,
+        earlier(second.had_by, free),
+    ))
 }
 
 /// When a turn must have begun, and how long it lasts.
 fn stay(history: &History, turn: &Turn) -> Option<String> {
-    let (one, had) = (grant(history, turn)?, had(history, turn)?);
+    let (one, had) = (grant(history, turn)?, had(history, turn, moment)?);
     Some(match (turn.free_from, turn.end) {
         (_, TurnEnd::Contradiction) => {
             format!(
@@ -87,6 +88,11 @@ fn stay(history: &History, turn: &Turn) -> Option<String> {
     })
 }
 
+/// A true time to the nanosecond.
+fn exact_moment(at: Nanos) -> String {
+    format!("{}.{:09} s", at / SECOND, at % SECOND)
+}
+
 /// A grant by its caller and its call.
 fn grant(history: &History, turn: &Turn) -> Option<String> {
     op(history, turn.grant)
@@ -94,9 +100,9 @@ fn grant(history: &History, turn: &Turn) -> Option<String> {
 }
 
 /// By when a caller certainly had the lock, and what shows it.
-fn had(history: &History, turn: &Turn) -> Option<String> {
+fn had(history: &History, turn: &Turn, figure: fn(Nanos) -> String) -> Option<String> {
     let shown = op(history, turn.shown_by)?;
-    let by = moment(turn.had_by.at);
+    let by = figure(turn.had_by.at);
     Some(match shown.kind {
         OpKind::Acquire => format!("by {by}"),
         _ => format!("by {by}, as {} shows", name(shown)),

@@ -240,9 +240,19 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
     let lasts = last.is_some_and(|last| last.until_ms.is_none());
-    if lasts || released.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
-        let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
-        return !own.into_iter().any(|op| table.holds(op, moment));
+    let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
+    let mut own = own.filter(|op| table.holds(op, moment));
+    if released.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
+        // A re-entrant owner's other grant has changed the same key.
+        let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
+        let here = |index: &usize| keys[*index].node == *node;
+        let lock = |index: &usize| keys[*index].key == table.terms.lock_key;
+        let touched = (born + 1..keys.len()).filter(here).filter(lock).filter(meets);
+        let touched = touched.filter_map(|index| keys[index].by).collect::<Vec<_>>();
+        return !own.any(|op| touched.contains(&op.id));
+    }
+    if lasts {
+        return own.next().is_none();
     }
     let died = table.dies(&owner.process, stamp(owner.call), moment);
     let releases = of_grant.iter().filter(|op| matches!(op.kind, OpKind::Release { .. }));

@@ -13,7 +13,7 @@ use lockstorm_sim::trace::{KeyChange, Leg};
 
 /// Callers; what stands before the slash is the process.
 const CALLERS: [&str; 4] = ["c1", "c2", "c2/b", "probe"];
-const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const NODES: [&str; 4] = ["n1", "n1", "n2", "n3"];
 /// Speeds that meet whole readings on half milliseconds.
 const RATES: [i32; 5] = [0, 0, 1_000_000, -500_000, -1_000_000];
 
@@ -295,7 +295,7 @@ impl Maker {
         let extends = self.history.ops.iter();
         let extends = extends.filter(|op| matches!(op.kind, OpKind::Extend { .. }));
         let extends = extends.map(|op| op.id).collect::<Vec<_>>();
-        if !extends.is_empty() && self.dice.one_in(3) {
+        if !extends.is_empty() && self.dice.one_in(5) {
             return Some(self.dice.pick(&extends));
         }
         let ops = self.history.ops.len() as u64;
