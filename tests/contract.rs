@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lockstorm::check::{Kind, Verdict};
 use lockstorm::cli::act;
 use lockstorm::explain::explain;
-use lockstorm::explain::finding::{Class, Finding};
+use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground_of;
 use lockstorm::lock::catalogue::Algorithm;

@@ -89,6 +89,7 @@ fn broken(story: &Story) -> Vec<String> {
             Part::Fault(id) => id.to_string(),
             Part::Clocks => "clocks".to_owned(),
             Part::Loss => "loss".to_owned(),
+            Part::Work(_) => "work".to_owned(),
         });
         let figures = [word, (breach.actual / unit(breach.what)).to_string()];
         figures.into_iter().chain(parts).collect::<Vec<_>>().join(" ")

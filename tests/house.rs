@@ -68,6 +68,21 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "custody is judged from what the nodes wrote down",
     ),
     (
+        "src/reading/",
+        &[
+            "lockstorm_sim::world",
+            "lockstorm_sim::redis",
+            "lockstorm_sim::engine",
+            "lockstorm_sim::platform",
+            "lockstorm_sim::rng",
+            "crate::plan",
+            "crate::run",
+            "crate::custody",
+            "crate::workload",
+        ],
+        "a reading sees a trace or a history, and none of its readers",
+    ),
+    (
         "src/report/",
         &["lockstorm_sim::world", "lockstorm_sim::redis", "lockstorm_sim::engine", "crate::run"],
         "a report renders values",

@@ -288,6 +288,10 @@ pub trait Disk {
     /// # Errors
     /// As [`Disk::append`].
     fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Puts a mark on the file: a number that shares the fate of its bytes, for evidence alone.
+    fn mark(&self, file: &str, mark: u64);
+    /// The mark of what [`Disk::read`] reads; 0 if there is none.
+    fn mark_of(&self, file: &str) -> u64;
     /// Makes all that was appended survive a loss of power.
     fn sync(&self, file: &str) -> LocalFuture<'static, ()>;
 }

@@ -91,9 +91,11 @@ pub enum Leg {
 pub enum Origin {
     /// A client's request on this node.
     Request(Request),
-    /// The replication stream: the offset after the command, as its master counted it.
+    /// The replication stream: the end of the command in the history that the node follows.
     Replication {
-        /// End of the command in the master's stream.
+        /// The history, by the number of its id.
+        history: u64,
+        /// Offset after the command.
         offset: u64,
     },
     /// The node itself: expiry, eviction, load.
@@ -184,6 +186,8 @@ pub enum Event {
     },
     /// A master put a command into its replication stream.
     Propagated {
+        /// The history that the stream belongs to, by the number of its id.
+        history: u64,
         /// Offset after the command.
         offset: u64,
         /// Who caused it.
@@ -195,11 +199,30 @@ pub enum Event {
         keys: Vec<KeyName>,
         /// The connection over which a resynchronisation filled it; `None`: it started.
         resync: Option<Connection>,
+        /// What it read at its start, where that is known.
+        file: Option<Place>,
     },
     /// A master took a snapshot of its keys for the replica on this connection.
     Snapshot {
         /// The replica's connection.
         connection: Connection,
+    },
+    /// A node took all its keys as they are now, for a file. A remark, as [`Event::Saw`] is: the
+    /// file has the number of the record behind it as its mark.
+    Dumped {
+        /// How many changes of keys a start makes of it, if it begins an append-only file.
+        /// `None`: it is a file of all keys, to which nothing is appended.
+        appends: Option<u64>,
+    },
+    /// A history goes on under another id: a replica became a master, or a master started from a
+    /// file. What stands up to an offset stands in the earlier one. A remark.
+    Continued {
+        /// Its number from now on.
+        history: u64,
+        /// The number until now.
+        earlier: u64,
+        /// The last offset that is the earlier one's.
+        to: u64,
     },
     /// A node became master (`None`) or replica of an address.
     Role {
@@ -250,6 +273,15 @@ pub enum Event {
     },
 }
 
+/// How much of what a node did stands in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The mark of what the file begins with; 0: it began empty, or there is none.
+    pub mark: u64,
+    /// How many changes of keys a start makes of its commands.
+    pub changes: u64,
+}
+
 /// What is seen of a master.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
@@ -262,6 +294,19 @@ pub enum Sight {
     Down,
     /// It is the master from now on: a Sentinel's +switch-master.
     Named,
+}
+
+impl Event {
+    /// Whether it only explains other records: it has no number of its own and enters no hash.
+    pub fn is_remark(&self) -> bool {
+        matches!(
+            self,
+            Event::Saw { .. }
+                | Event::Declined { .. }
+                | Event::Dumped { .. }
+                | Event::Continued { .. }
+        )
+    }
 }
 
 /// An event with its place, its host and what that host's clocks read.
@@ -365,7 +410,7 @@ impl Trace {
     /// Records and keeps an event. Returns where it stands.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
-        if matches!(event, Event::Saw { .. } | Event::Declined { .. }) {
+        if event.is_remark() {
             self.entries.push(Entry { stamp, host, event });
             return stamp;
         }

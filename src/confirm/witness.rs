@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
@@ -114,7 +115,7 @@ impl Witness {
             witness.living.insert(key, value);
         }
         let keys = witness.living.keys().map(name).collect();
-        host.record(Event::Loaded { keys, resync: None });
+        host.record(Event::Loaded { keys, resync: None, file: None });
         if followed.replace(master) != master {
             host.record(Event::Role { master });
         }
@@ -177,7 +178,7 @@ impl Witness {
             let change = kind(what, self.living.contains_key(key));
             let origin = match self.speaker {
                 Speaker::Client(request) => Origin::Request(request),
-                Speaker::Other => Origin::Replication { offset: 0 },
+                Speaker::Other => Origin::Replication { history: 0, offset: 0 },
             };
             self.change(key.clone(), change, origin).await?;
         }
@@ -194,18 +195,18 @@ impl Witness {
             (until_ms, value)
         };
         let offset = number(&key, change, &value);
-        let origin = match origin {
-            Origin::Replication { .. } => {
-                if self.followed.get().is_some() {
-                    self.host.sleep(HEAD_START).await;
-                }
-                Origin::Replication { offset }
+        let origin = match (origin, self.followed.get()) {
+            (Origin::Replication { .. }, Some(master)) => {
+                self.host.sleep(HEAD_START).await;
+                Origin::Replication { history: history_of(master), offset }
             }
-            other => {
-                self.host.record(Event::Propagated { offset, origin: other });
-                other
-            }
+            // Who follows nobody was told by the operator.
+            (Origin::Replication { .. }, None) => Origin::Node,
+            (other, _) => other,
         };
+        if let Some(own) = self.host.resolve(self.host.name()) {
+            self.host.record(Event::Propagated { history: history_of(own), offset, origin });
+        }
         let key = name(&key);
         self.host.record(Event::Key { key, change, origin, until_ms });
         Ok(())
@@ -244,6 +245,11 @@ fn kind(what: &str, lives: bool) -> KeyChange {
         _ if lives => KeyChange::Changed,
         _ => KeyChange::Set,
     }
+}
+
+/// What stands for the history that a master feeds: its ids are not told.
+fn history_of(master: SocketAddrV4) -> u64 {
+    hash_of(&master.ip().octets())
 }
 
 /// What stands for a change's place in the replication stream: the same on master and replica.

@@ -28,12 +28,8 @@ pub struct Change {
 
 /// Changes of keys.
 impl Ledger {
-    /// Takes what happened to a key.
+    /// Takes what happened to a key on a master.
     pub(super) fn change(&mut self, change: &Change) {
-        if let Origin::Replication { offset } = change.origin {
-            self.copy(change, offset);
-            return;
-        }
         let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
         let mut words = Vec::new();
         let (mut by, mut value) = (None, None);

@@ -13,13 +13,14 @@ use crate::custody::asker::tries;
 use crate::custody::change::Change;
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
 use crate::custody::incarnation::{End, Incarnation, Tokens, Told};
+use crate::reading::provenance::{self, Bounds, Provenance};
 
 /// Findings that are kept; of more than these only the number is told.
 const MOST_FINDINGS: usize = 1_000;
 /// Keys of which more is known than their present life.
 const MOST_PASTS: usize = 10_000;
-/// Commands of replication streams whose senders are known.
-const MOST_STREAMED: usize = 10_000;
+/// Of what comes to a node by replication or from a file, so much has a known sender.
+const JOINED: Bounds = Bounds { places: 10_000, copies: 8 };
 
 /// What is judged by.
 #[derive(Clone, Debug)]
@@ -38,9 +39,8 @@ pub struct Ledger {
     order: VecDeque<KeyName>,
     /// Lives whose creators are not answered yet, by connection.
     pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
-    /// Who is behind a place in a master's stream.
-    pub(super) streamed: BTreeMap<(HostId, u64), Request>,
-    snapshots: BTreeMap<Connection, BTreeMap<KeyName, Incarnation>>,
+    /// Who is behind what came to a node by replication or from a file.
+    provenance: Provenance<Request>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
     pub(super) is_pooled: bool,
@@ -85,8 +85,7 @@ impl Ledger {
             pasts: BTreeMap::new(),
             order: VecDeque::new(),
             pending: BTreeMap::new(),
-            streamed: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
+            provenance: Provenance::bounded(JOINED),
             findings: Vec::new(),
             counts: Counts::default(),
             is_pooled: false,
@@ -96,6 +95,7 @@ impl Ledger {
 
     /// Takes what happened next.
     pub fn take(&mut self, entry: Entry) {
+        let joined = self.provenance.take(&entry, Some);
         let Entry { stamp, host, event } = entry;
         match event {
             Event::Message { request, leg: Leg::Applied, .. } => self.applied(host, request),
@@ -109,20 +109,16 @@ impl Ledger {
             Event::Key { key, change, origin, until_ms } if self.nodes.contains_key(&host) => {
                 let wall_ms = stamp.wall / MILLISECOND;
                 let left = until_ms.map(|until| until.saturating_sub(wall_ms) * MILLISECOND);
-                self.change(&Change { host, at: stamp.at, key, change, origin, left });
-            }
-            Event::Ended { connection } => self.hung_up(connection, stamp.at),
-            Event::Propagated { offset, origin: Origin::Request(request) } => {
-                self.streamed.insert((host, offset), request);
-                if self.streamed.len() > MOST_STREAMED {
-                    self.streamed.pop_first();
+                let change = Change { host, at: stamp.at, key, change, origin, left };
+                match origin {
+                    Origin::Replication { .. } => self.copy(&change, joined[0].by),
+                    _ => self.change(&change),
                 }
             }
-            Event::Snapshot { connection } => {
-                let living = self.nodes.get(&host).map(|book| book.living.clone());
-                self.snapshots.insert(connection, living.unwrap_or_default());
+            Event::Ended { connection } => self.hung_up(connection, stamp.at),
+            Event::Loaded { .. } if self.nodes.contains_key(&host) => {
+                self.load(host, stamp.at, &joined);
             }
-            Event::Loaded { keys, resync } => self.load(host, stamp.at, &keys, resync),
             Event::Role { master } => {
                 if let Some(book) = self.nodes.get_mut(&host) {
                     book.master = master;
@@ -260,50 +256,50 @@ impl Ledger {
         }
     }
 
-    /// A change that a replica took from its master: the life there is copied.
-    pub(super) fn copy(&mut self, change: &Change, offset: u64) {
+    /// A change that a replica took from its master, on behalf of `by`.
+    fn copy(&mut self, change: &Change, by: Option<Request>) {
         let Change { host, at, key, left, .. } = change;
-        let master = self.nodes[host].master;
-        let master = self.terms.nodes.iter().find(|(_, _, address)| Some(*address) == master);
-        let request = master.and_then(|(host, _, _)| self.streamed.get(&(*host, offset)));
-        let there = master.and_then(|(host, _, _)| self.nodes.get(host)?.living.get(key));
-        let there = there.filter(|life| life.birth().as_ref() == request).cloned();
         let book = self.nodes.get_mut(host).expect("it is a node");
-        match (change.change, there) {
-            (KeyChange::Set, Some(life)) => {
-                let node = book.name.clone();
-                book.living.insert(key.clone(), Incarnation { node, ..life });
-            }
-            (KeyChange::Extended, _) => {
+        match change.change {
+            KeyChange::Set => self.adopt(*host, key, by),
+            KeyChange::Changed => {}
+            KeyChange::Extended => {
                 if let Some(life) = book.living.get_mut(key) {
                     life.prolong(*at, *left);
                 }
             }
-            (KeyChange::Changed, _) => {}
-            _ => {
-                book.living.remove(key);
-            }
+            _ => drop(book.living.remove(key)),
         }
     }
 
-    /// A node holds `keys` after its start, or after it was filled by a master.
-    fn load(&mut self, host: HostId, at: Nanos, keys: &[KeyName], resync: Option<Connection>) {
-        let sent = resync.and_then(|connection| self.snapshots.remove(&connection));
-        let Some(book) = self.nodes.get_mut(&host) else { return };
-        book.present = None;
-        let lost = if resync.is_some() { End::LostAtFailover } else { End::LostAtRestart };
-        let gone = book.living.iter().filter(|(key, life)| {
-            let source = sent.as_ref().map(|sent| sent.get(*key).and_then(Incarnation::birth));
-            !keys.contains(*key) || source.is_some_and(|source| source != life.birth())
-        });
-        let gone: Vec<KeyName> = gone.map(|(key, _)| key.clone()).collect();
-        for key in gone {
-            self.end_life(host, &key, at, lost);
-        }
-        let book = self.nodes.get_mut(&host).expect("it was there");
-        for (key, life) in sent.into_iter().flatten().filter(|(key, _)| keys.contains(key)) {
+    /// A node has taken over what a request had created elsewhere, or earlier: that life goes on
+    /// here. What nobody owns any more is nobody's here either.
+    fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
+        let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
+        let running = self.pasts.get(key).map(|past| &past.running[..]).unwrap_or_default();
+        let is_it = |life: &&Incarnation| birth.is_some() && life.birth() == birth;
+        let life = elsewhere.chain(running).find(is_it).cloned();
+        let book = self.nodes.get_mut(&host).expect("it is a node");
+        book.living.remove(key);
+        if let Some(life) = life {
             let node = book.name.clone();
-            book.living.insert(key, Incarnation { node, ..life });
+            book.living.insert(key.clone(), Incarnation { node, end: None, ..life });
+        }
+    }
+
+    /// A node has started, or was filled by a master: what it lost by that and what came. The lease
+    /// of a key that is still there is the one that its owner asked for last.
+    fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::Change<Request>]) {
+        self.nodes.get_mut(&host).expect("it is a node").present = None;
+        for change in joined {
+            let key = &change.key;
+            match change.change {
+                KeyChange::Set => self.adopt(host, key, change.by),
+                KeyChange::LostAtRestart => self.end_life(host, key, at, End::LostAtRestart),
+                KeyChange::LostAtFailover => self.end_life(host, key, at, End::LostAtFailover),
+                KeyChange::Expired => self.end_life(host, key, at, End::Expired),
+                _ => {}
+            }
         }
     }
 }

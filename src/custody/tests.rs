@@ -136,8 +136,37 @@ impl Sketch {
 
     fn restarts(mut self, node: u16, keys: &[&str]) -> Sketch {
         let keys = keys.iter().map(|key| KeyName::new(0, key.as_bytes().into())).collect();
-        self.event(node, Event::Loaded { keys, resync: None });
+        self.event(node, Event::Loaded { keys, resync: None, file: None });
         self
+    }
+
+    /// The last request of a client went into the stream of a history.
+    fn tells(mut self, who: (u16, u16), history: u64, offset: u64) -> Sketch {
+        let nth = self.asked[&who] - 1;
+        let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
+        let origin = Origin::Request(Request { connection, nth });
+        self.event(who.1, Event::Propagated { history, offset, origin });
+        self
+    }
+
+    /// A replica applies what its stream holds up to an offset.
+    fn applies(mut self, node: u16, history: u64, offset: u64, change: KeyChange) -> Sketch {
+        let (key, origin) = (self.lock(), Origin::Replication { history, offset });
+        let until_ms = Some(self.at / MILLISECOND + 1_000);
+        self.event(node, Event::Key { key, change, origin, until_ms });
+        self
+    }
+
+    fn resyncs(mut self, from: u16, to: u16, keys: &[&str]) -> Sketch {
+        let connection = Connection { client: address(to), server: address(7001 + from) };
+        self.event(from, Event::Snapshot { connection });
+        let keys = keys.iter().map(|key| KeyName::new(0, key.as_bytes().into())).collect();
+        self.event(to, Event::Loaded { keys, resync: Some(connection), file: None });
+        self
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.judged().findings.iter().map(|finding| finding.kind).collect()
     }
 
     fn judged(&self) -> Judgement {
@@ -306,6 +335,36 @@ fn a_promoted_replica_without_the_key_grants_it_twice() {
     let held = || Sketch::new(2, 1).takes(1, "a", 1_000).wait(100);
     held().takes_on((2, 1), "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
     held().wait(1_000).takes_on((2, 1), "b", 1_000).holds();
+}
+
+/// The copy on n2 is that of who is behind its place in the history that it follows: the restarted
+/// master has come to the same offset in another one.
+#[test]
+fn a_replica_copies_from_its_history_and_not_from_its_master() {
+    let taken = || Sketch::new(2, 1).takes(1, "a", 1_000).tells((1, 0), 7, 10);
+    let late = || {
+        let restarted = taken().restarts(0, &[]).takes(2, "b", 1_000).tells((2, 0), 8, 10);
+        restarted.applies(1, 7, 10, KeyChange::Set)
+    };
+    let release = "EVAL s 1 lock b";
+    let deleted = Some((KeyChange::Deleted, None));
+    assert_eq!(late().kinds(), [Kind::DoubleGrant]);
+    let harmed = late().ask((2, 1), release, deleted);
+    assert_eq!(harmed.kinds(), [Kind::DoubleGrant, Kind::ForeignRelease]);
+    let own = late().applies(1, 8, 10, KeyChange::Set).ask((2, 1), release, deleted);
+    assert_eq!(own.kinds(), [Kind::DoubleGrant]);
+}
+
+#[test]
+fn what_a_master_sends_belongs_to_whom_it_belonged_there() {
+    let sent = || Sketch::new(2, 1).takes(1, "a", 1_000).resyncs(0, 1, &["lock"]).wait(1);
+    sent().ask((1, 1), "EVAL s 1 lock a", Some((KeyChange::Deleted, None))).holds();
+    sent()
+        .ask((2, 1), "DEL lock", Some((KeyChange::Deleted, None)))
+        .finds(Kind::ForeignRelease, Certainty::ByConnection);
+    // What was written to the replica alone is lost.
+    let alone = Sketch::new(2, 1).takes_on((1, 1), "a", 1_000).wait(1).resyncs(0, 1, &[]);
+    alone.takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! what clocks read, all holds with what covers them, all lives of the lock's key. It is computed
 //! once; checks judge by it, explanations tell it. It judges nothing itself.
 //!
+//! - [`provenance`]: who caused a change of a key, however it came to its node
 //! - [`moment`]: points in time that can be compared
 //! - [`clocks`]: what a host's clock read when
 //! - [`hold`]: from when to when a caller believes that it owns the lock
@@ -13,6 +14,7 @@ pub mod hold;
 pub mod incarnation;
 pub mod leaders;
 pub mod moment;
+pub mod provenance;
 
 use std::collections::BTreeMap;
 

@@ -1,19 +1,18 @@
 //! From the trace of a world to the evidence in a history: requests, keys, conditions, clocks.
 //!
 //! The client recorded (connection, nth request, operation), the node (connection, nth request,
-//! effect). They are joined here, afterwards, and nowhere else.
+//! effect). They are joined here, afterwards, and nowhere else; what came to a node by replication
+//! or from a file, in `reading::provenance`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
 
 use lockstorm_sim::fault::{Fault, HostNames};
-use lockstorm_sim::time::{Instant, MILLISECOND, Stamp};
-use lockstorm_sim::trace::{
-    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request as RequestId,
-};
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::{Connection, Entry, Event, HostId, Leg, Request as RequestId};
 use lockstorm_sim::world::Remains;
 
 use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
+use crate::reading::provenance::{Change, Provenance};
 
 /// As many legs as most requests come to: sent, applied, replied, delivered.
 const LEGS: usize = 4;
@@ -40,7 +39,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
         join.take(entry);
     }
     Evidence {
-        requests: join.requests,
+        requests: join.asked.requests,
         keys: join.keys,
         sightings: join.sightings,
         conditions: conditions(remains, faults),
@@ -51,40 +50,26 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
 /// The join, one entry after the other.
 struct Join<'a> {
     names: &'a HostNames,
-    requests: Vec<Request>,
-    /// For each connection the place of its nth request in `requests`.
-    places: BTreeMap<Connection, Vec<Option<usize>>>,
-    /// Operations in a node's replication stream, by the offset after the command.
-    stream: BTreeMap<(HostId, u64), Option<OpId>>,
-    /// The master that a replica follows.
-    masters: BTreeMap<HostId, SocketAddrV4>,
-    /// Keys that live on a node.
-    living: BTreeMap<HostId, BTreeMap<KeyName, Living>>,
-    /// What masters have sent to replicas for a resynchronisation, by the replica's connection.
-    snapshots: BTreeMap<Connection, BTreeMap<KeyName, Living>>,
+    asked: Asked,
+    provenance: Provenance<OpId>,
     keys: Vec<Key>,
     sightings: Vec<Sighting>,
 }
 
-/// A key that lives on a node.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Living {
-    /// The operation that created it.
-    creator: Option<OpId>,
-    /// When it ends on the node's wall clock, if it ends.
-    until_ms: Option<u64>,
+/// Requests, and where each is found.
+#[derive(Default)]
+struct Asked {
+    requests: Vec<Request>,
+    /// For each connection the place of its nth request in `requests`.
+    places: BTreeMap<Connection, Vec<Option<usize>>>,
 }
 
 impl<'a> Join<'a> {
     fn new(names: &'a HostNames) -> Join<'a> {
         Join {
             names,
-            requests: Vec::new(),
-            places: BTreeMap::new(),
-            stream: BTreeMap::new(),
-            masters: BTreeMap::new(),
-            living: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
+            asked: Asked::default(),
+            provenance: Provenance::default(),
             keys: Vec::new(),
             sightings: Vec::new(),
         }
@@ -92,12 +77,17 @@ impl<'a> Join<'a> {
 
     fn take(&mut self, entry: &Entry) {
         let (host, at) = (entry.host, entry.stamp.instant());
+        for change in self.provenance.take(entry, |id| self.asked.op(id)) {
+            let Change { key, change, until_ms, by } = change;
+            let (node, key) = (self.names.name(host).to_owned(), key.to_string());
+            self.keys.push(Key { node, key, at, change, until_ms, by });
+        }
         match &entry.event {
             Event::Message { request, leg: Leg::Sent, command, op } => {
                 self.send(*request, at, command, *op);
             }
-            Event::Message { request, leg, .. } => self.advance(*request, *leg, at),
-            Event::Unreached { to, command, op } => self.requests.push(Request {
+            Event::Message { request, leg, .. } => self.asked.advance(*request, *leg, at),
+            Event::Unreached { to, command, op } => self.asked.requests.push(Request {
                 op: *op,
                 from: self.names.name(host).to_owned(),
                 to: self.names.name_at(*to.ip()).to_owned(),
@@ -106,38 +96,22 @@ impl<'a> Join<'a> {
                 declined: false,
             }),
             Event::Declined { request } => {
-                if let Some(place) = self.place(*request) {
-                    self.requests[place].declined = true;
+                if let Some(place) = self.asked.place(*request) {
+                    self.asked.requests[place].declined = true;
                 }
-            }
-            Event::Key { key, change, origin, until_ms } => {
-                let by = self.cause(host, *origin);
-                // What a replica applies it passes on under the same offset.
-                if let Origin::Replication { offset } = origin {
-                    self.stream.insert((host, *offset), by);
-                }
-                self.change(host, at, key, *change, *until_ms, by);
-            }
-            Event::Propagated { offset, origin } => {
-                let by = self.cause(host, *origin);
-                self.stream.insert((host, *offset), by);
-            }
-            Event::Loaded { keys, resync } => self.load(host, &entry.stamp, keys, *resync),
-            Event::Snapshot { connection } => {
-                let living = self.living.get(&host).cloned().unwrap_or_default();
-                self.snapshots.insert(*connection, living);
             }
             Event::Role { master: Some(master) } => {
-                self.masters.insert(host, *master);
                 self.see(host, at, Seen::Follows, self.names.name_at(*master.ip()));
             }
             Event::Role { master: None } => {
-                self.masters.remove(&host);
                 self.see(host, at, Seen::Leads, self.names.name(host));
             }
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
+            // What these mean for keys is in the provenance.
+            Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
+            Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
             Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
             Event::Note { .. } | Event::Words { .. } | Event::Ended { .. } => {}
         }
@@ -149,14 +123,14 @@ impl<'a> Join<'a> {
     }
 
     fn send(&mut self, id: RequestId, at: Instant, command: &str, op: Option<OpId>) {
-        let places = self.places.entry(id.connection).or_default();
+        let places = self.asked.places.entry(id.connection).or_default();
         let nth = id.nth as usize;
         places.resize(places.len().max(nth + 1), None);
         let Some(op) = op else { return };
-        places[nth] = Some(self.requests.len());
+        places[nth] = Some(self.asked.requests.len());
         let mut legs = Vec::with_capacity(LEGS);
         legs.push((Leg::Sent, at));
-        self.requests.push(Request {
+        self.asked.requests.push(Request {
             op,
             from: self.names.name_at(*id.connection.client.ip()).to_owned(),
             to: self.names.name_at(*id.connection.server.ip()).to_owned(),
@@ -165,7 +139,9 @@ impl<'a> Join<'a> {
             declined: false,
         });
     }
+}
 
+impl Asked {
     fn advance(&mut self, id: RequestId, leg: Leg, at: Instant) {
         if let Some(place) = self.place(id) {
             self.requests[place].legs.push((leg, at));
@@ -176,72 +152,8 @@ impl<'a> Join<'a> {
         self.places.get(&id.connection)?.get(id.nth as usize).copied().flatten()
     }
 
-    fn cause(&self, host: HostId, origin: Origin) -> Option<OpId> {
-        match origin {
-            Origin::Node => None,
-            Origin::Request(id) => self.place(id).map(|place| self.requests[place].op),
-            Origin::Replication { offset } => {
-                let master = self.names.at(*self.masters.get(&host)?.ip())?;
-                self.stream.get(&(master, offset)).copied().flatten()
-            }
-        }
-    }
-
-    fn change(
-        &mut self,
-        host: HostId,
-        at: Instant,
-        key: &KeyName,
-        change: KeyChange,
-        until_ms: Option<u64>,
-        by: Option<OpId>,
-    ) {
-        let living = self.living.entry(host).or_default();
-        match change {
-            KeyChange::Set => {
-                living.insert(key.clone(), Living { creator: by, until_ms });
-            }
-            KeyChange::Changed | KeyChange::Extended => {
-                let creator = living.get(key).map_or(by, |key| key.creator);
-                living.insert(key.clone(), Living { creator, until_ms });
-            }
-            _ => {
-                living.remove(key);
-            }
-        }
-        let node = self.names.name(host).to_owned();
-        let key = key.to_string();
-        self.keys.push(Key { node, key, at, change, until_ms, by });
-    }
-
-    /// A node holds `keys` after a start or a resynchronisation: what it held before and holds
-    /// no longer, or holds from another creator, is lost, unless its time had passed anyway.
-    fn load(&mut self, host: HostId, stamp: &Stamp, keys: &[KeyName], resync: Option<Connection>) {
-        let before = self.living.get(&host).cloned().unwrap_or_default();
-        let (lost, source) = match resync {
-            Some(connection) => {
-                let sent = self.snapshots.remove(&connection).unwrap_or_default();
-                (KeyChange::LostAtFailover, sent)
-            }
-            None => (KeyChange::LostAtRestart, before.clone()),
-        };
-        let (at, wall_ms) = (stamp.instant(), stamp.wall / MILLISECOND);
-        for (key, was) in &before {
-            let stays = keys.contains(key) && source.get(key).is_none_or(|now| now == was);
-            if !stays {
-                let over = was.until_ms.is_some_and(|until| until < wall_ms);
-                let change = if over { KeyChange::Expired } else { lost };
-                self.change(host, at, key, change, was.until_ms, None);
-            }
-        }
-        for key in keys {
-            let lives = self.living.get(&host).is_some_and(|living| living.contains_key(key));
-            if !lives {
-                let from = source.get(key);
-                let (by, until_ms) = (from.and_then(|f| f.creator), from.and_then(|f| f.until_ms));
-                self.change(host, at, key, KeyChange::Set, until_ms, by);
-            }
-        }
+    fn op(&self, id: RequestId) -> Option<OpId> {
+        self.place(id).map(|place| self.requests[place].op)
     }
 }
 

@@ -15,6 +15,9 @@ struct File {
     durable: Vec<u8>,
     /// Where the last write begins.
     last: usize,
+    /// The mark of the bytes, and of what is on the medium.
+    mark: u64,
+    durable_mark: u64,
 }
 
 /// Every file of a host.
@@ -38,8 +41,10 @@ impl Files {
                 let start = file.last.max(file.durable.len());
                 let end = start + (file.bytes.len() - start) / 2;
                 file.durable = file.bytes[..end].to_vec();
+                file.durable_mark = file.mark;
             }
             file.bytes.clone_from(&file.durable);
+            file.mark = file.durable_mark;
             file.last = file.bytes.len();
         }
     }
@@ -77,12 +82,23 @@ impl Disk for HostDisk {
         Ok(())
     }
 
+    fn mark(&self, file: &str, mark: u64) {
+        if let Some(file) = self.0.borrow_mut().files.get_mut(file) {
+            file.mark = mark;
+        }
+    }
+
+    fn mark_of(&self, file: &str) -> u64 {
+        self.0.borrow().files.get(file).map_or(0, |file| file.mark)
+    }
+
     fn sync(&self, file: &str) -> LocalFuture<'static, ()> {
         let mut files = self.0.borrow_mut();
         if !files.lies
-            && let Some(File { bytes, durable, .. }) = files.files.get_mut(file)
+            && let Some(file) = files.files.get_mut(file)
         {
-            sync_tail(bytes, durable);
+            sync_tail(&file.bytes, &mut file.durable);
+            file.durable_mark = file.mark;
         }
         Box::pin(std::future::ready(()))
     }
@@ -117,6 +133,25 @@ mod tests {
         drop(disk.sync("aof"));
         files.borrow_mut().lose_power();
         assert_eq!(disk.read("aof"), b"one");
+    }
+
+    #[test]
+    fn the_mark_of_a_file_shares_the_fate_of_its_bytes() {
+        let files = Rc::new(RefCell::new(Files::default()));
+        let disk = HostDisk(Rc::clone(&files));
+        disk.append("aof", b"one").unwrap();
+        drop(disk.sync("aof"));
+        disk.replace("aof", b"base").unwrap();
+        disk.mark("aof", 7);
+        assert_eq!((disk.mark_of("aof"), disk.mark_of("rdb")), (7, 0));
+        files.borrow_mut().lose_power();
+        assert_eq!((disk.read("aof"), disk.mark_of("aof")), (b"one".to_vec(), 0));
+        disk.replace("aof", b"base").unwrap();
+        disk.mark("aof", 7);
+        drop(disk.sync("aof"));
+        disk.append("aof", b"more").unwrap();
+        files.borrow_mut().lose_power();
+        assert_eq!((disk.read("aof"), disk.mark_of("aof")), (b"base".to_vec(), 7));
     }
 
     #[test]

@@ -10,10 +10,13 @@ use crate::redis::compat::Difference;
 use crate::redis::cycle;
 use crate::redis::frame::Reply;
 use crate::redis::node::{Append, Node, Told};
-use crate::redis::persistence::{Script, dump, load, restore, snapshot};
+use crate::redis::persistence::{
+    Replayed, Script, changes_of_snapshot, dump, load, restore, snapshot,
+};
 use crate::redis::saving::Saving;
 use crate::redis::server::Server;
 use crate::time::{Clock, MILLISECOND, SECOND};
+use crate::trace::{Event, Place};
 
 /// The append-only file's name on the node's disk.
 const APPENDED: &str = "appendonly.aof";
@@ -31,6 +34,9 @@ pub struct Log {
     synced: u64,
     /// The offset of the stream up to which they are written.
     offset: u64,
+    /// Whether the disk did not take the keys of a resynchronisation: what stands there is from
+    /// before, and nothing can be appended to it.
+    is_stale: bool,
 }
 
 impl Log {
@@ -53,22 +59,31 @@ pub fn has_file(host: &Host, node: &Node) -> bool {
 }
 
 /// Reads what the disk holds: the append-only file if the node keeps one, else that of all keys.
-/// False if the node must not start with it: the file is torn and that is not to be mended, or
-/// no file at all.
-pub fn read_files(host: &Host, node: &mut Node) -> bool {
+/// How much of what the node had done stands there. `None` if the node must not start with it:
+/// the file is torn and that is not to be mended, or no file at all.
+pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     if node.config.append == Append::None {
         let bytes = host.disk().read(SAVED);
         let good = bytes.is_empty() || restore(node, &bytes).is_ok();
         node.saving.changes = 0;
-        return good;
+        return good.then(|| Place { mark: host.disk().mark_of(SAVED), changes: 0 });
     }
     let bytes = host.disk().read(APPENDED);
-    let whole = load(node, &bytes);
+    let mark = host.disk().mark_of(APPENDED);
+    let Replayed { whole, changes } = load(node, &bytes);
     node.propagates = true;
-    if whole == bytes.len() {
-        return true;
+    let good = whole == bytes.len()
+        || node.config.mends_torn_file && replace(host, APPENDED, &bytes[..whole], mark);
+    good.then_some(Place { mark, changes })
+}
+
+/// Puts bytes in the place of a file, with their mark; whether the disk took them.
+fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
+    let good = host.disk().replace(file, bytes).is_ok();
+    if good {
+        host.disk().mark(file, mark);
     }
-    node.config.mends_torn_file && host.disk().replace(APPENDED, &bytes[..whole]).is_ok()
+    good
 }
 
 impl Server {
@@ -80,7 +95,8 @@ impl Server {
         }
         let flushed = self.node.borrow_mut().saving.flushed.take();
         if let Some((bytes, changes)) = flushed {
-            self.keep_now(bytes, changes).await;
+            let mark = self.mark(None);
+            self.keep_now(bytes, mark, changes).await;
         }
         self.append_pending();
         if self.node.borrow().config.append == Append::Always {
@@ -92,13 +108,14 @@ impl Server {
     /// it has promised more than it can hold; others refuse writes and try again.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
+        let good = log.pending.is_empty() || self.append(&log);
         let mut node = self.node.borrow_mut();
         if !log.pending.is_empty() {
-            let good = self.host.disk().append(APPENDED, &log.pending).is_ok();
             node.saving.append_failed = !good;
             if good {
                 log.written += log.pending.len() as u64;
                 log.pending.clear();
+                log.is_stale = false;
             } else if node.config.append == Append::Always {
                 self.ended.raise();
             }
@@ -110,6 +127,15 @@ impl Server {
                 self.note_synced(&mut node, log.offset);
             }
         }
+    }
+
+    /// Puts what waits into the file, or all keys in its place; whether the disk took it.
+    fn append(&self, log: &Log) -> bool {
+        if log.is_stale {
+            let (bytes, mark) = self.base();
+            return replace(&self.host, APPENDED, &bytes, mark);
+        }
+        self.host.disk().append(APPENDED, &log.pending).is_ok()
     }
 
     /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
@@ -150,16 +176,28 @@ impl Server {
         if self.node.borrow().config.append == Append::None {
             return;
         }
-        let bytes = snapshot(&self.node.borrow());
-        let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
+        let (bytes, mark) = self.base();
+        let good = replace(&self.host, APPENDED, &bytes, mark);
         {
             let saving = &mut self.node.borrow_mut().saving;
             saving.append_failed = !good;
             saving.synced = 0;
             saving.rewriting = None;
         }
-        *self.log.borrow_mut() = Log { written: 1, ..Log::default() };
+        *self.log.borrow_mut() = Log { written: 1, is_stale: !good, ..Log::default() };
         self.sync_log().await;
+    }
+
+    /// What an append-only file begins with if it is rewritten now, and its mark.
+    fn base(&self) -> (BytesMut, u64) {
+        let node = self.node.borrow();
+        let bytes = snapshot(&node);
+        (bytes, self.mark(Some(changes_of_snapshot(&node))))
+    }
+
+    /// Writes down that all keys are taken as they are now, and how to recognise that file.
+    fn mark(&self, appends: Option<u64>) -> u64 {
+        self.host.record(Event::Dumped { appends }).seq
     }
 
     /// Saves all keys while everybody waits: SAVE, SHUTDOWN.
@@ -172,15 +210,16 @@ impl Server {
             node.saving.saves += 1;
             (dump(&node), node.saving.changes)
         };
-        match self.keep_now(bytes, changes).await {
+        let mark = self.mark(None);
+        match self.keep_now(bytes, mark, changes).await {
             true => Reply::OK,
             false => Reply::error("ERR"),
         }
     }
 
     /// Puts all keys into their file while everybody waits; whether the disk took them.
-    async fn keep_now(&self, bytes: Bytes, changes: u64) -> bool {
-        let good = self.keep(bytes).await;
+    async fn keep_now(&self, bytes: Bytes, mark: u64, changes: u64) -> bool {
+        let good = self.keep(bytes, mark).await;
         if good {
             let now_s = self.now_s();
             self.node.borrow_mut().saving.saved(now_s, changes);
@@ -196,12 +235,13 @@ impl Server {
         node.saving.begin(now_s);
         let (bytes, nth) = (dump(&node), node.saving.saves);
         drop(node);
+        let mark = self.mark(None);
         let server = Rc::clone(self);
         self.host.spawn(async move {
             server.pass_child().await;
             let is_it = |saving: &Saving| saving.begun.is_some() && saving.saves == nth;
             if is_it(&server.node.borrow().saving) {
-                let good = server.keep(bytes).await;
+                let good = server.keep(bytes, mark).await;
                 let now_s = server.now_s();
                 server.node.borrow_mut().saving.end(now_s, good);
                 server.begin_in_turn();
@@ -215,18 +255,20 @@ impl Server {
         self.append_pending();
         let mut log = self.log.borrow_mut();
         log.script.forget_database();
-        let from = log.pending.is_empty().then(|| self.host.disk().read(APPENDED).len());
+        let is_whole = log.pending.is_empty() && !log.is_stale;
+        let from = is_whole.then(|| self.host.disk().read(APPENDED).len());
         let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
         node.saving.begin_rewrite(now_s);
-        let (bytes, nth) = (snapshot(&node), node.saving.rewrites);
+        let nth = node.saving.rewrites;
         drop((node, log));
+        let (bytes, mark) = self.base();
         let server = Rc::clone(self);
         self.host.spawn(async move {
             server.pass_child().await;
             let is_it = |saving: &Saving| saving.rewriting.is_some() && saving.rewrites == nth;
             if is_it(&server.node.borrow().saving) {
-                let good = server.put_rewritten(bytes, from).await;
+                let good = server.put_rewritten(bytes, mark, from).await;
                 let now_s = server.now_s();
                 server.node.borrow_mut().saving.end_rewrite(now_s, good);
                 server.begin_in_turn();
@@ -235,15 +277,15 @@ impl Server {
     }
 
     /// Puts a rewritten file into its place: the keys, and what was appended since the file had so
-    /// many bytes; `None` if what came before could not be appended. Whether the disk took it.
-    async fn put_rewritten(&self, mut bytes: BytesMut, from: Option<usize>) -> bool {
+    /// many bytes; `None` if what came before does not stand there. Whether the disk took it.
+    async fn put_rewritten(&self, mut bytes: BytesMut, mark: u64, from: Option<usize>) -> bool {
         if self.node.borrow().config.append == Append::None {
             return self.host.disk().append(APPENDED, &[]).is_ok();
         }
         self.append_pending();
         let Some(from) = from else { return false };
         bytes.extend_from_slice(self.host.disk().read(APPENDED).get(from..).unwrap_or_default());
-        let good = self.host.disk().replace(APPENDED, &bytes).is_ok();
+        let good = replace(&self.host, APPENDED, &bytes, mark);
         if good {
             self.log.borrow_mut().written += 1;
             self.sync_log().await;
@@ -293,8 +335,8 @@ impl Server {
     }
 
     /// Puts the file of all keys in its place, whole and synced; whether the disk took it.
-    async fn keep(&self, bytes: Bytes) -> bool {
-        let good = self.host.disk().replace(SAVED, &bytes).is_ok();
+    async fn keep(&self, bytes: Bytes, mark: u64) -> bool {
+        let good = replace(&self.host, SAVED, &bytes, mark);
         if good {
             self.host.disk().sync(SAVED).await;
         }

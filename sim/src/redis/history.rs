@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use crate::trace::{Event, hash_of};
+
 /// What stands for an id where there is none.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
 
@@ -26,6 +28,18 @@ impl History {
     /// A history of this id in which nothing has happened.
     pub fn new(id: String) -> History {
         History { id, ..History::default() }
+    }
+
+    /// What stands for its id in the trace.
+    pub fn number(&self) -> u64 {
+        hash_of(self.id.as_bytes())
+    }
+
+    /// For the trace: that it goes on from another one, if it does.
+    pub fn continued(&self) -> Option<Event> {
+        let (earlier, end) = self.second.as_ref()?;
+        let (earlier, to) = (hash_of(earlier.as_bytes()), end - 1);
+        Some(Event::Continued { history: self.number(), earlier, to })
     }
 
     /// Whether the stream is counted and its end kept.

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crate::redis::command::admission::apply;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, encode_request, in_17_digits};
-use crate::redis::keyspace::Value;
+use crate::redis::keyspace::{Database, Value};
 use crate::redis::node::{Node, Told};
 use crate::redis::rdb::{self, Facts, Stream, WrongRdb, save};
 use crate::redis::script::library;
@@ -71,9 +71,18 @@ fn units(commands: &[Told]) -> impl Iterator<Item = (&[Told], bool)> {
     units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
 }
 
-/// Executes a file's commands on an empty node. Returns how many bytes of it were whole: a torn
-/// tail, or a transaction without its end, is left out (`aof-load-truncated`).
-pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
+/// What was made of an append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many bytes of it were whole.
+    pub whole: usize,
+    /// How many changes of keys they made: as many as when they were written.
+    pub changes: u64,
+}
+
+/// Executes a file's commands on an empty node. A torn tail, or a transaction without its end, is
+/// left out (`aof-load-truncated`).
+pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
     let mut session = Session { from_master: true, ..Session::default() };
     let mut reader = RequestReader::default();
     let mut buffer = BytesMut::from(bytes);
@@ -96,8 +105,8 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> usize {
         }
     }
     node.loading = false;
-    node.effects = crate::redis::node::Effects::default();
-    whole
+    let effects = std::mem::take(&mut node.effects);
+    Replayed { whole, changes: effects.changes.len() as u64 }
 }
 
 /// All that a node holds as an RDB, with its place in its history if that is kept.
@@ -167,6 +176,12 @@ pub fn snapshot(node: &Node) -> BytesMut {
         }
     }
     out
+}
+
+/// How many changes [`load`] makes of a [`snapshot`].
+pub fn changes_of_snapshot(node: &Node) -> u64 {
+    let changes = |db: &Database| db.len() as u64 + db.ending() as u64;
+    node.keyspace.iter().map(|(_, db)| changes(db)).sum()
 }
 
 fn creation(key: &[u8], value: &Value) -> Arguments {
@@ -291,10 +306,10 @@ mod tests {
         let lines = ["SET a 1 PX 10", "HSET h x 1 y 2", "MULTI", "INCR a", "INCR b", "EXEC"];
         let (node, file) = run(&lines);
         let mut again = self::node();
-        assert_eq!(load(&mut again, &file), file.len());
+        assert_eq!(load(&mut again, &file).whole, file.len());
         assert_eq!(again.keyspace, node.keyspace);
         let mut torn = self::node();
-        let whole = load(&mut torn, &file[..file.len() - 1]);
+        let whole = load(&mut torn, &file[..file.len() - 1]).whole;
         assert_eq!(lines_of(&file[..whole]).len(), 3, "the transaction without end is cut");
         let keys = torn.keyspace.keys().into_iter().map(|key| key.to_string());
         assert_eq!(keys.collect::<Vec<_>>(), ["a", "h"]);
@@ -324,7 +339,7 @@ mod tests {
         Script::default().write(&node.effects.commands, &mut file, |_, _| {});
         for bytes in [&file[..], &snapshot(&node)] {
             let mut again = self::node();
-            assert_eq!(load(&mut again, bytes), bytes.len());
+            assert_eq!(load(&mut again, bytes).whole, bytes.len());
             assert_eq!(again.libraries.len(), 1);
             let reply = apply(&mut again, &mut session, &words("FCALL f 1 k"));
             assert_eq!(reply, crate::redis::frame::Reply::Integer(2));

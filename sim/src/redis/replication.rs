@@ -27,8 +27,12 @@ impl Server {
             Some(master) => node.follow(master),
             None => node.lead(),
         }
+        let continued = node.history.continued().filter(|_| master.is_none());
         drop(node);
         self.host.record(Event::Role { master });
+        if let Some(continued) = continued {
+            self.host.record(continued);
+        }
         if master.is_none() {
             self.feeds.borrow_mut().cut_all();
         }

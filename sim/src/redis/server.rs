@@ -144,11 +144,13 @@ impl Server {
     fn start(self: &Rc<Server>) -> bool {
         let mut node = self.node.borrow_mut();
         node.starting_ms = None;
-        if !read_files(&self.host, &mut node) {
-            return false;
-        }
-        self.host.record(Event::Loaded { keys: node.keyspace.keys(), resync: None });
+        let Some(place) = read_files(&self.host, &mut node) else { return false };
+        let keys = node.keyspace.keys();
+        self.host.record(Event::Loaded { keys, resync: None, file: Some(place) });
         let follows = node.master.is_some();
+        if let Some(continued) = node.history.continued().filter(|_| !follows) {
+            self.host.record(continued);
+        }
         drop(node);
         cycle::start(self);
         cluster::process::start(self);

@@ -6,7 +6,8 @@ use crate::time::Nanos;
 use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
 
 impl Trace {
-    /// Every field of every event enters the hash, behind a kind byte from 16 on.
+    /// Every field of every event enters the hash, behind a kind byte from 16 on; but for ids of
+    /// histories and places in files, which follow from other records.
     pub fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
         let host = u32::from(host.0);
         match event {
@@ -27,11 +28,11 @@ impl Trace {
                 self.buffer.extend_from_slice(&until_ms.unwrap_or(u64::MAX).to_le_bytes());
                 self.write_origin(*origin);
             }
-            Event::Propagated { offset, origin } => {
+            Event::Propagated { offset, origin, .. } => {
                 self.write(at, 20, host, 0, &offset.to_le_bytes());
                 self.write_origin(*origin);
             }
-            Event::Loaded { keys, resync } => {
+            Event::Loaded { keys, resync, .. } => {
                 let count = (keys.len() as u64).to_le_bytes();
                 self.write(at, 21, host, u32::from(resync.is_some()), &count);
                 if let Some(connection) = resync {
@@ -61,14 +62,19 @@ impl Trace {
                 self.write(at, 28, host, 0, &[]);
                 self.write_connection(*connection);
             }
-            Event::Saw { .. } | Event::Declined { .. } => {}
+            Event::Saw { .. }
+            | Event::Declined { .. }
+            | Event::Dumped { .. }
+            | Event::Continued { .. } => {}
         }
     }
 
     fn write_origin(&mut self, origin: Origin) {
         match origin {
             Origin::Request(request) => self.write_request(request),
-            Origin::Replication { offset } => self.buffer.extend_from_slice(&offset.to_le_bytes()),
+            Origin::Replication { offset, .. } => {
+                self.buffer.extend_from_slice(&offset.to_le_bytes());
+            }
             Origin::Node => self.buffer.push(0),
         }
     }

@@ -58,19 +58,19 @@ fn flips() -> Vec<Event> {
         key(b"k", KeyChange::Deleted, asked, None),
         Event::Key { key: name(1, b"k"), change: KeyChange::Set, origin: asked, until_ms: None },
         key(b"k", KeyChange::Set, Origin::Node, None),
-        key(b"k", KeyChange::Set, Origin::Replication { offset: 7 }, None),
-        key(b"k", KeyChange::Set, Origin::Replication { offset: 8 }, None),
+        key(b"k", KeyChange::Set, Origin::Replication { history: 1, offset: 7 }, None),
+        key(b"k", KeyChange::Set, Origin::Replication { history: 1, offset: 8 }, None),
         key(b"k", KeyChange::Set, asked, Some(9)),
         key(b"k", KeyChange::Set, asked, Some(10)),
         Event::Unreached { to: address(1), command: "SET", op: 1 },
         Event::Unreached { to: address(2), command: "SET", op: 1 },
-        Event::Propagated { offset: 1, origin: asked },
-        Event::Propagated { offset: 2, origin: asked },
-        Event::Propagated { offset: 2, origin: Origin::Node },
-        Event::Loaded { keys: keys.clone(), resync: None },
-        Event::Loaded { keys, resync: Some(connection) },
-        Event::Loaded { keys: more, resync: None },
-        Event::Loaded { keys: vec![name(3, b"k")], resync: None },
+        Event::Propagated { history: 1, offset: 1, origin: asked },
+        Event::Propagated { history: 1, offset: 2, origin: asked },
+        Event::Propagated { history: 1, offset: 2, origin: Origin::Node },
+        Event::Loaded { keys: keys.clone(), resync: None, file: None },
+        Event::Loaded { keys, resync: Some(connection), file: None },
+        Event::Loaded { keys: more, resync: None, file: None },
+        Event::Loaded { keys: vec![name(3, b"k")], resync: None, file: None },
         Event::Snapshot { connection },
         Event::Role { master: None },
         Event::Role { master: Some(address(1)) },
@@ -98,14 +98,19 @@ fn every_field_of_every_event_moves_the_hash() {
 
 #[test]
 fn a_remark_is_kept_and_moves_neither_the_hash_nor_the_count() {
-    let mut trace = Trace::new(false);
     let master = address(1);
-    let stamp =
-        trace.record(1, Readings::default(), HostId(1), Event::Saw { sight: Sight::Down, master });
-    trace.record(1, Readings::default(), HostId(1), Event::Declined { request: request(1, 2, 3) });
-    assert_eq!(trace.digest(), Trace::new(false).digest());
-    assert_eq!(trace.entries().len(), 2);
-    assert_eq!(trace.next_instant(1), stamp.instant());
+    for remark in [
+        Event::Saw { sight: Sight::Down, master },
+        Event::Declined { request: request(1, 2, 3) },
+        Event::Dumped { appends: Some(1) },
+        Event::Continued { history: 2, earlier: 1, to: 9 },
+    ] {
+        let mut trace = Trace::new(false);
+        let stamp = trace.record(1, Readings::default(), HostId(1), remark);
+        assert_eq!(trace.digest(), Trace::new(false).digest());
+        assert_eq!(trace.entries().len(), 1);
+        assert_eq!(trace.next_instant(1), stamp.instant());
+    }
 }
 
 #[test]

@@ -73,8 +73,8 @@ fn what_a_replica_applies_has_the_origin_that_its_master_told() {
     let mut applied = Vec::new();
     for entry in remains.trace.entries() {
         match &entry.event {
-            Event::Propagated { offset, origin } => drop(told.insert(*offset, *origin)),
-            Event::Key { key, change, origin: Origin::Replication { offset }, .. } => {
+            Event::Propagated { offset, origin, .. } => drop(told.insert(*offset, *origin)),
+            Event::Key { key, change, origin: Origin::Replication { offset, .. }, .. } => {
                 applied.push((key.to_string(), *change, *offset));
             }
             _ => {}
@@ -108,7 +108,7 @@ fn a_demoted_master_loses_what_its_new_master_never_had() {
     assert!(log.contains("2 MGET old lost new: [1 nil 1]"), "{log}");
     assert!(log.ends_with("2 WAIT 1 1000: 1\n"), "{log}");
     let resyncs = remains.trace.entries().iter().filter_map(|entry| match &entry.event {
-        Event::Loaded { keys, resync: Some(_) } => Some(keys.len()),
+        Event::Loaded { keys, resync: Some(_), .. } => Some(keys.len()),
         _ => None,
     });
     assert_eq!(resyncs.collect::<Vec<_>>(), [0, 2]);

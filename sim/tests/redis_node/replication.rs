@@ -22,7 +22,7 @@ fn full_resyncs(script: &'static str, faults: Vec<lockstorm_sim::fault::Fault>) 
     let (_, remains) = run(&[NodeConfig::default(), replica()], &[script], faults);
     let entries = remains.trace.entries().iter();
     let loaded = entries.filter_map(|entry| match &entry.event {
-        Event::Loaded { keys, resync: Some(_) } => Some(keys.len()),
+        Event::Loaded { keys, resync: Some(_), .. } => Some(keys.len()),
         _ => None,
     });
     loaded.collect()

@@ -50,12 +50,12 @@ impl Feeds {
         if !node.history.is_kept() {
             return count(node, Script::length(commands));
         }
-        let before = node.history.offset;
+        let (history, before) = (node.history.number(), node.history.offset);
         let mut stream = BytesMut::new();
         self.script.write(commands, &mut stream, |told, written| {
             let offset = before + written.len() as u64;
             let origin = if told.by_node { Origin::Node } else { origin };
-            host.record(Event::Propagated { offset, origin });
+            host.record(Event::Propagated { history, offset, origin });
         });
         self.pass(node, &stream);
     }

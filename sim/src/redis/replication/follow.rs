@@ -224,7 +224,7 @@ impl Link<'_> {
             node.keyspace.keys()
         };
         let connection = self.stream.connection();
-        server.host.record(Event::Loaded { keys, resync: Some(connection) });
+        server.host.record(Event::Loaded { keys, resync: Some(connection), file: None });
         server.rewrite_log().await;
         Ok(())
     }
@@ -339,8 +339,9 @@ impl Link<'_> {
         let reply = apply(&mut node, session, args);
         debug_assert!(!reply.is_error(), "what a master did, its replica can do");
         node.settle();
+        let history = node.history.number();
         drop(node);
-        self.server.publish(Origin::Replication { offset });
+        self.server.publish(Origin::Replication { history, offset });
     }
 
     /// What was applied is counted, and goes to the node's own replicas byte for byte.

@@ -1,0 +1,107 @@
+//! What stands in the files of a node: for each what it begins with, and the changes behind that.
+//!
+//! A loss of power cuts a file or brings an earlier one back. A start tells the mark of what it
+//! read, and how many changes; so many of those that were made then stand there, and what was made
+//! later has not happened.
+
+use std::collections::VecDeque;
+
+use lockstorm_sim::trace::{KeyName, Place};
+
+use crate::reading::provenance::{Bounds, Keys, Life};
+
+/// See the head of this file.
+pub struct Files<C> {
+    /// Changes of keys, with what they left; only those that a file may hold.
+    made: VecDeque<(KeyName, Option<Life<C>>)>,
+    /// How many came before these.
+    forgotten: u64,
+    /// The oldest first.
+    dumps: VecDeque<Dump<C>>,
+    bounds: Bounds,
+}
+
+/// All keys as they were once, for a file to begin with.
+struct Dump<C> {
+    mark: u64,
+    keys: Keys<C>,
+    /// Where its changes begin, if it is one to which they are appended.
+    appends: Option<Appends>,
+}
+
+#[derive(Clone, Copy)]
+struct Appends {
+    /// How many changes a start makes of the dump alone.
+    own: u64,
+    /// How many were made before it.
+    from: u64,
+}
+
+/// Puts a life under a key, or none.
+pub fn put<C>(keys: &mut Keys<C>, key: &KeyName, life: Option<Life<C>>) {
+    match life {
+        Some(life) => drop(keys.insert(key.clone(), life)),
+        None => drop(keys.remove(key)),
+    }
+}
+
+impl<C: Clone> Files<C> {
+    /// Of a node without any, which begins its append-only file with nothing.
+    pub fn bounded(bounds: Bounds) -> Files<C> {
+        let appends = Some(Appends { own: 0, from: 0 });
+        let nothing = Dump { mark: 0, keys: Keys::new(), appends };
+        Files { made: VecDeque::new(), forgotten: 0, dumps: [nothing].into(), bounds }
+    }
+
+    /// A key has changed.
+    pub fn append(&mut self, key: &KeyName, life: Option<&Life<C>>) {
+        self.made.push_back((key.clone(), life.cloned()));
+        if self.made.len() > self.bounds.places
+            && let Some((key, life)) = self.made.pop_front()
+        {
+            let is_behind = |dump: &&mut Dump<C>| {
+                dump.appends.is_some_and(|appends| appends.from <= self.forgotten)
+            };
+            for dump in self.dumps.iter_mut().filter(is_behind) {
+                put(&mut dump.keys, &key, life.clone());
+            }
+            self.forgotten += 1;
+        }
+    }
+
+    /// All keys are taken as they are now; with `appends`, as [`Event::Dumped`] has it.
+    ///
+    /// [`Event::Dumped`]: lockstorm_sim::trace::Event::Dumped
+    pub fn dump(&mut self, mark: u64, keys: Keys<C>, appends: Option<u64>) {
+        let from = self.forgotten + self.made.len() as u64;
+        let appends = appends.map(|own| Appends { own, from });
+        match self.dumps.iter_mut().find(|dump| dump.mark == mark) {
+            // Two kinds of file in one instant hold the same.
+            Some(twin) => twin.appends = twin.appends.or(appends),
+            None => self.dumps.push_back(Dump { mark, keys, appends }),
+        }
+        let alike = |dump: &Dump<C>| dump.appends.is_some() == appends.is_some();
+        if self.dumps.iter().filter(|dump| alike(dump)).count() > self.bounds.copies
+            && let Some(oldest) = self.dumps.iter().position(alike)
+        {
+            self.dumps.remove(oldest);
+        }
+    }
+
+    /// The node starts with what stands at a place; what it did later is undone. `None` if that is
+    /// forgotten.
+    pub fn read(&mut self, place: Place) -> Option<Keys<C>> {
+        let dump = self.dumps.iter().find(|dump| dump.mark == place.mark)?;
+        let Some(appends) = dump.appends else { return Some(dump.keys.clone()) };
+        let to = appends.from + place.changes.saturating_sub(appends.own);
+        let kept = usize::try_from(to.checked_sub(self.forgotten)?).ok()?;
+        let mut keys = dump.keys.clone();
+        self.made.truncate(kept);
+        let first = usize::try_from(appends.from.saturating_sub(self.forgotten)).ok()?;
+        for (key, life) in self.made.range(first.min(self.made.len())..) {
+            put(&mut keys, key, life.clone());
+        }
+        self.dumps.retain(|dump| dump.appends.is_none_or(|appends| appends.from <= to));
+        Some(keys)
+    }
+}

@@ -1,0 +1,48 @@
+//! A map that forgets what came first when there is too much of it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// See the head of this file.
+pub struct Recent<K, V> {
+    entries: BTreeMap<K, V>,
+    /// The keys in the order in which they came.
+    order: VecDeque<K>,
+    most: usize,
+}
+
+impl<K: Ord + Clone, V> Recent<K, V> {
+    /// An empty map that keeps so many entries.
+    pub fn bounded(most: usize) -> Recent<K, V> {
+        Recent { entries: BTreeMap::new(), order: VecDeque::new(), most }
+    }
+
+    /// Puts a value under a key.
+    pub fn insert(&mut self, key: K, value: V) {
+        if self.entries.insert(key.clone(), value).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What is under a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.entries.get(key)
+    }
+
+    /// Takes out what is under a key.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let value = self.entries.remove(key)?;
+        self.order.retain(|other| other != key);
+        Some(value)
+    }
+}
