@@ -259,6 +259,7 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Failover, _) => format!("at most {most} lose acknowledged keys"),
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
+        (Bounded::Leaderless, _) => "a node leads once the faults are healed".to_owned(),
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
             format!("no access reaches the resource more than {most} late")
@@ -272,6 +273,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::NodeClockStep
         | Bounded::ClientClockStep
         | Bounded::AmnesiacRestart
+        | Bounded::Leaderless
         | Bounded::AccessDelay => length(amount),
         Bounded::Drift => rate(amount),
         Bounded::ClientCrash => count(amount, "death"),
@@ -314,6 +316,9 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         }
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),
+        Bounded::Leaderless => {
+            format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
+        }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
         Bounded::AccessDelay => format!("{word} on {who}"),
     }

@@ -364,6 +364,9 @@ pub enum Bounded {
     Failover,
     /// Keys removed by eviction or FLUSHALL, count.
     KeyRemoval,
+    /// How long after the heal no node leads that could serve the lock's key, ns. Every lock counts
+    /// on it without saying so: the bound is 0.
+    Leaderless,
     /// How much later than without faults the accesses of one hold reach the resource, taken
     /// together, ns.
     AccessDelay,
