@@ -1,17 +1,15 @@
 //! Stuck and never settles: what the phase after the heal shows.
 //!
 //! The probe must be granted within the longest time to live and a margin, counted from when
-//! nobody holds any more and some node leads. A run that ends before that time has passed shows
-//! nothing, nor does one in which no node leads any more: that is the topology's outage.
+//! nobody holds any more. A run that ends before that time has passed shows nothing.
 
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::time::{Nanos, SECOND};
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
 use crate::history::PROBE;
 use crate::history::{Op, OpKind, Outcome};
 use crate::reading::hold::Ended;
-use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// How much longer than the longest time to live the probe may take.
@@ -59,23 +57,9 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
 
 fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
     let wait = case.terms.longest_ttl.saturating_add(MARGIN);
-    let mut free = free;
-    let mut limit = free.at.saturating_add(wait);
-    // What no master serves no lock can grant: the probe's time begins when somebody leads.
-    for (from, to) in leaders::leaderless(case) {
-        if from.at < limit && free < to {
-            free = to;
-            limit = free.at.saturating_add(wait);
-        }
-    }
+    let limit = free.at.saturating_add(wait);
     if granted.is_some_and(|granted| granted.at <= limit) {
         return Liveness::default();
-    }
-    if let Some((from, _)) =
-        leaders::leaderless(case).last().filter(|(_, to)| to.at >= case.history.end.at)
-    {
-        let why = format!("the topology had no master from {} on", seconds(from.at));
-        return Liveness { unknown: Some(why), ..Liveness::default() };
     }
     if case.history.end.at < limit {
         let why = "the run ended before the probe's time was over".to_owned();
@@ -101,8 +85,4 @@ fn never_settled(case: &Case) -> Vec<Violation> {
         ..Violation::new(Kind::NeverSettles, op.call.instant(), case.history.end)
     };
     alive.map(violation).collect()
-}
-
-fn seconds(at: Nanos) -> String {
-    format!("{}.{:03} s", at / SECOND, at % SECOND / MILLISECOND)
 }

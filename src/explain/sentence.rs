@@ -278,6 +278,7 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Work, _) => {
             format!("no caller works for longer than {most} under one grant")
         }
+        (Bounded::Leaderless, _) => "a node leads once the faults are healed".to_owned(),
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
             format!("no access reaches the resource more than {most} late")
@@ -292,6 +293,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::ClientClockStep
         | Bounded::AmnesiacRestart
         | Bounded::Work
+        | Bounded::Leaderless
         | Bounded::AccessDelay => length(amount),
         Bounded::Drift => rate(amount),
         Bounded::ClientCrash => count(amount, "death"),
@@ -334,6 +336,9 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         }
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),
+        Bounded::Leaderless => {
+            format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
+        }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
         Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
     }

@@ -11,6 +11,7 @@ use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of nodes.
@@ -18,7 +19,17 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let mut found = amnesia(ledger);
     found.extend(failovers(ledger));
     found.extend(removals(ledger));
+    found.extend(leaderless(ledger));
     found
+}
+
+/// Time after the heal in which no node led: no lock can be granted by a topology without a master.
+fn leaderless(ledger: &Ledger) -> Option<Breach> {
+    let healed = Moment::from(ledger.reading.history.healed?);
+    let gaps = leaders::leaderless(ledger.reading).into_iter();
+    let actual = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at))).sum();
+    let what = Bounded::Leaderless;
+    (actual > 0).then_some(Breach { what, parts: Vec::new(), bound: 0, actual })
 }
 
 /// Restarts after which keys were gone, or there again, sooner than the lock withstands.

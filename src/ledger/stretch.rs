@@ -118,7 +118,7 @@ struct Lateness {
     parts: Vec<Part>,
 }
 
-/// Undisturbed, an access is a request and a reply, and the first one connects.
+/// Undisturbed, an access is a request and a reply, and the first of a process connects.
 fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
@@ -131,7 +131,9 @@ fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Latenes
         taken += lasted(done);
         messages += 2;
         if let Some(arrived) = arrived {
-            late.worst = late.worst.max(lasted(arrived).saturating_sub(ledger.site.message));
+            let ways = if connects(ledger, op) { 3 } else { 1 };
+            let usual = ledger.site.message.saturating_mul(ways);
+            late.worst = late.worst.max(lasted(arrived).saturating_sub(usual));
         }
         let conditions = ledger.reading.history.conditions.iter();
         let at_work = conditions.filter(|c| {
@@ -149,6 +151,17 @@ fn grant_of(op: &Op) -> Option<OpId> {
         OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
         _ => None,
     }
+}
+
+/// Whether an access is the first of its process, which has to connect.
+fn connects(ledger: &Ledger, access: &Op) -> bool {
+    let ops = &ledger.reading.history.ops;
+    let mut earlier = ops.iter().take_while(|op| op.id != access.id);
+    !earlier.any(|op| {
+        let died = || ledger.reading.death_after(&op.process, op.call.into());
+        let since = |access: &Op| died().is_none_or(|death| death.at > access.call.into());
+        op.process == access.process && grant_of(op).is_some() && since(access)
+    })
 }
 
 /// When an access arrived at the resource, if it did, and when it was over for good.

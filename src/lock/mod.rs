@@ -409,6 +409,9 @@ pub enum Bounded {
     KeyRemoval,
     /// How long a caller works under one grant without prolonging it, ns.
     Work,
+    /// How long after the heal no node leads that could serve the lock's key, ns. Every lock counts
+    /// on it without saying so: the bound is 0.
+    Leaderless,
     /// How much later than without faults the accesses of one hold reach the resource, taken
     /// together, ns.
     AccessDelay,

@@ -13,7 +13,8 @@
 //!   at one moment.
 //! - `amnesiac-restart`: the shortest time from a death to a start after which keys had gone, or
 //!   deleted ones were there again. `failover`: followers that led. `key-removal`: keys evicted,
-//!   or deleted on a master by nobody.
+//!   or deleted on a master by nobody. `leaderless`: time after the heal in which no node led, of
+//!   those that ever followed or led one that had the key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +39,10 @@ pub struct Book<'a> {
 /// The assumptions of a promise that a run broke, with the worst figure of each.
 pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
     let mut found = BTreeMap::new();
+    let leaderless = book.leaderless();
+    if leaderless > 0 {
+        found.insert(Bounded::Leaderless, leaderless);
+    }
     for assumption in &promise.assumes {
         let (what, bound) = (assumption.what, assumption.bound);
         if what == Bounded::AmnesiacRestart {
@@ -77,6 +82,7 @@ impl Book<'_> {
             // The plans draw faults alone: their work fits.
             Bounded::Work => 0,
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
+            Bounded::Leaderless => unreachable!("no promise says it"),
         }
     }
 
@@ -172,13 +178,63 @@ impl Book<'_> {
             let arrival = arrival.map(|access| (access.at.at, access.at.seq));
             let back = op.ret.map(|ret| (ret.at, ret.seq));
             if let Some(arrival) = arrival {
-                worst = worst.max(running(arrival).saturating_sub(self.message));
+                let ways = if self.is_first(op) { 3 } else { 1 };
+                worst = worst.max(running(arrival).saturating_sub(self.message * ways));
             }
             let Some(over) = [arrival, back].into_iter().flatten().max() else { continue };
             took += running(over);
             count += 1;
         }
         (took.saturating_sub(self.message * (2 + 2 * count)), worst)
+    }
+
+    /// Whether an access is the first since its process started.
+    fn is_first(&self, access: &Op) -> bool {
+        let call = (access.call.at, access.call.seq);
+        let deaths = self.on(&access.process).filter(|c| Book::kills(c));
+        let born = deaths.map(|death| self.span(death).0).filter(|at| *at <= call).max();
+        let earlier = self.history.ops.iter().filter(|op| op.id < access.id);
+        let mut earlier = earlier.filter(|op| op.process == access.process);
+        !earlier.any(|op| {
+            let of_resource = matches!(
+                op.kind,
+                OpKind::Read { grant: Some(_) }
+                    | OpKind::Write { grant: Some(_), .. }
+                    | OpKind::Append { grant: Some(_) }
+            );
+            of_resource && born.is_none_or(|born| (op.call.at, op.call.seq) >= born)
+        })
+    }
+
+    /// True time after the heal in which no node led that is akin to one that ever had the key.
+    fn leaderless(&self) -> u64 {
+        let Some(healed) = self.history.healed else { return 0 };
+        let roles: Vec<_> =
+            self.history.sightings.iter().filter(|s| !matches!(s.what, Seen::Watched(_))).collect();
+        let keys = self.history.keys.iter().filter(|key| key.key == self.plan.lock.key);
+        let mut kin: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
+        for _ in 0..roles.len() {
+            for role in roles.iter().filter(|role| role.what == Seen::Follows) {
+                if kin.contains(role.by.as_str()) || kin.contains(role.master.as_str()) {
+                    kin.extend([role.by.as_str(), role.master.as_str()]);
+                }
+            }
+        }
+        let leads = |node: &str, at: Point| {
+            let told = roles.iter().filter(|r| r.by == node && (r.at.at, r.at.seq) <= at);
+            let Some(told) = told.max_by_key(|role| role.at.seq) else { return false };
+            let since = (told.at.at, told.at.seq);
+            let died = self.on(node).filter(|c| Book::kills(c)).map(|c| self.span(c).0);
+            told.what == Seen::Leads && !died.into_iter().any(|died| since < died && died <= at)
+        };
+        let from = (healed.at, healed.seq);
+        let mut edges: Vec<Point> = roles.iter().map(|role| (role.at.at, role.at.seq)).collect();
+        edges.retain(|edge| from < *edge && *edge < self.end());
+        edges.extend([from, self.end()]);
+        edges.sort_unstable();
+        let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
+        let empty = |at: Point| told && !kin.iter().any(|node| leads(node, at));
+        edges.windows(2).filter(|pair| empty(pair[0])).map(|pair| pair[1].0 - pair[0].0).sum()
     }
 
     fn deaths(&self) -> u64 {
