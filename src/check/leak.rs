@@ -7,7 +7,7 @@
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. That excuse ends where the release said that it had
-//! removed the key: such a key is excused only while its owner is in another hold that shares it. A
+//! removed the key, unless its acquire had given that very key up before it tried again: such a key is excused only while its owner is in another hold that shares it. A
 //! key without a time to live is excused only while its owner is in a hold.
 //!
 //! An acquire failed by a key if the key was there when its first request that the node did not
@@ -46,8 +46,10 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         if requests.is_empty() {
             requests = requests_by_op(case);
         }
-        let freed = tried_to_free(case, &requests, key, owner);
-        let denied = denied_from(case, &requests, key, owner);
+        let way = Way::of(&requests, key, owner);
+        let cleaned = way.was_cleaned();
+        let freed = cleaned || way.was_released(case, &requests);
+        let denied = denied_from(case, &requests, key, owner).filter(|_| !cleaned);
         leftovers.push(Leftover { key, owner, from, freed, denied });
     }
     if leftovers.is_empty() {
@@ -95,7 +97,7 @@ fn given_up_at(case: &Case, grant: OpId) -> Option<Moment> {
     case.ops_of(grant).filter_map(given_up).map(Moment::from).min()
 }
 
-/// From when on a release had said that it removed the key. With several nodes it speaks of a
+/// From when on a release had said that it removed the key of its grant. With several nodes it speaks of a
 /// majority, and so of those alone that it came to while the key was there, or was never sent to.
 fn denied_from(
     case: &Case,
@@ -122,31 +124,55 @@ fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
     by_op
 }
 
-/// Whether the owner sent something to free the key, to the node that it had asked for it, or died
-/// in a release. A key that came by replication counts as freed by what was sent to any node.
-fn tried_to_free(case: &Case, requests: &[Vec<&Request>], key: &Incarnation, owner: OpId) -> bool {
-    let creator = key.by.unwrap_or(owner);
-    let own = &requests[creator as usize];
-    let asked = own.iter().filter(|request| request.to == key.node);
-    let born = key.from.seq;
-    let created = asked.filter(|request| !deletes(request)).min_by_key(|request| {
-        leg(request, Leg::Applied).map_or(u64::MAX, |applied| applied.seq.abs_diff(born))
-    });
-    let created = created.and_then(|request| tried(request));
-    let to_node = |request: &Request| created.is_none() || request.to == key.node;
-    let cleaned = own.iter().any(|request| {
-        let later = tried(request) > created;
-        let may_free = deletes(request) || is_script(request) && creator == owner;
-        to_node(request) && later && may_free
-    });
-    let mut releases = case.ops_of(owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    cleaned
-        || releases.any(|op| {
+/// What is known of how a key came to its node and was to be freed.
+struct Way<'a> {
+    owner: OpId,
+    node: &'a str,
+    /// The requests of the operation that created it.
+    own: &'a [&'a Request],
+    /// When the one that created it was sent, if that went to the node.
+    created: Option<Instant>,
+    /// Whether the creator is the owner's acquire, which may free by a script; an extend may not.
+    by_acquire: bool,
+}
+
+impl<'a> Way<'a> {
+    fn of(requests: &'a [Vec<&'a Request>], key: &Incarnation<'a>, owner: OpId) -> Way<'a> {
+        let creator = key.by.unwrap_or(owner);
+        let own = &requests[creator as usize];
+        let asked = own.iter().filter(|request| request.to == key.node && !deletes(request));
+        let created = asked.min_by_key(|request| {
+            let applied = leg(request, Leg::Applied);
+            applied.map_or(u64::MAX, |applied| applied.seq.abs_diff(key.from.seq))
+        });
+        let created = created.and_then(|request| tried(request));
+        Way { owner, node: key.node, own, created, by_acquire: creator == owner }
+    }
+
+    /// Whether a request went to the key's node after the one that created it. A key that came by
+    /// replication counts as reached by what was sent to any node.
+    fn follows(&self, request: &Request) -> bool {
+        let to_node = self.created.is_none() || request.to == self.node;
+        to_node && tried(request) > self.created
+    }
+
+    /// Whether the operation that created the key meant to free it at once: it was one of several
+    /// tries, or came too late.
+    fn was_cleaned(&self) -> bool {
+        let frees = |request: &Request| deletes(request) || self.by_acquire && is_script(request);
+        self.own.iter().any(|request| self.follows(request) && frees(request))
+    }
+
+    /// Whether the owner released it by a request, or died in its release.
+    fn was_released(&self, case: &Case, requests: &[Vec<&Request>]) -> bool {
+        let ops = case.ops_of(self.owner);
+        let mut releases = ops.filter(|op| matches!(op.kind, OpKind::Release { .. }));
+        releases.any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
             let mut sent = requests[op.id as usize].iter();
-            op.ret.is_none() && died()
-                || sent.any(|request| to_node(request) && tried(request) > created)
+            op.ret.is_none() && died() || sent.any(|request| self.follows(request))
         })
+    }
 }
 
 fn deletes(request: &Request) -> bool {

@@ -206,15 +206,11 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         _ => false,
     });
     let of_grant = of_grant.collect::<Vec<_>>();
-    let first = |told: &dyn Fn(&&Op) -> bool| {
-        let told = of_grant.iter().copied().filter(|op| told(op)).filter_map(|op| op.ret);
-        told.map(stamp).min()
-    };
-    let released = first(&|op| op.outcome == Outcome::Released);
+    let released = first(&of_grant, |op| op.outcome == Outcome::Released);
     let over = match owner.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
         Outcome::Granted { .. } if keys[born].by == Some(owner.id) => released,
-        Outcome::Granted { .. } => first(&|op| match op.kind {
+        Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
             OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
             _ => true,
         }),
@@ -242,7 +238,9 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let lasts = last.is_some_and(|last| last.until_ms.is_none());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
-    if released.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
+    let cleaned = tried_to_free(table, born, owner.id, &[]);
+    let denied = released.filter(|_| !cleaned);
+    if denied.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
         // A re-entrant owner's other grant has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
         let here = |index: &usize| keys[*index].node == *node;
@@ -261,6 +259,12 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
     !died && !cut_short && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// When the first of these operations returned.
+fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
+    let returned = ops.iter().filter(|op| of(op)).filter_map(|op| op.ret);
+    returned.map(stamp).min()
 }
 
 /// Whether the first release that returned as released, then, speaks of this key: one node was

@@ -124,7 +124,7 @@ fn foreign_commands() {
 
 #[test]
 fn leaks() {
-    compare(Taste::Keys, 60, |case, table| {
+    compare(Taste::Keys, 80, |case, table| {
         let found = leak::violations(case).into_iter();
         let keyed = found.map(|v| {
             let by = |key: &usize| {
@@ -140,7 +140,7 @@ fn leaks() {
 
 #[test]
 fn renewals() {
-    compare(Taste::Keys, 20, |case, table| {
+    compare(Taste::Keys, 30, |case, table| {
         let found = renewal::violations(case).into_iter();
         let extend = |v: &Violation| {
             let extends = |op: &&u32| matches!(table.op(**op).kind, OpKind::Extend { .. });
@@ -163,7 +163,7 @@ fn losses_before_the_end_of_a_lease() {
 
 #[test]
 fn nearest_misses() {
-    compare(Taste::Both, 40, |case, table| {
+    compare(Taste::Both, 50, |case, table| {
         (nearest_miss::nearest(case), damage::nearest_miss(table))
     });
 }

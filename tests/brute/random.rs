@@ -64,7 +64,8 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
     };
     maker.clocks();
     maker.traced = !maker.dice.one_in(4);
-    let steps = 8 + maker.dice.below(28);
+    let keyed = if matches!(taste, Taste::Keys | Taste::Both) { 14 } else { 0 };
+    let steps = 8 + keyed + maker.dice.below(28);
     for _ in 0..steps {
         maker.step();
     }
