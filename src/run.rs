@@ -158,6 +158,7 @@ impl Lab {
             },
             callers: plan.workload.clients,
             faults: plan.faults.iter().map(|fault| fault.id).collect(),
+            reenters: plan.workload.reenter,
             asked,
             site: Site {
                 nodes: plan.nodes(),

@@ -65,14 +65,20 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }
-    match case.terms.grants_without_faults {
-        Some(calm @ 1..) if counts::granted_before_heal(case.history, case.terms) == 0 => why.push(format!(
+    why.extend(nobody_granted(case));
+    why
+}
+
+/// That nobody was granted the lock before the heal, if the same plan grants without its faults.
+fn nobody_granted(case: &Case) -> Option<String> {
+    let calm = case.terms.grants_without_faults.filter(|calm| *calm > 0)?;
+    let granted = counts::granted_before_heal(case.history, case.terms);
+    (granted == 0).then(|| {
+        format!(
             "nothing was tested: nobody was granted the lock before the heal, and without faults \
              there are {calm} grants"
-        )),
-        _ => {}
-    }
-    why
+        )
+    })
 }
 
 /// Whether a fault struck when the clients were done: none of them had an operation under way, and

@@ -7,8 +7,9 @@
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. That excuse ends where the release said that it had
-//! removed the key, unless its acquire had given that very key up before it tried again: such a key is excused only while its owner is in another hold that shares it. A
-//! key without a time to live is excused only while its owner is in a hold.
+//! removed the key, unless its acquire had given that very key up before it tried again: such a key
+//! is excused only while its owner is in another hold that shares it. A key without a time to live
+//! is excused only while its owner is in a hold.
 //!
 //! An acquire failed by a key if the key was there when its first request that the node did not
 //! answer with an error was applied.

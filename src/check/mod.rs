@@ -49,6 +49,8 @@ pub struct Terms {
     pub callers: u32,
     /// The faults of the plan, by number: each must have struck.
     pub faults: Vec<u32>,
+    /// Whether callers take the lock again while they hold it.
+    pub reenters: bool,
     /// How many nodes an acquire asks.
     pub asked: u32,
     /// What the ledger holds the history against.

@@ -83,7 +83,7 @@ mod tests {
         check("token-lua", prolonging("1/2"), None);
         check("token-lua", prolonging("until-lost"), None);
         // A ninth of the lease is left when it is prolonged, and half of that is no reserve.
-        check("token-lua", prolonging("8/9"), Some(3 * SECOND - SECOND / 6));
+        check("token-lua", prolonging("8/9"), Some(3 * SECOND - SECOND.div_ceil(6)));
         let impatient = |plan: &mut Plan| {
             plan.lock.timeout = Some(4 * SECOND);
             plan.workload.reenter = true;

@@ -74,7 +74,9 @@ impl<'a> Reading<'a> {
 
     /// The operation with that number.
     pub fn op(&self, id: OpId) -> Option<&'a Op> {
-        self.history.ops.get(id as usize)
+        let ops = &self.history.ops;
+        let place = ops.get(id as usize).filter(|op| op.id == id);
+        place.or_else(|| ops.binary_search_by_key(&id, |op| op.id).ok().map(|at| &ops[at]))
     }
 
     /// The number of an operation's caller: two are equal if the callers are.
@@ -102,7 +104,7 @@ impl<'a> Reading<'a> {
     /// The extends, releases and losses of an acquire's grant, by number.
     pub fn ops_of(&self, grant: OpId) -> impl Iterator<Item = &'a Op> {
         let ops = self.by_grant.get(grant as usize).map_or(&[][..], Vec::as_slice);
-        ops.iter().map(|id| &self.history.ops[*id as usize])
+        ops.iter().filter_map(|id| self.op(*id))
     }
 
     /// The hold that an acquire began.
@@ -124,16 +126,22 @@ impl<'a> Reading<'a> {
 
 fn number_callers(history: &History) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
-    let callers = history.ops.iter().map(|op| op.caller.as_str());
-    let number = |caller| {
+    let mut callers = vec![0; ids(history)];
+    for op in &history.ops {
         let next = numbers.len();
-        *numbers.entry(caller).or_insert(next)
-    };
-    callers.map(number).collect()
+        callers[op.id as usize] = *numbers.entry(op.caller.as_str()).or_insert(next);
+    }
+    callers
+}
+
+/// How many operations there are numbers for: a history of which parts were taken out keeps those
+/// of the others.
+fn ids(history: &History) -> usize {
+    history.ops.last().map_or(0, |last| last.id as usize + 1)
 }
 
 fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
-    let mut by_grant = vec![Vec::new(); history.ops.len()];
+    let mut by_grant = vec![Vec::new(); ids(history)];
     for op in &history.ops {
         let (OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant }) =
             op.kind

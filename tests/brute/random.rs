@@ -93,6 +93,7 @@ fn terms(dice: &mut Dice) -> Terms {
         invariant: dice.pick(&invariants),
         callers: 3,
         faults: Vec::new(),
+        reenters: false,
         asked: 3,
         site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
         grants_without_faults: None,

@@ -75,6 +75,7 @@ struct StoryTerms {
     callers: u32,
     faults: Vec<u32>,
     nodes: Vec<String>,
+    reenters: bool,
     asked: u32,
     /// Milliseconds or counts, by the word for what is bounded.
     assumes: BTreeMap<String, u64>,
@@ -94,6 +95,7 @@ impl Default for StoryTerms {
             callers: 1,
             faults: Vec::new(),
             nodes: (1..=5).map(|n| format!("n{n}")).collect(),
+            reenters: false,
             asked: 1,
             assumes: BTreeMap::new(),
             grants_without_faults: None,
@@ -116,6 +118,7 @@ impl Story {
             invariant: terms.invariant,
             callers: terms.callers,
             faults: terms.faults.clone(),
+            reenters: terms.reenters,
             asked: terms.asked,
             site: Site {
                 nodes: terms.nodes.clone(),

@@ -87,7 +87,9 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     for op in case.acquires() {
         let Some(proof) = proven_by(case, op) else { continue };
         let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
-        if let Some(outer) = nested_in(case, op) {
+        if case.terms.reenters
+            && let Some(outer) = nested_in(case, op)
+        {
             items.push(reentry(case, op, ret, outer));
             continue;
         }
