@@ -81,8 +81,8 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     (back.at.saturating_sub(down.at), parts)
 }
 
-/// Nodes that followed and lead from then on, and keys that a replica lost to a master that had
-/// forgotten nothing by a restart.
+/// Nodes that followed and lead from then on; where nobody tells of roles, keys that were lost to a
+/// master that had forgotten nothing by a restart.
 fn failovers(ledger: &Ledger) -> Option<Breach> {
     let mut follows = BTreeSet::new();
     let mut count = 0;
@@ -93,7 +93,8 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
             Seen::Watched(_) => {}
         }
     }
-    if count == 0 {
+    let sightings = &ledger.reading.history.sightings;
+    if sightings.iter().all(|sighting| matches!(sighting.what, Seen::Watched(_))) {
         let mut keys = ledger.reading.history.keys.iter();
         let first = keys
             .find(|key| matches!(key.change, KeyChange::LostAtFailover | KeyChange::LostAtRestart));

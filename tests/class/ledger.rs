@@ -336,7 +336,8 @@ impl Book<'_> {
             self.history.keys.iter().position(|key| key.change == change).unwrap_or(usize::MAX)
         };
         let silent = lost(KeyChange::LostAtFailover) < lost(KeyChange::LostAtRestart);
-        if led == 0 && silent { 1 } else { led }
+        let told = sightings.iter().any(|s| !matches!(s.what, Seen::Watched(_)));
+        if !told && silent { 1 } else { led }
     }
 
     fn removals(&self) -> u64 {
