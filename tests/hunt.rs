@@ -39,7 +39,8 @@ fn kinds(finding: &Finding) -> BTreeSet<Kind> {
     violations.iter().map(|violation| violation.kind).collect()
 }
 
-/// The hunt finds this kind, in the model or not, within so many seeds.
+/// The hunt finds this kind, in the model or not, within so many seeds: by faults alone, since a
+/// longer hold or another time-out would show other kinds first.
 #[track_caller]
 fn finds(base: Plan, verbs: &[&str], within: bool, seeds: u64, kind: Kind) -> Finding {
     let hunt = hunt_from(base).as_it_is().faults(verbs.iter().copied()).seeds(1..=seeds);

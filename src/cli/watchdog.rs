@@ -5,7 +5,7 @@
 //! matter.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
 }
 
 #[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
-fn watch(board: &Weak<Board>, folder: &PathBuf, patience: Duration) {
+fn watch(board: &Weak<Board>, folder: &Path, patience: Duration) {
     let mut seen: BTreeMap<u64, (u64, Instant)> = BTreeMap::new();
     loop {
         std::thread::sleep(patience / LOOKS);

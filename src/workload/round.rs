@@ -109,7 +109,7 @@ impl<'a> Round<'a> {
         };
         let until = length.map(|length| host.now(Clock::Monotonic).saturating_add(length));
         let mut wait = self.due_in(rhythm);
-        while !self.has_ended() && !(length.is_none() && self.job.stop.get()) {
+        while !self.has_ended() && (length.is_some() || !self.job.stop.get()) {
             let now = host.now(Clock::Monotonic);
             let rest = until.map_or(Nanos::MAX, |until| until.saturating_sub(now));
             if rest <= wait {
