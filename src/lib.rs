@@ -4,12 +4,12 @@
 //!
 //! - [`refusal`], [`length`]: what a person typed
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
-//! - [`reading`]: one reading of what happened, for all that judge or tell it
 //! - [`lock`]: a file an algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
+//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
 //! - [`check`]: a file a verdict
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
