@@ -4,7 +4,6 @@
 //!
 //! - [`refusal`], [`length`]: what a person typed
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
-//! - [`reading`]: one reading of what happened, for all that judge or tell it
 //! - [`lock`]: a file an algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource

@@ -2,12 +2,15 @@
 //! what clocks read, all holds with what covers them, all lives of the lock's key. It is computed
 //! once; checks judge by it, explanations tell it. It judges nothing itself.
 //!
-//! - [`provenance`]: who caused a change of a key, however it came to its node
 //! - [`moment`]: points in time that can be compared
 //! - [`clocks`]: what a host's clock read when
 //! - [`hold`]: from when to when a caller believes that it owns the lock
 //! - [`incarnation`]: one life of the lock's key on one node
 //! - [`leaders`]: when no node led that could have served the lock
+//!
+//! A history is made from a trace, and that is read here too:
+//!
+//! - [`provenance`]: who caused a change of a key, however it came to its node
 
 pub mod clocks;
 pub mod hold;

@@ -30,7 +30,7 @@ impl<K: Ord + Clone, V> Recent<K, V> {
     }
 
     /// How many entries there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.entries.len()
     }
 

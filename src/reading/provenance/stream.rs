@@ -29,7 +29,7 @@ impl<C: Clone> Streams<C> {
     /// history by the new name.
     pub fn cause(&self, mut history: u64, offset: u64) -> Option<C> {
         // A history cannot go on from itself, but this must not hang if an id is given twice.
-        for _ in 0..self.earlier.len() {
+        for _ in 0..self.earlier.count() {
             match self.earlier.get(&history) {
                 Some((earlier, to)) if offset <= *to => history = *earlier,
                 _ => break,
