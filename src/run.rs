@@ -159,6 +159,7 @@ impl Lab {
             },
             callers: plan.workload.clients,
             faults: plan.faults.iter().map(|fault| fault.id).collect(),
+            is_drawn: plan.is_drawn,
         }
     }
 

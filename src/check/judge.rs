@@ -2,7 +2,7 @@
 
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
-use crate::check::{corruption, counts, fence, foreign, late_loss, leak, linear, liveness};
+use crate::check::{corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness};
 use crate::check::{nearest_miss, overlap};
 use crate::history::History;
 
@@ -41,11 +41,8 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
 
 /// Why the run tested nothing, if so.
 fn untested(case: &Case, counts: &Counts) -> Vec<String> {
-    let struck = |fault: &u32| case.history.conditions.iter().any(|found| found.fault == *fault);
-    let idle = case.terms.faults.iter().filter(|fault| !struck(fault));
-    let mut why = idle
-        .map(|fault| format!("nothing was tested: fault {fault} never struck"))
-        .collect::<Vec<_>>();
+    let idle = idle::reasons(case).into_iter();
+    let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }

@@ -7,6 +7,7 @@ pub mod corruption;
 pub mod counts;
 pub mod fence;
 pub mod foreign;
+pub mod idle;
 pub mod judge;
 pub mod late_loss;
 pub mod leak;
@@ -43,8 +44,11 @@ pub struct Terms {
     pub invariant: Invariant,
     /// Callers that want the lock, the probe not counted.
     pub callers: u32,
-    /// The faults of the plan, by number: each must have struck.
+    /// The faults of the plan, by number: each must have struck something.
     pub faults: Vec<u32>,
+    /// Whether chance drew them, so that one that strikes something is enough: see [`idle`].
+    #[serde(default)]
+    pub is_drawn: bool,
 }
 
 /// What a guarded resource must keep.

@@ -59,6 +59,7 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
 fn assemble(base: &Plan, clients: u32, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
     let mut plan = base.clone();
     plan.workload.clients = clients;
+    plan.is_drawn = true;
     let hosts = plan.hosts();
     let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
     let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Invariant, Kind, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, nearest_miss, overlap,
+    corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness, nearest_miss,
+    overlap,
 };
 use lockstorm::history::OpKind;
 
@@ -91,6 +92,13 @@ fn liveness() {
 fn contention() {
     compare(Taste::Holds, 4, |case, table| {
         (counts::count(case).contended as usize, holding::contended(table))
+    });
+}
+
+#[test]
+fn idle_faults() {
+    compare(Taste::Holds, 4, |case, table| {
+        (idle::reasons(case).len(), holding::idle_faults(table))
     });
 }
 

@@ -65,6 +65,7 @@ struct StoryTerms {
     invariant: Invariant,
     callers: u32,
     faults: Vec<u32>,
+    is_drawn: bool,
 }
 
 impl Default for StoryTerms {
@@ -79,6 +80,7 @@ impl Default for StoryTerms {
             invariant: Invariant::None,
             callers: 1,
             faults: Vec::new(),
+            is_drawn: false,
         }
     }
 }
@@ -98,6 +100,7 @@ impl Story {
             invariant: terms.invariant,
             callers: terms.callers,
             faults: terms.faults.clone(),
+            is_drawn: terms.is_drawn,
         }
     }
 
@@ -129,7 +132,7 @@ impl Teller {
             ["access", at, ref rest @ ..] => self.access(at, rest),
             ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
             ["request", ref rest @ ..] => self.request(rest),
-            ["fault", id, what, who, when] => self.fault(id, what, who, when),
+            ["fault", id, what, who, when, ref rest @ ..] => self.fault(id, what, who, when, rest),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
             }
@@ -236,7 +239,7 @@ impl Teller {
         Some(())
     }
 
-    fn fault(&mut self, id: &str, what: &str, who: &str, when: &str) -> Option<()> {
+    fn fault(&mut self, id: &str, what: &str, who: &str, when: &str, rest: &[&str]) -> Option<()> {
         let (from, to) = when.split_once("..").unwrap_or((when, ""));
         let momentary = !when.contains("..");
         let from = self.instant(from)?;
@@ -249,7 +252,8 @@ impl Teller {
         };
         let (verb, target) = (verb(what)?, Target::try_from(who.replace(',', " ")).ok()?);
         let fault = id.parse().ok()?;
-        self.history.conditions.push(Condition { fault, verb, target, from, to });
+        let met = value(rest, "met").map(|met| met.parse().expect("a number"));
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met });
         Some(())
     }
 

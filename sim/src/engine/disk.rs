@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
+use crate::engine::met::DiskMet;
 use crate::platform::{Disk, LocalFuture};
 
 /// One file.
@@ -27,6 +28,8 @@ pub struct Files {
     pub tears: bool,
     /// Whether nothing more can be written.
     pub is_full: bool,
+    /// What faults met on it.
+    pub met: DiskMet,
 }
 
 impl Files {
@@ -35,6 +38,7 @@ impl Files {
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
             if self.tears && file.bytes.len() > file.durable.len() {
+                self.met.torn += 1;
                 let start = file.last.max(file.durable.len());
                 let end = start + (file.bytes.len() - start) / 2;
                 file.durable = file.bytes[..end].to_vec();
@@ -47,6 +51,7 @@ impl Files {
     /// The file of this name, if the disk takes anything.
     fn writable(&mut self, file: &str) -> io::Result<&mut File> {
         if self.is_full {
+            self.met.refused += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(self.files.entry(file.to_owned()).or_default())
@@ -79,10 +84,12 @@ impl Disk for HostDisk {
 
     fn sync(&self, file: &str) -> LocalFuture<'static, ()> {
         let mut files = self.0.borrow_mut();
-        if !files.lies
-            && let Some(File { bytes, durable, .. }) = files.files.get_mut(file)
-        {
-            sync_tail(bytes, durable);
+        let files = &mut *files;
+        if let Some(File { bytes, durable, .. }) = files.files.get_mut(file) {
+            match files.lies {
+                true => files.met.unsynced += u64::from(bytes != durable),
+                false => sync_tail(bytes, durable),
+            }
         }
         Box::pin(std::future::ready(()))
     }
