@@ -87,6 +87,7 @@ fn plan(seed: u64) -> Plan {
         },
         clocks: BTreeMap::new(),
         faults: Vec::new(),
+        is_drawn: false,
         draws: BTreeMap::new(),
         heal_at: 30 * SECOND,
         until: 45 * SECOND,

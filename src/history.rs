@@ -204,6 +204,10 @@ pub struct Condition {
     /// When it was over; `None` if it lasted to the end, and for what acts in one instant
     /// the same as `from`.
     pub to: Option<Instant>,
+    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it struck
+    /// nothing. `None`: nobody has counted.
+    #[serde(default)]
+    pub met: Option<u64>,
 }
 
 impl Condition {

@@ -46,6 +46,12 @@ const SENTINEL_PORT: u16 = 26_379;
 /// What Sentinels call the master.
 pub const WATCHED: &str = "mymaster";
 
+/// So many clients have their address in the first network of clients.
+const FULL: u32 = 255;
+/// The first of the further networks of clients, and how many each of them has.
+const MORE_CLIENTS: u8 = 16;
+const PER_NET: u32 = 254;
+
 /// What a run leaves behind.
 pub struct Run {
     /// All that a checker may see.
@@ -167,6 +173,7 @@ impl Lab {
                 assumes: promise.assumes,
             },
             grants_without_faults: None,
+            is_drawn: plan.is_drawn,
         }
     }
 
@@ -373,8 +380,16 @@ pub fn resource_address() -> SocketAddrV4 {
 /// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
 /// Sentinels in 10.0.3.0/24.
 fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
-    let n = u8::try_from(n).expect("a valid plan has under 255 hosts of a kind");
+    let n = u8::try_from(n).expect("a valid plan has under 256 hosts of a kind");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
+}
+
+/// Where the `n`th client is, counted from 1. Those for whom 10.0.1.0/24 has no number live from
+/// 10.0.16.1 on, 254 in each network.
+fn client_address(n: u32) -> SocketAddrV4 {
+    let Some(above) = n.checked_sub(FULL + 1) else { return address(1, n, NODE_PORT) };
+    let net = u8::try_from(above / PER_NET).expect("a valid plan has at most 1,000 clients");
+    address(MORE_CLIENTS + net, above % PER_NET + 1, NODE_PORT)
 }
 
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
@@ -433,7 +448,7 @@ fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
 fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {
     let job = job.clone();
     let run = process(move |host| client::run(host, job.clone(), n - 1));
-    host(plan, format!("c{n}"), address(1, n, NODE_PORT), Part::Other, run)
+    host(plan, format!("c{n}"), client_address(n), Part::Other, run)
 }
 
 fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
@@ -458,4 +473,25 @@ fn lines(trace: &Trace) -> Vec<String> {
         format!("{} at {} ns: {}", line.instant.seq, line.instant.at, line.text)
     };
     trace.lines().unwrap_or_default().iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    use super::{client_address, node_address, resource_address, sentinel_address};
+
+    #[test]
+    fn every_host_of_the_largest_plan_has_an_address_of_its_own() {
+        let clients = (1..=1_000).map(client_address);
+        let others = (1..=99).flat_map(|n| [node_address(n), sentinel_address(n)]);
+        let hosts = clients.chain(others).chain([resource_address()]);
+        let addresses: BTreeSet<Ipv4Addr> = hosts.map(|address| *address.ip()).collect();
+        assert_eq!(addresses.len(), 1_000 + 2 * 99 + 1);
+        for (n, ip) in [(1, "10.0.1.1"), (255, "10.0.1.255"), (256, "10.0.16.1")] {
+            assert_eq!(client_address(n).ip().to_string(), ip, "plans keep their traces");
+        }
+        assert_eq!(client_address(1_000).ip().to_string(), "10.0.18.237");
+    }
 }

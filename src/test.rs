@@ -12,7 +12,8 @@ use std::time::Duration;
 use lockstorm_sim::time::Nanos;
 
 use crate::check::Verdict;
-use crate::cli::{Ending, hunting, input, say, watchdog};
+use crate::cli::act::Page;
+use crate::cli::{Ending, hunting, input, output, say, watchdog};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::examine::{self, met};
@@ -367,7 +368,8 @@ fn story(finding: &Finding) -> String {
 fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}.plan.json", finding.scenario, finding.seed);
     let place = Path::new(FAILURES).join(&name);
-    let written = input::write(Path::new(FAILURES), &name, &finding.plan.to_json());
+    let page = Page { name, text: finding.plan.to_json() };
+    let written = output::write(Path::new(FAILURES), &[page]);
     let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
     let again = match written {
         // The command line knows the catalogue alone.

@@ -183,6 +183,39 @@ fn a_run_ends_with_what_it_found() {
     check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
 }
 
+#[test]
+fn only_what_lockstorm_wrote_is_replaced() {
+    let race = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
+    let (mine, plan) = ("# My project\n", "{ \"format\": 1 }\n");
+    let folder = Folder::new("reports")
+        .with("scenarios/race.toml", fs::read_to_string(race).unwrap())
+        .with("README.md", mine)
+        .with("reports/hunt-none.plan.json", plan)
+        .with("reports/README.md", "");
+    let refused = |arguments: &[&str], texts: &[&str]| {
+        let texts = [texts, &["name another folder with --report, or move the file away"]].concat();
+        check(&folder, arguments, 3, &texts);
+        assert_eq!(fs::read_to_string(folder.0.join("README.md")).unwrap(), mine);
+        assert!(!folder.0.join("none-counter-race.md").exists(), "nothing else is written");
+    };
+    let run = ["run", "scenarios", "--report", "."];
+    refused(&run, &["README.md would be replaced: lockstorm did not write it"]);
+    refused(&[], &["reports/README.md would be replaced"]);
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
+    refused(&hunt, &["reports/hunt-none.plan.json would be replaced"]);
+    fs::write(folder.0.join("none-counter-race.svg"), "<svg/>").unwrap();
+    refused(&run, &["none-counter-race.svg would be replaced", "nor another file there"]);
+    // What stands in a folder of its own was written by lockstorm, and is replaced.
+    for _ in 0..2 {
+        check(&folder, &["run", "scenarios", "--report", "own"], 0, &["1 as expected"]);
+    }
+    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
+    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
+    let index = fs::read_to_string(folder.0.join("own/README.md")).unwrap();
+    assert!(index.contains("[none-counter-race](none-counter-race.md)"), "{index}");
+    assert!(!folder.0.join("own/INDEX.md").exists(), "one page links every report");
+}
+
 #[cfg(feature = "turmoil")]
 #[test]
 fn a_second_engine_is_asked_for_by_its_name() {

@@ -95,7 +95,10 @@ fn the_committed_reports_are_what_a_run_writes() {
     let scenarios = scenarios();
     let findings: Vec<Finding> =
         scenarios.par_iter().map(|s| examine::scenario(&Lab::default(), s, s.seeds()[0])).collect();
-    let mut pages = vec![act::contents(&findings.iter().collect::<Vec<_>>())];
+    let contents = act::contents(&findings.iter().collect::<Vec<_>>(), true);
+    let [readme, all] = contents.as_slice() else { panic!("one is committed, the other is not") };
+    assert_eq!(all.text.matches(".md)").count(), scenarios.len(), "every report is linked");
+    let mut pages = vec![readme.clone()];
     let shown = |finding: &&Finding| act::SHOWCASES.contains(&finding.scenario.as_str());
     pages.extend(findings.iter().filter(shown).flat_map(act::report));
     let mut size = 0;

@@ -6,6 +6,7 @@ pub mod event;
 pub mod links;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod met;
 pub mod state;
 #[cfg(any(feature = "turmoil", feature = "live"))]
 pub mod tasks;
@@ -118,12 +119,16 @@ pub trait Engine {
     fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos));
     /// Closes or opens a directed link. Counted: as many openings as closings open it.
     fn block(&self, from: HostId, to: HostId, blocked: bool);
-    /// Resets every connection between two hosts, in both directions, at once.
-    fn reset(&self, one: HostId, other: HostId);
+    /// Resets every connection between two hosts, in both directions, at once; their number.
+    fn reset(&self, one: HostId, other: HostId) -> u64;
     /// Breaks connections between two hosts so that what was applied is not answered: every one,
-    /// or, where an engine can tell, the one whose request was waited for.
-    fn cut_reply(&self, one: HostId, other: HostId) {
-        self.reset(one, other);
+    /// or, where an engine can tell, the one whose request was waited for. Their number.
+    fn cut_reply(&self, one: HostId, other: HostId) -> u64 {
+        self.reset(one, other)
+    }
+    /// Whether it counts what faults meet: see [`met`].
+    fn counts_met(&self) -> bool {
+        true
     }
     /// Writes an event of the world itself into the trace.
     fn record(&self, event: Event) -> crate::time::Stamp;

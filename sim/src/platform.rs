@@ -41,6 +41,8 @@ pub trait Platform {
     fn spawn(&self, task: LocalFuture<'static, ()>);
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64;
     fn slowness(&self) -> Slowness;
+    /// A command or a script took so much longer.
+    fn slowed(&self, _by: Slowness) {}
     fn disk(&self) -> Rc<dyn Disk>;
     fn mutex(&self, name: &str) -> HostMutex;
     /// Whether the trace is to hold what requests say, since nobody else will write it down.
@@ -167,6 +169,11 @@ impl Host {
     /// How slow faults make this host at present.
     pub fn slowness(&self) -> Slowness {
         self.0.slowness()
+    }
+
+    /// Notes that a command or a script took so much longer for that.
+    pub fn slowed(&self, by: Slowness) {
+        self.0.slowed(by);
     }
 
     /// The host's disk.

@@ -2,6 +2,7 @@
 //!
 //! It applies faults and heals them. It does not know what the processes do.
 
+mod met;
 mod operator;
 pub mod steering;
 mod strike;
@@ -131,6 +132,9 @@ pub struct Strike {
     pub from: Instant,
     /// When it was over, if it was.
     pub to: Option<Instant>,
+    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it struck
+    /// nothing. `None` where the engine does not count.
+    pub met: Option<u64>,
 }
 
 /// What is left when a world has ended.
@@ -206,7 +210,7 @@ impl World {
             self.set_latency(host, operator, OPERATOR_LATENCY);
         }
         if loss > 0 {
-            self.disturb_all(loss, operator);
+            self.lose_everywhere(loss, operator);
         }
     }
 
@@ -218,12 +222,10 @@ impl World {
         self.engine.state().links.link(from, to).disturb(change);
     }
 
-    fn disturb_all(&self, loss: u32, operator: HostId) {
-        let loss_per_million = i64::from(loss);
-        let change = Disturbance { loss_per_million, ..Default::default() };
+    fn lose_everywhere(&self, loss: u32, operator: HostId) {
         for from in self.names.ids().filter(|id| *id != operator) {
             for to in self.names.ids().filter(|id| *id != operator) {
-                self.disturb(from, to, change);
+                self.engine.state().links.link(from, to).loss_per_million = u64::from(loss);
             }
         }
     }
@@ -274,6 +276,7 @@ impl World {
         self.engine.start(host);
         self.alive[usize::from(host.0)] = true;
         self.ended[usize::from(host.0)].set(false);
+        self.engine.state().machine(host).met.starts += 1;
         self.note_clocks_of(host);
     }
 
@@ -298,6 +301,7 @@ impl World {
     pub fn heal(&mut self, keep_down: bool) -> Instant {
         self.engine.forget_strikes();
         let healed = self.instant();
+        self.count_all_met();
         for index in 0..self.struck.len() {
             let down = matches!(
                 self.fault_of(index).verb,
@@ -330,9 +334,11 @@ impl World {
     /// Ends the world.
     pub fn finish(self) -> Remains {
         let end = self.instant();
-        let strikes = self.struck.iter().map(|struck| struck.strike).collect();
-        let World { mut engine, names, clocks, .. } = self;
-        Remains { trace: engine.finish(), names, strikes, clocks, end }
+        let mut world = self;
+        let trace = world.finish_counts(end);
+        let strikes = world.struck.iter().map(|struck| struck.strike).collect();
+        let World { names, clocks, .. } = world;
+        Remains { trace, names, strikes, clocks, end }
     }
 
     fn id(&self, name: &str) -> HostId {

@@ -3,10 +3,11 @@
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
-    contract, corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
+    contract, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
+    lost_early,
 };
 use crate::check::{nearest_miss, overlap, renewal};
-use crate::history::{History, Op, PROBE};
+use crate::history::History;
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
@@ -50,18 +51,8 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
 
 /// Why the run tested nothing, if so.
 fn untested(case: &Case, counts: &Counts) -> Vec<String> {
-    let struck = |fault: &u32| case.history.conditions.iter().any(|found| found.fault == *fault);
-    let idle = case.terms.faults.iter().filter(|fault| !struck(fault));
-    let mut why = idle
-        .map(|fault| format!("nothing was tested: fault {fault} never struck"))
-        .collect::<Vec<_>>();
-    let over =
-        case.terms.faults.iter().filter(|fault| struck(fault) && is_after_work(case, **fault));
-    why.extend(
-        over.map(|fault| {
-            format!("nothing was tested: all work was done before fault {fault} struck")
-        }),
-    );
+    let idle = idle::reasons(case).into_iter();
+    let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
     if case.terms.callers > 1 && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }
@@ -79,18 +70,4 @@ fn nobody_granted(case: &Case) -> Option<String> {
              there are {calm} grants"
         )
     })
-}
-
-/// Whether a fault struck when the clients were done: none of them had an operation under way, and
-/// none has begun one since.
-fn is_after_work(case: &Case, fault: u32) -> bool {
-    let conditions = case.history.conditions.iter().filter(|found| found.fault == fault);
-    let Some(struck) = conditions.map(|found| found.from).min() else { return false };
-    let is_done = |op: &Op| match op.ret {
-        Some(ret) => ret.seq < struck.seq,
-        None => case.death_after(&op.process, op.call.into()).is_some_and(|d| d.at < struck.into()),
-    };
-    let mut ops = case.history.ops.iter().filter(|op| op.process != PROBE).peekable();
-    let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
-    ops.peek().is_some() && ops.all(is_done) && holds.all(|hold| hold.end < struck.into())
 }

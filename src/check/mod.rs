@@ -8,6 +8,7 @@ pub mod corruption;
 pub mod counts;
 pub mod fence;
 pub mod foreign;
+pub mod idle;
 pub mod judge;
 pub mod late_loss;
 pub mod leak;
@@ -47,7 +48,7 @@ pub struct Terms {
     pub invariant: Invariant,
     /// Callers that want the lock, the probe not counted.
     pub callers: u32,
-    /// The faults of the plan, by number: each must have struck.
+    /// The faults of the plan, by number: each must have struck something.
     pub faults: Vec<u32>,
     /// Whether callers take the lock again while they hold it.
     pub reenters: bool,
@@ -57,6 +58,9 @@ pub struct Terms {
     pub site: Site,
     /// How many grants the same plan gives without its faults, if that was tried.
     pub grants_without_faults: Option<u32>,
+    /// Whether chance drew them, so that one that strikes something is enough: see [`idle`].
+    #[serde(default)]
+    pub is_drawn: bool,
 }
 
 /// What a guarded resource must keep.

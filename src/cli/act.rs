@@ -12,7 +12,8 @@ use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::Alphabet;
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
-use crate::report::{index, json, markdown, svg};
+use crate::report::index::{self, Linked};
+use crate::report::{json, mark, markdown, svg};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
@@ -27,6 +28,14 @@ pub const SHOWCASES: [&str; 8] = [
     "redlock-partitions",
     "setnx-holder-crashes",
 ];
+
+/// How the names of the pages about one scenario end.
+const ENDINGS: [&str; 4] = [".md", ".svg", ".json", ".plan.json"];
+/// The page that leads to all others.
+pub const CONTENTS: &str = "README.md";
+/// The same with every report linked, where [`CONTENTS`] links the showcases alone. A scenario
+/// cannot have this name.
+pub const ALL_LINKED: &str = "INDEX.md";
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,20 +80,38 @@ pub fn report(finding: &Finding) -> Vec<Page> {
         let name = format!("{}{ending}", finding.scenario);
         Page { name, text }
     };
+    let [report, picture, whole, plan] = ENDINGS;
     vec![
-        page(".md", markdown::page(finding, &explanation)),
-        page(".svg", svg::picture(finding, &explanation)),
-        page(".json", json::document(finding, &explanation)),
-        page(".plan.json", finding.plan.to_json()),
+        page(report, mark::marked(&markdown::page(finding, &explanation))),
+        page(picture, mark::marked(&svg::picture(finding, &explanation))),
+        page(whole, json::document(finding, &explanation)),
+        page(plan, finding.plan.to_json()),
     ]
 }
 
-/// The page that leads to all others.
-pub fn contents(findings: &[&Finding]) -> Page {
-    let shown: BTreeSet<String> = SHOWCASES.into_iter().map(str::to_owned).collect();
+/// The names of the pages about a scenario of this name.
+pub fn report_names(scenario: &str) -> impl Iterator<Item = String> {
+    ENDINGS.map(|ending| format!("{scenario}{ending}")).into_iter()
+}
+
+/// The pages that lead to all others, for the folder that all their reports are written to.
+///
+/// `README.md` links every report. Where the main job of this project's own scenarios writes it,
+/// it is committed, and of the reports only the showcases are: then it links those alone, so that
+/// whoever reads it in the repository meets no dead link, and `INDEX.md`, which is not committed,
+/// links every report.
+pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     let entries: Vec<index::Entry> =
         findings.iter().map(|finding| index::Entry::of(finding)).collect();
-    Page { name: "README.md".to_owned(), text: index::page(&entries, &shown) }
+    let page = |name: &str, linked| {
+        let text = mark::marked(&index::page(&entries, linked));
+        Page { name: name.to_owned(), text }
+    };
+    let has = |name: &&str| entries.iter().any(|entry| entry.scenario == **name);
+    if !(is_main_job && SHOWCASES.iter().all(|name| has(&name))) {
+        return vec![page(CONTENTS, Linked::All)];
+    }
+    vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]
 }
 
 /// Runs a scenario on a seed.

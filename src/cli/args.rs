@@ -75,16 +75,20 @@ pub struct RunArguments {
     /// What drives the worlds; `both` compares the engines
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineChoice,
-    /// Where to write reports; without it none are written
+    /// Where to write reports; without it none are written. Files of others are never replaced
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+    /// Whether nothing was typed.
+    #[arg(skip)]
+    pub is_main_job: bool,
 }
 
 impl RunArguments {
     /// What `lockstorm` alone stands for.
     pub fn main_job(engine: EngineChoice) -> RunArguments {
         let report = (engine == EngineChoice::Event).then(|| REPORTS.into());
-        RunArguments { inputs: vec![SCENARIOS.into()], seed: None, seeds: None, engine, report }
+        let inputs = vec![SCENARIOS.into()];
+        RunArguments { inputs, seed: None, seeds: None, engine, report, is_main_job: true }
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::check::Verdict;
+use crate::cli::act::Page;
 use crate::cli::args::ConfirmArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, act, input, progress, say};
+use crate::cli::{Ending, act, input, output, progress, say};
 use crate::confirm::compare::{self, Agreement, Attempt};
 use crate::confirm::ground::ENDED;
 use crate::confirm::possible::{self, Means};
@@ -20,9 +21,12 @@ use crate::explain::finding::Finding;
 use crate::explain::quantity;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
+use crate::report::mark;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
+/// The page with the tables of what was confirmed.
+const TABLES: &str = "confirmed.md";
 /// How many runs are made at a time once a machine was too busy.
 const FEW: usize = 6;
 /// Between the beginnings of two runs that go on side by side.
@@ -54,6 +58,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     };
     let subjects = subjects(arguments)?;
     let plans = plans(&subjects);
+    look_ahead(arguments, &plans)?;
     say(&format!(
         "lockstorm {}: redis-server {version}, {} plans, {} real runs of each",
         env!("CARGO_PKG_VERSION"),
@@ -214,17 +219,33 @@ fn write(
         let remedies = subject.remedies.iter().map(|plan| row(plan, Vec::new()));
         row(&subject.plan, remedies.collect())
     });
-    input::write(folder, "confirmed.md", &table::tables(&rows.collect::<Vec<_>>()))?;
+    let text = mark::marked(&table::tables(&rows.collect::<Vec<_>>()));
+    let mut pages = vec![Page { name: TABLES.to_owned(), text }];
     for outcome in outcomes.values() {
         for (nth, attempt) in (1..).zip(&outcome.real) {
             let Ok(Attempt { finding, .. }) = attempt else { continue };
-            let scenario = format!("{}-real-{nth}", finding.scenario);
-            for page in act::report(&Finding { scenario, ..finding.clone() }) {
-                input::write(folder, &page.name, &page.text)?;
-            }
+            let scenario = real_name(&finding.scenario, nth);
+            pages.extend(act::report(&Finding { scenario, ..finding.clone() }));
         }
     }
-    Ok(())
+    output::write(folder, &pages)
+}
+
+/// What the `nth` run of a scenario on real servers is called, counted from 1.
+fn real_name(scenario: &str, nth: u32) -> String {
+    format!("{scenario}-real-{nth}")
+}
+
+/// Refuses a folder in which a report would replace a file of somebody else: before hours of work.
+fn look_ahead(
+    arguments: &ConfirmArguments,
+    plans: &BTreeMap<String, &Plan>,
+) -> Result<(), Refusal> {
+    let Some(folder) = &arguments.report else { return Ok(()) };
+    let runs = |plan: &&Plan| (1..=arguments.runs).map(|nth| real_name(&plan.name, nth)).collect();
+    let runs: Vec<String> = plans.values().flat_map::<Vec<_>, _>(runs).collect();
+    let reports = runs.iter().flat_map(|name| act::report_names(name));
+    output::refuse_foreign(folder, reports.chain([TABLES.to_owned()]))
 }
 
 /// Tells what became of one plan, and of those that withstand the same.

@@ -7,7 +7,7 @@ use lockstorm_sim::fault::verbs;
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, input, progress, say, watched};
+use crate::cli::{Ending, output, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::habits::Parameter;
@@ -20,6 +20,7 @@ use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 /// Hunts as asked.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let quarry = quarry(arguments)?;
+    output::refuse_foreign(&arguments.report, act::report_names(&quarry.base.name))?;
     let (first, last) = (quarry.seeds.start(), quarry.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = format!("seeds {first}..{last}");
@@ -99,9 +100,7 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
         say(&format!("no violation in {tested}; {seeds}"));
         return Ok(Ending::Held);
     };
-    for page in act::report(finding) {
-        input::write(&arguments.report, &page.name, &page.text)?;
-    }
+    output::write(&arguments.report, &act::report(finding))?;
     say(&format!("found after {tested}: {}", found(finding)));
     say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
     let path = arguments.report.join(format!("{}.plan.json", finding.scenario));

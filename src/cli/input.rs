@@ -45,15 +45,6 @@ pub fn plan_with(locks: &Locks, path: &Path) -> Result<Plan, Refusal> {
     Plan::from_json_with(locks, &path.display().to_string(), &text(path)?)
 }
 
-/// Writes a file, its folder included.
-pub fn write(folder: &Path, name: &str, text: &str) -> Result<(), Refusal> {
-    let path = folder.join(name);
-    fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).map_err(|error| {
-        let what = format!("{} cannot be written: {error}", path.display());
-        Refusal::of_usage(what, "name another folder with --report")
-    })
-}
-
 fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
     let mut files = Vec::new();
     for input in inputs {

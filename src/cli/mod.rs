@@ -11,6 +11,7 @@ pub mod confirming;
 pub mod hunting;
 pub mod input;
 pub mod listing;
+pub mod output;
 pub mod progress;
 pub mod replaying;
 pub mod running;

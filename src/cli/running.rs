@@ -6,9 +6,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::{Kind, Verdict};
-use crate::cli::act;
+use crate::cli::act::{self, Page};
 use crate::cli::args::RunArguments;
-use crate::cli::{Ending, complain, input, progress, say};
+use crate::cli::{Ending, complain, input, output, progress, say};
 use crate::explain::finding::Finding;
 use crate::explore::examine::{met, word};
 use crate::length;
@@ -39,6 +39,7 @@ struct Ran<'a> {
 pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
+    look_ahead(arguments, &scenarios)?;
     let what = headline(&plans);
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
@@ -185,13 +186,20 @@ pub fn found(finding: &Finding) -> String {
     }
 }
 
+/// Refuses a folder in which a report would replace a file of somebody else: before hours of work.
+fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Refusal> {
+    let Some(folder) = &arguments.report else { return Ok(()) };
+    let contents = [act::CONTENTS, act::ALL_LINKED].map(str::to_owned);
+    let contents = contents.into_iter().take(if arguments.is_main_job { 2 } else { 1 });
+    let reports = scenarios.iter().flat_map(|scenario| act::report_names(&scenario.name));
+    output::refuse_foreign(folder, reports.chain(contents))
+}
+
 /// The report of each scenario's first seed, and the index.
 fn write(arguments: &RunArguments, ran: &[Ran]) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let findings: Vec<&Finding> = ran.iter().filter_map(|ran| ran.finding.as_ref()).collect();
-    for page in findings.iter().flat_map(|finding| act::report(finding)) {
-        input::write(folder, &page.name, &page.text)?;
-    }
-    let contents = act::contents(&findings);
-    input::write(folder, &contents.name, &contents.text)
+    let mut pages: Vec<Page> = findings.iter().flat_map(|finding| act::report(finding)).collect();
+    pages.extend(act::contents(&findings, arguments.is_main_job));
+    output::write(folder, &pages)
 }

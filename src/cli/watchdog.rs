@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use crate::cli::{Ending, complain, input};
+use crate::cli::act::Page;
+use crate::cli::{Ending, complain, output};
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::workload::progress::{Board, Progress};
@@ -50,7 +51,8 @@ fn watch(board: &Weak<Board>, folder: &Path, patience: Duration) {
 
 fn give_up(plan: &Plan, folder: &Path, patience: Duration) -> ! {
     let name = format!("{}-{}.stuck.plan.json", plan.name, plan.seed);
-    let place = match input::write(folder, &name, &plan.to_json()) {
+    let page = Page { name: name.clone(), text: plan.to_json() };
+    let place = match output::write(folder, &[page]) {
         Ok(()) => format!("the plan is {}", folder.join(&name).display()),
         Err(_) => format!("the plan could not be written to {}", folder.display()),
     };

@@ -16,7 +16,7 @@ const FINEST: Nanos = 5 * MILLISECOND;
 pub struct Means {
     /// The longest run, ns.
     pub longest: Nanos,
-    /// Whether the clocks of nodes can be set: libfaketime is there.
+    /// Whether the clocks of servers can be set: libfaketime is there.
     pub has_clocks: bool,
 }
 
@@ -24,9 +24,10 @@ pub struct Means {
 pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     let mut reasons: Vec<String> =
         plan.faults.iter().filter_map(|fault| of_fault(fault, plan, means)).collect();
-    for (node, clock) in plan.clocks.iter().filter(|(host, _)| plan.nodes().contains(host)) {
+    for (server, clock) in plan.clocks.iter().filter(|(host, _)| is_server(plan, host)) {
         if clock.rate_ppm != 0 {
-            reasons.push(format!("{node}'s clock has a rate of its own, and a real one keeps its"));
+            let why = format!("{server}'s clock has a rate of its own, and a real one keeps its");
+            reasons.push(why);
         } else if clock.wall_offset != 0 && !means.has_clocks {
             reasons.push(NO_CLOCKS.to_owned());
         }
@@ -44,6 +45,16 @@ pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     reasons
 }
 
+/// Whether the host is a real server in a real run: a node, or a Sentinel. Clients and the resource
+/// run on machines of ours, which suffer what a plan says.
+fn is_server(plan: &Plan, host: &str) -> bool {
+    is_node(plan, host) || plan.sentinels().iter().any(|sentinel| sentinel == host)
+}
+
+fn is_node(plan: &Plan, host: &str) -> bool {
+    plan.nodes().iter().any(|node| node == host)
+}
+
 const NO_CLOCKS: &str =
     "a real server's clock is set by libfaketime, which is not installed: Debian's 'libfaketime'";
 
@@ -53,17 +64,22 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
         return Some(format!("{of}: it needs finer order than real time gives"));
     }
     let Target::Host(host) = &fault.target else { return None };
-    if !plan.nodes().contains(host) {
+    if !is_server(plan, host) {
         return None;
     }
+    // A Sentinel syncs all that it writes.
+    let unsynced = is_node(plan, host) && unsynced(plan.topology.persistence);
     match fault.verb {
-        Verb::PowerLoss if unsynced(plan.topology.persistence) => Some(format!(
+        Verb::PowerLoss if unsynced => Some(format!(
             "{of}: on a running machine what was not synced cannot be taken from a process's file"
         )),
         Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => {
             Some(format!("{of}: a real disk cannot be made to lie, to tear or to be full"))
         }
         Verb::ClockStep { .. } if !means.has_clocks => Some(NO_CLOCKS.to_owned()),
+        Verb::ClockStep { by } if by.unsigned_abs() < MILLISECOND => {
+            Some(format!("{of}: a real server's clock is stepped by whole milliseconds"))
+        }
         Verb::ClockRate { .. } | Verb::ClockFreeze => {
             Some(format!("{of}: a real server's clock can be stepped, and keeps its rate"))
         }
@@ -83,17 +99,23 @@ mod tests {
     use super::{Means, reasons};
     use crate::scenario::Scenario;
 
-    fn check(persistence: &str, fault: &str, wanted: &[&str]) {
+    /// A scenario with these lines on its nodes, these clocks and this fault has these reasons.
+    fn check_on(nodes: &str, clocks: &str, fault: &str, has_clocks: bool, wanted: &[&str]) {
         let text = format!(
-            "name = 'x'\nask = 'x'\n[topology]\nkind = 'single'\npersistence = '{persistence}'\n\
-             [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n[[fault]]\nat = '3s'\n{fault}\n"
+            "name = 'x'\nask = 'x'\n[topology]\n{nodes}\n\
+             [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n{clocks}[[fault]]\nat = '3s'\n{fault}\n"
         );
-        let plan = Scenario::parse("x", &text).expect("it is a scenario").plan(1);
-        let found = reasons(&plan, Means { longest: 90 * SECOND, has_clocks: false });
-        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        let plan = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
+        let found = reasons(&plan.plan(1), Means { longest: 90 * SECOND, has_clocks });
+        assert_eq!(found.len(), wanted.len(), "{fault}: {found:?}");
         for (found, wanted) in found.iter().zip(wanted) {
             assert!(found.contains(wanted), "{found}");
         }
+    }
+
+    fn check(persistence: &str, fault: &str, wanted: &[&str]) {
+        let nodes = format!("kind = 'single'\npersistence = '{persistence}'");
+        check_on(&nodes, "", fault, false, wanted);
     }
 
     #[test]
@@ -107,5 +129,25 @@ mod tests {
         check("none", "kind = 'clock-rate'\ntarget = 'n1'\nppm = 100", &["rate"]);
         check("none", "kind = 'clock-step'\ntarget = 'c1'\nby = '1s'", &[]);
         check("none", "kind = 'pause'\ntarget = 'c1'\nfor = '100s'", &["real time"]);
+    }
+
+    #[test]
+    fn a_sentinel_is_a_real_server_too() {
+        let check = |clocks, fault, has_clocks, wanted: &[&str]| {
+            let nodes = "kind = 'sentinel'\nnodes = 2\npersistence = 'aof-everysec'";
+            check_on(nodes, clocks, fault, has_clocks, wanted);
+        };
+        let step = "kind = 'clock-step'\ntarget = 's1'\nby = '1s'";
+        check("", step, false, &["libfaketime"]);
+        check("", step, true, &[]);
+        check("", "kind = 'clock-step'\ntarget = 's1'\nby = '900us'", true, &["milliseconds"]);
+        check("", "kind = 'clock-rate'\ntarget = 's1'\nppm = 100", true, &["keeps its rate"]);
+        check("", "kind = 'clock-freeze'\ntarget = 's1'\nfor = '1s'", true, &["keeps its rate"]);
+        let pause = "kind = 'pause'\ntarget = 's1'\nfor = '1s'";
+        check("", pause, false, &[]);
+        check("[clocks.s1]\nrate_ppm = 100\n", pause, true, &["a rate of its own"]);
+        check("[clocks.s1]\nwall_offset = '2s'\n", pause, false, &["libfaketime"]);
+        check("", "kind = 'power-loss'\ntarget = 's1'\nfor = '1s'", false, &[]);
+        check("", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", false, &["synced"]);
     }
 }

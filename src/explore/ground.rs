@@ -76,6 +76,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
         },
         clocks: BTreeMap::new(),
         faults: Vec::new(),
+        is_drawn: false,
         draws: BTreeMap::new(),
         heal_at: HEAL_AT,
         until: HEAL_AT + ttl.unwrap_or(0) + PROBE_TIME,

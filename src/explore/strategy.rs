@@ -107,6 +107,7 @@ fn is_possible(plan: &mut Plan, lock: &Algorithm) -> bool {
 }
 
 fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
+    plan.is_drawn = true;
     let hosts = plan.hosts();
     let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
     let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));

@@ -47,6 +47,9 @@ pub struct Plan {
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// Whether a hunt drew the faults, and nobody chose them one by one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_drawn: bool,
     /// Draws that are fixed by hand.
     #[serde(default)]
     pub draws: BTreeMap<DrawKey, u64>,

@@ -1,6 +1,6 @@
 //! The table of all scenarios, grouped by lock, as Markdown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::check::Verdict;
 use crate::explain::finding::{Class, Finding};
@@ -51,16 +51,46 @@ impl Entry {
     }
 }
 
-/// The index of all entries; a scenario in `shown` is linked to its report.
-pub fn page(entries: &[Entry], shown: &BTreeSet<String>) -> String {
+/// Which scenarios are linked to their reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked<'a> {
+    /// Every one: the reports stand beside the index.
+    All,
+    /// These; the page of the second name, which a run writes beside this one, links every one.
+    Some(&'a [&'a str], &'a str),
+}
+
+impl Linked<'_> {
+    fn names(self, scenario: &str) -> bool {
+        match self {
+            Linked::All => true,
+            Linked::Some(scenarios, _) => scenarios.contains(&scenario),
+        }
+    }
+
+    /// Where the reports of the others are, in a sentence.
+    fn others(self) -> String {
+        match self {
+            Linked::All => String::new(),
+            Linked::Some(_, all) => format!(
+                " The repository keeps the reports that are linked here. `cargo run --release` \
+                 writes those of all scenarios, and `{all}` beside this page, which links every \
+                 one."
+            ),
+        }
+    }
+}
+
+/// The index of all entries.
+pub fn page(entries: &[Entry], linked: Linked) -> String {
     let mut out = String::from("# Scenarios\n\n");
     out.push_str(&format!("{}\n", totals(entries)));
-    out.push_str(
+    out.push_str(&format!(
         "\nEach scenario asks one question of one lock; the verdict is that of its first seed. A \
          violation is *in model* if the plan, or part of it, shows one while every assumption of \
-         the lock is kept, and *out of model* if it takes a broken one. Linked scenarios have \
-         their report here; `lockstorm run scenarios --report DIR` writes all of them.\n",
-    );
+         the lock is kept, and *out of model* if it takes a broken one.{}\n",
+        linked.others()
+    ));
     let mut locks: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
         locks.entry(&entry.lock).or_default().push(entry);
@@ -68,7 +98,7 @@ pub fn page(entries: &[Entry], shown: &BTreeSet<String>) -> String {
     for (lock, mut entries) in locks {
         entries.sort_by(|a, b| a.scenario.cmp(&b.scenario));
         out.push_str(&format!("\n## `{lock}`\n\n"));
-        let rows = entries.iter().map(|entry| row(entry, shown)).collect();
+        let rows = entries.iter().map(|entry| row(entry, linked)).collect();
         let head = vec!["scenario", "question", "verdict", "class", "as expected"];
         markdown::table(&mut out, &Table { head, rows });
     }
@@ -88,11 +118,10 @@ fn totals(entries: &[Entry]) -> String {
     )
 }
 
-fn row(entry: &Entry, shown: &BTreeSet<String>) -> Vec<String> {
+fn row(entry: &Entry, linked: Linked) -> Vec<String> {
     let name = &entry.scenario;
-    let linked = shown.contains(name);
     vec![
-        if linked { format!("[{name}]({name}.md)") } else { name.clone() },
+        if linked.names(name) { format!("[{name}]({name}.md)") } else { name.clone() },
         entry.ask.clone(),
         entry.verdict.clone(),
         entry.class.to_owned(),

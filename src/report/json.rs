@@ -4,17 +4,20 @@ use serde::Serialize;
 
 use crate::explain::Explanation;
 use crate::explain::finding::Finding;
+use crate::report::mark;
 
 /// What the file holds.
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The mark: see [`mark`].
+    written_by: &'static str,
     explanation: &'a Explanation,
     finding: &'a Finding,
 }
 
 /// The report of one finding, indented, with a line break at its end.
 pub fn document(finding: &Finding, explanation: &Explanation) -> String {
-    let report = Report { explanation, finding };
+    let report = Report { written_by: mark::WRITTEN_BY, explanation, finding };
     let mut text = serde_json::to_string_pretty(&report).expect("plain data becomes JSON");
     text.push('\n');
     text

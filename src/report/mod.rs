@@ -6,6 +6,7 @@
 pub mod content;
 pub mod index;
 pub mod json;
+pub mod mark;
 pub mod markdown;
 pub mod svg;
 pub mod text;

@@ -1,14 +1,12 @@
 //! Every format held by snapshots of findings made by hand.
 
-use std::collections::BTreeSet;
-
 use insta::{assert_binary_snapshot, assert_snapshot};
 
 use crate::check::Verdict;
 use crate::explain::finding::Finding;
 use crate::explain::{explain, fixture};
 use crate::history::History;
-use crate::report::index::Entry;
+use crate::report::index::{Entry, Linked};
 use crate::report::{index, json, markdown, svg, text};
 
 fn check(finding: &Finding) {
@@ -54,8 +52,13 @@ fn runs_that_hold() {
 #[test]
 fn the_index_groups_by_lock() {
     let entries: Vec<Entry> = fixture::all().iter().map(Entry::of).collect();
-    let shown = BTreeSet::from(["gc-pause-outlives-lease".to_owned()]);
-    assert_snapshot!(index::page(&entries, &shown));
+    let some = Linked::Some(&["gc-pause-outlives-lease"], "INDEX.md");
+    assert_snapshot!(index::page(&entries, some));
+    let all = index::page(&entries, Linked::All);
+    for Entry { scenario, .. } in &entries {
+        assert!(all.contains(&format!("[{scenario}]({scenario}.md)")), "{all}");
+    }
+    assert!(!all.contains("INDEX.md"), "the reader has every report here");
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
             target: fault.target.clone(),
             from: strike.from,
             to: strike.to,
+            met: strike.met,
         }
     };
     remains.strikes.iter().map(condition).collect()

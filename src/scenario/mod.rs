@@ -131,6 +131,7 @@ fn plan(
         links: tables::links(top, known)?,
         clocks: tables::clocks(top)?,
         faults: fault::read(top)?,
+        is_drawn: false,
         draws: BTreeMap::new(),
         heal_at: 0,
         until: 0,

@@ -160,3 +160,31 @@ pub fn contended(table: &Table) -> usize {
 fn is_held(table: &Table, op: &Op, at: Point) -> bool {
     matches!(op.outcome, Outcome::Granted { .. }) && table.holds(op, at)
 }
+
+/// How many faults tested nothing, where that matters: none of their strikes touched something, or
+/// each came when every client's operation and hold was over.
+pub fn idle_faults(table: &Table) -> usize {
+    let struck = |fault: u32| {
+        let all = table.history.conditions.iter();
+        all.filter(move |found| found.fault == fault).collect::<Vec<_>>()
+    };
+    let touches = |fault: u32| struck(fault).iter().any(|found| found.met != Some(0));
+    let in_time = |fault: u32| struck(fault).iter().any(|found| is_work(table, point(found.from)));
+    let faults = table.terms.faults.iter();
+    let idle = faults.filter(|fault| !(touches(**fault) && in_time(**fault))).count();
+    let one_is_enough = table.terms.is_drawn && idle < table.terms.faults.len();
+    if one_is_enough { 0 } else { idle }
+}
+
+/// Whether an operation or a hold of a client lasts up to a point, or begins there or later.
+fn is_work(table: &Table, at: Point) -> bool {
+    let ops = || table.history.ops.iter().filter(|op| op.process != "probe");
+    let Some(before) = table.points.iter().copied().rfind(|point| *point < at) else { return true };
+    let lasts = |op: &Op| {
+        let returned = op.ret.is_some_and(|ret| stamp(ret) <= before);
+        let died = op.ret.is_none() && table.dies(&op.process, stamp(op.call), before);
+        let granted = matches!(op.outcome, Outcome::Granted { .. });
+        !(returned || died) || (granted && table.holds(op, before))
+    };
+    ops().next().is_none() || ops().any(lasts)
+}

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Invariant, Kind, Turn, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, lost_early,
+    corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness, lost_early,
     nearest_miss, overlap, renewal,
 };
 use lockstorm::explain::argument;
@@ -94,6 +94,13 @@ fn liveness() {
 fn contention() {
     compare(Taste::Holds, 4, |case, table| {
         (counts::count(case).contended as usize, holding::contended(table))
+    });
+}
+
+#[test]
+fn idle_faults() {
+    compare(Taste::Holds, 4, |case, table| {
+        (idle::reasons(case).len(), holding::idle_faults(table))
     });
 }
 

@@ -92,11 +92,12 @@ fn terms(dice: &mut Dice) -> Terms {
         longest_ttl: dice.below(8) * MILLISECOND,
         invariant: dice.pick(&invariants),
         callers: 3,
-        faults: Vec::new(),
         reenters: false,
         asked: 3,
         site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
         grants_without_faults: None,
+        faults: (0..dice.below(4) as u32).collect(),
+        is_drawn: dice.one_in(3),
     }
 }
 
@@ -252,7 +253,8 @@ impl Maker {
             }
         }
         let target = Target::Host(who.to_owned());
-        self.history.conditions.push(Condition { fault, verb, target, from, to });
+        let met = self.dice.pick(&[None, Some(0), Some(1)]);
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met });
     }
 
     fn clock(&mut self) {

@@ -80,6 +80,7 @@ struct StoryTerms {
     /// Milliseconds or counts, by the word for what is bounded.
     assumes: BTreeMap<String, u64>,
     grants_without_faults: Option<u32>,
+    is_drawn: bool,
 }
 
 impl Default for StoryTerms {
@@ -99,6 +100,7 @@ impl Default for StoryTerms {
             asked: 1,
             assumes: BTreeMap::new(),
             grants_without_faults: None,
+            is_drawn: false,
         }
     }
 }
@@ -127,6 +129,7 @@ impl Story {
                 assumes: terms.assumes.iter().map(assumption).collect(),
             },
             grants_without_faults: terms.grants_without_faults,
+            is_drawn: terms.is_drawn,
         }
     }
 
@@ -171,7 +174,7 @@ impl Teller {
             ["access", at, ref rest @ ..] => self.access(at, rest),
             ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
             ["request", ref rest @ ..] => self.request(rest),
-            ["fault", id, what, who, when] => self.fault(id, what, who, when),
+            ["fault", id, what, who, when, ref rest @ ..] => self.fault(id, what, who, when, rest),
             ["leads", at, node] => self.role(at, node, None),
             ["follows", at, node, master] => self.role(at, node, Some(master)),
             ["breach", at, who, clause, ref rest @ ..] => self.breach(at, who, clause, rest),
@@ -290,7 +293,7 @@ impl Teller {
         Some(())
     }
 
-    fn fault(&mut self, id: &str, what: &str, who: &str, when: &str) -> Option<()> {
+    fn fault(&mut self, id: &str, what: &str, who: &str, when: &str, rest: &[&str]) -> Option<()> {
         let (from, to) = when.split_once("..").unwrap_or((when, ""));
         let momentary = !when.contains("..");
         let from = self.instant(from)?;
@@ -303,7 +306,8 @@ impl Teller {
         };
         let (verb, target) = (verb(what)?, Target::try_from(who.replace(',', " ")).ok()?);
         let fault = id.parse().ok()?;
-        self.history.conditions.push(Condition { fault, verb, target, from, to });
+        let met = value(rest, "met").map(|met| met.parse().expect("a number"));
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met });
         Some(())
     }
 

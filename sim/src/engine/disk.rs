@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
+use crate::engine::met::DiskMet;
 use crate::platform::{Disk, LocalFuture};
 
 /// One file.
@@ -30,6 +31,8 @@ pub struct Files {
     pub tears: bool,
     /// Whether nothing more can be written.
     pub is_full: bool,
+    /// What faults met on it.
+    pub met: DiskMet,
 }
 
 impl Files {
@@ -38,6 +41,7 @@ impl Files {
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
             if self.tears && file.bytes.len() > file.durable.len() {
+                self.met.torn += 1;
                 let start = file.last.max(file.durable.len());
                 let end = start + (file.bytes.len() - start) / 2;
                 file.durable = file.bytes[..end].to_vec();
@@ -52,6 +56,7 @@ impl Files {
     /// The file of this name, if the disk takes anything.
     fn writable(&mut self, file: &str) -> io::Result<&mut File> {
         if self.is_full {
+            self.met.refused += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(self.files.entry(file.to_owned()).or_default())
@@ -94,11 +99,14 @@ impl Disk for HostDisk {
 
     fn sync(&self, file: &str) -> LocalFuture<'static, ()> {
         let mut files = self.0.borrow_mut();
-        if !files.lies
-            && let Some(file) = files.files.get_mut(file)
-        {
-            sync_tail(&file.bytes, &mut file.durable);
-            file.durable_mark = file.mark;
+        let files = &mut *files;
+        if let Some(File { bytes, durable, mark, durable_mark, .. }) = files.files.get_mut(file) {
+            if files.lies {
+                files.met.unsynced += u64::from(bytes != durable);
+            } else {
+                sync_tail(bytes, durable);
+                *durable_mark = *mark;
+            }
         }
         Box::pin(std::future::ready(()))
     }

@@ -152,8 +152,8 @@ impl Engine for EventEngine {
         self.kernel().block(from, to, blocked);
     }
 
-    fn reset(&self, one: HostId, other: HostId) {
-        self.kernel().reset_between(one, other);
+    fn reset(&self, one: HostId, other: HostId) -> u64 {
+        self.kernel().reset_between(one, other)
     }
 
     fn record(&self, event: Event) -> Stamp {

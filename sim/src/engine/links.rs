@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use crate::engine::met::LinkMet;
 use crate::engine::state::State;
 use crate::network::{Latency, MOST_LOST_TRIES, RETRANSMISSION};
 use crate::rng::{Draws, Purpose, below};
@@ -33,6 +34,10 @@ pub struct Link {
     pub latency: Latency,
     /// How many faults cut it.
     pub blocked: u32,
+    /// What faults met on it.
+    pub met: LinkMet,
+    /// Lost tries in a million without any fault.
+    pub loss_per_million: u64,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
     /// How many connections were asked for along it.
@@ -42,7 +47,8 @@ pub struct Link {
 impl Link {
     fn new(latency: Latency) -> Link {
         let disturbance = Disturbance::default();
-        Link { latency, blocked: 0, disturbance, draws: None, dialled: 0 }
+        let met = LinkMet::default();
+        Link { latency, blocked: 0, met, loss_per_million: 0, disturbance, draws: None, dialled: 0 }
     }
 
     /// The two directions of one more connection along this link: to the one who is called, and
@@ -63,6 +69,7 @@ impl Link {
         self.latency.constant().is_none()
             || self.disturbance.jitter > 0
             || self.disturbance.loss_per_million > 0
+            || self.loss_per_million > 0
     }
 }
 
@@ -280,6 +287,7 @@ impl State {
     pub fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
         let link = self.links.link(hosts.0, hosts.1);
         let extra = link.disturbance.extra.max(0).unsigned_abs();
+        link.met.delayed += u64::from(extra > 0);
         let latency = match link.latency.constant() {
             Some(latency) if !link.needs_draw() => latency,
             _ => self.drawn_latency(hosts, ordinal),
@@ -302,15 +310,20 @@ impl State {
         let mut latency = link.latency.of(draw);
         let jitter = link.disturbance.jitter.max(0).unsigned_abs();
         if jitter > 0 {
-            latency = latency.saturating_add(below(draws.0.at(ordinal * 2 + 1), jitter));
+            let added = below(draws.0.at(ordinal * 2 + 1), jitter);
+            link.met.jittered += u64::from(added > 0);
+            latency = latency.saturating_add(added);
         }
-        let loss = link.disturbance.loss_per_million.max(0).unsigned_abs();
+        let own_loss = link.loss_per_million;
+        let loss = link.disturbance.loss_per_million.max(0).unsigned_abs() + own_loss;
         let mut lost = 0;
         while loss > 0 && lost < MOST_LOST_TRIES {
             let try_draw = draws.1.at(ordinal * 8 + u64::from(lost));
-            if below(try_draw, 1_000_000) >= loss {
+            let place = below(try_draw, 1_000_000);
+            if place >= loss {
                 break;
             }
+            link.met.lost += u64::from(place >= own_loss);
             lost += 1;
         }
         let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");

@@ -155,6 +155,13 @@ impl Shared {
         self.wires.borrow().values().filter_map(Weak::upgrade).collect()
     }
 
+    /// Resets those; how many connections that were.
+    fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
+        let wires = self.wires();
+        let chosen = wires.iter().filter(|wire| which(wire));
+        chosen.map(|wire| wire.reset()).count() as u64
+    }
+
     fn bury(&self, host: HostId) {
         let own = |wire: &Rc<Wire>| wire.own == host;
         let streams = self.wires().into_iter().filter(own).filter_map(|wire| wire.give_up());
@@ -314,20 +321,20 @@ impl Engine for LiveEngine {
         self.shared.retry(|wire| [(from, to), (to, from)].contains(&(wire.own, wire.peer)));
     }
 
-    fn reset(&self, one: HostId, other: HostId) {
+    fn reset(&self, one: HostId, other: HostId) -> u64 {
         let ends = [(one, other), (other, one)];
-        for wire in self.shared.wires().iter().filter(|w| ends.contains(&(w.own, w.peer))) {
-            wire.reset();
-        }
+        self.shared.reset_where(|wire| ends.contains(&(wire.own, wire.peer)))
     }
 
-    fn cut_reply(&self, one: HostId, other: HostId) {
+    fn cut_reply(&self, one: HostId, other: HostId) -> u64 {
         let Some(connection) = self.shared.waited_for.take() else {
             return self.reset(one, other);
         };
-        for wire in self.shared.wires().iter().filter(|wire| wire.connection == connection) {
-            wire.reset();
-        }
+        self.shared.reset_where(|wire| wire.connection == connection)
+    }
+
+    fn counts_met(&self) -> bool {
+        false
     }
 
     fn record(&self, event: Event) -> Stamp {

@@ -9,11 +9,12 @@ use std::rc::Rc;
 
 use crate::engine::disk::Files;
 use crate::engine::links::Links;
+use crate::engine::met::MachineMet;
 use crate::fault::{HostNames, Watch};
 use crate::network::Latency;
 use crate::platform::{HostMutex, Slowness};
 use crate::rng::{Chance, Draws, Purpose};
-use crate::time::{ClockSetting, HostClocks, Nanos, Readings, Stamp};
+use crate::time::{Clock, ClockSetting, HostClocks, Nanos, Readings, Stamp};
 use crate::trace::{Entry, Event, Happening, HostId, Trace};
 
 /// The world itself, where it writes events of its own.
@@ -39,6 +40,8 @@ pub struct MachineState {
     pub mutexes: BTreeMap<String, HostMutex>,
     /// How slow faults make it.
     pub slowness: Slowness,
+    /// What faults met on it.
+    pub met: MachineMet,
     draws: BTreeMap<Purpose, Draws>,
 }
 
@@ -135,6 +138,7 @@ impl State {
             disk: Rc::default(),
             mutexes: BTreeMap::new(),
             slowness: Slowness::default(),
+            met: MachineMet::default(),
             draws: BTreeMap::new(),
         });
     }
@@ -158,6 +162,18 @@ impl State {
     pub fn readings(&mut self, host: HostId) -> Readings {
         let now = self.now;
         self.machine(host).clocks.readings(now)
+    }
+
+    /// As [`State::readings`], for a process that looks at them.
+    pub fn look(&mut self, host: HostId) -> Readings {
+        self.machine(host).met.looks += 1;
+        self.readings(host)
+    }
+
+    /// Notes that a process sleeps by one of its clocks.
+    pub fn note_sleep(&mut self, host: HostId, clock: Clock) {
+        let met = &mut self.machine(host).met;
+        *if clock == Clock::Wall { &mut met.looks } else { &mut met.sleeps } += 1;
     }
 
     /// A draw of a machine.

@@ -168,8 +168,8 @@ impl Engine for TurmoilEngine {
         network::block(&self.shared, from, to, blocked);
     }
 
-    fn reset(&self, one: HostId, other: HostId) {
-        network::reset(&self.shared, one, other);
+    fn reset(&self, one: HostId, other: HostId) -> u64 {
+        network::reset(&self.shared, one, other)
     }
 
     fn record(&self, event: Event) -> Stamp {

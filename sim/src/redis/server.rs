@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
-use crate::platform::{Host, HostMutex, Listener};
+use crate::platform::{Host, HostMutex, Listener, Slowness};
 use crate::redis::command::table::{Flags, find};
 use crate::redis::conversation::converse;
 use crate::redis::files::{Log, has_file, read_files};
@@ -193,6 +193,7 @@ impl Server {
         let wall = self.host.now(Clock::Wall);
         let slowness = self.host.slowness();
         if slowness.command > 0 {
+            self.host.slowed(Slowness { script: 0, ..slowness });
             self.host.sleep(slowness.command).await;
         }
         let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
@@ -247,6 +248,7 @@ impl Server {
     /// A script that a fault makes slow holds the node before it does anything. False if it was
     /// killed meanwhile: then its caller has been told.
     async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
+        self.host.slowed(Slowness { command: 0, script: length });
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
         let busy = begins(&self.node.borrow(), id, since_ms, args);
         let text = busy.killed.clone();

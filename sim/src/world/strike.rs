@@ -10,13 +10,16 @@ use crate::engine::links::Disturbance;
 use crate::fault::{Fault, Target, Verb};
 use crate::time::Nanos;
 use crate::trace::{Edge, Event, HostId};
+use crate::world::met::Known;
 use crate::world::{Part, Strike, World, operator};
 
 /// A fault that has struck, and whether its end is still to come.
 pub struct Struck {
     pub strike: Strike,
-    index: usize,
+    pub(super) index: usize,
     open: bool,
+    /// What faults of its verb had met on its target before it struck.
+    pub(super) before: u64,
 }
 
 impl Struck {
@@ -33,10 +36,15 @@ impl World {
         let index = index.expect("only the plan's own faults are armed");
         let fault = self.faults[index].clone();
         let from = self.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
+        let before = self.met_by(&fault);
         self.apply(&fault, true);
         let lasts = !fault.verb.is_momentary();
         let to = (!lasts).then_some(from);
-        self.struck.push(Struck { strike: Strike { fault: id, from, to }, index, open: lasts });
+        let strike = Strike { fault: id, from, to, met: None };
+        self.struck.push(Struck { strike, index, open: lasts, before });
+        if Known::of(&fault.verb) == Known::AtOnce {
+            self.count_met(self.struck.len() - 1);
+        }
         if let (true, Some(length)) = (lasts, fault.length) {
             let call = u32::try_from(self.struck.len() - 1).expect("faults are counted in u32");
             self.engine.call_at(self.now().saturating_add(length), call);
@@ -52,6 +60,9 @@ impl World {
         let fault = self.fault_of(place).clone();
         if !self.goes_on(&fault) {
             self.apply(&fault, false);
+        }
+        if self.struck[place].strike.met.is_none() {
+            self.count_met(place);
         }
         let event = Event::Fault { id: fault.id, edge: Edge::End };
         self.struck[place].strike.to = Some(self.engine.record(event).instant());
@@ -113,10 +124,14 @@ impl World {
                 loss_per_million: sign * i64::from(*per_million),
                 ..Disturbance::default()
             }),
-            Verb::CutReply => self.engine.cut_reply(from, to),
-            Verb::Reset => self.engine.reset(from, to),
+            Verb::CutReply => self.note_broken(from, to, self.engine.cut_reply(from, to)),
+            Verb::Reset => self.note_broken(from, to, self.engine.reset(from, to)),
             other => panic!("'{}' acts on a host, not on a link", other.word()),
         }
+    }
+
+    fn note_broken(&self, from: HostId, to: HostId, connections: u64) {
+        self.engine.state().links.link(from, to).met.broken += connections;
     }
 
     fn apply_to_host(&mut self, verb: &Verb, host: HostId, begin: bool) {
@@ -158,6 +173,8 @@ impl World {
     }
 
     fn fell(&mut self, host: HostId, power: bool) {
+        let runs = !self.is_down(usize::from(host.0));
+        self.engine.state().machine(host).met.kills += u64::from(runs);
         if power {
             self.engine.power_off(host);
         } else {

@@ -144,7 +144,7 @@ impl Tasks {
     fn make_ready(&mut self, kernel: &mut Kernel, id: TaskId) {
         let Some(task) = live(&mut self.slots, id) else { return };
         if kernel.state.machine(task.host).is_halted() {
-            kernel.host(task.host).parked.push(id);
+            kernel.park(task.host, id);
             return;
         }
         let priority = task.ties.at(u64::from(task.wakes));
@@ -159,7 +159,7 @@ impl Tasks {
         while let Some(Reverse((priority, _, id))) = self.ready.pop() {
             let Some(task) = live(&mut self.slots, id) else { continue };
             if kernel.state.machine(task.host).is_halted() {
-                kernel.host(task.host).parked.push(id);
+                kernel.park(task.host, id);
                 continue;
             }
             task.note.noted.store(false, Ordering::Relaxed);

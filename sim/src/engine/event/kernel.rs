@@ -81,6 +81,12 @@ impl Kernel {
         &mut self.hosts[usize::from(id.0)]
     }
 
+    /// Lets a task wait until its host is no longer halted.
+    pub fn park(&mut self, host: HostId, task: TaskId) {
+        self.host(host).parked.push(task);
+        self.state.machine(host).met.waited += 1;
+    }
+
     /// A name for the next task of a host: its tasks are counted in the order of spawning.
     pub fn name_task(&mut self, host: HostId) -> String {
         let spawned = &mut self.host(host).spawned;
@@ -180,6 +186,7 @@ impl Kernel {
         if line.at(now) >= reading {
             return None;
         }
+        self.state.note_sleep(host, clock);
         let slot = self.free_timers.pop().unwrap_or_else(|| {
             let slot = u32::try_from(self.timers.len()).expect("a world has under 2^32 timers");
             self.timers.push(Timer { generation: 0, host, due: None, waker: None });

@@ -41,7 +41,7 @@ impl Platform for Machine {
     }
 
     fn readings(&self) -> Readings {
-        self.shared.kernel.borrow_mut().state.readings(self.id)
+        self.shared.kernel.borrow_mut().state.look(self.id)
     }
 
     fn record(&self, event: Event) -> Stamp {
@@ -104,6 +104,10 @@ impl Platform for Machine {
 
     fn slowness(&self) -> Slowness {
         self.shared.kernel.borrow_mut().state.machine(self.id).slowness
+    }
+
+    fn slowed(&self, by: Slowness) {
+        self.shared.kernel.borrow_mut().state.machine(self.id).met.slow(by);
     }
 
     fn disk(&self) -> Rc<dyn Disk> {

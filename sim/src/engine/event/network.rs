@@ -244,6 +244,9 @@ impl Kernel {
         let ordinal = flow.ordinal(tag, payload.length(), is_syn);
         let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
+        if cut {
+            self.state.meet_closed(hosts);
+        }
         let flow = &mut self.network.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
             self.queue.push(arrive_at, Due::Arrival { connection, side: to });
@@ -264,6 +267,7 @@ impl Kernel {
             }
             if barred {
                 flow.hold(is_dead);
+                self.state.meet_closed(hosts);
                 return;
             }
             let payload = flow.take().expect("it was just looked at");

@@ -44,7 +44,9 @@ impl Gate {
             self.tasks.struck.borrow_mut().push(cx.waker().clone());
             return true;
         }
-        if state.machine(self.host).is_halted() {
+        let machine = state.machine(self.host);
+        if machine.is_halted() {
+            machine.met.waited += 1;
             drop(state);
             self.tasks.life(self.host, |life| life.park(cx.waker()));
             return true;

@@ -24,6 +24,7 @@ pub async fn sleep(tasks: Rc<Tasks>, host: HostId, clock: Clock, reading: Nanos)
             if line.at(state.now) >= reading {
                 return;
             }
+            state.note_sleep(host, clock);
             (state.now, line.reaches(reading).map(|due| state.on_grain(due)))
         };
         let Some(due) = due else {

@@ -48,7 +48,7 @@ impl Platform for Machine {
     }
 
     fn readings(&self) -> Readings {
-        self.shared.state().readings(self.id)
+        self.shared.state().look(self.id)
     }
 
     fn record(&self, event: Event) -> Stamp {
@@ -100,6 +100,10 @@ impl Platform for Machine {
 
     fn slowness(&self) -> Slowness {
         self.shared.state().machine(self.id).slowness
+    }
+
+    fn slowed(&self, by: Slowness) {
+        self.shared.state().machine(self.id).met.slow(by);
     }
 
     fn disk(&self) -> Rc<dyn Disk> {

@@ -39,6 +39,8 @@ struct Wire {
     /// Whose machine has lost power since.
     forgotten: [bool; 2],
     broken: Option<io::ErrorKind>,
+    /// Which sides their applications let go of.
+    closed: [bool; 2],
     /// Who waits for an answer, or wants to know of a break.
     wakers: [Option<Waker>; 2],
 }
@@ -91,6 +93,12 @@ impl Network {
         wire.tags[1 - from].push_back(tag);
     }
 
+    /// Notes that the application lets go of a side, which will be seen on the link.
+    pub fn closes(&mut self, wire: WireId, side: usize) {
+        self.wires[wire].closed[side] = true;
+        self.wrote(wire, side);
+    }
+
     /// How the connection was broken, if it was; else `waker` is woken when it is.
     pub fn poll_broken(&mut self, wire: WireId, side: usize, waker: &Waker) -> io::Result<()> {
         let wire = &mut self.wires[wire];
@@ -133,21 +141,27 @@ impl Network {
         let ordinal = wire.flows[to].ordinal(tag, length, syn);
         let delay = state.delay(hosts, ordinal);
         let cut = state.is_cut(hosts);
+        if cut {
+            state.meet_closed(hosts);
+        }
         if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
             self.arrivals.insert((at, id, to));
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides.
-    fn reset_between(&mut self, one: HostId, other: HostId) {
+    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
+        let mut alive = 0;
         for wire in &mut self.wires {
             if wire.hosts != [one, other] && wire.hosts != [other, one] {
                 continue;
             }
+            alive += u64::from(wire.broken.is_none() && wire.closed != [true, true]);
             wire.flows.iter_mut().for_each(Flow::clear);
             wire.broken = Some(io::ErrorKind::ConnectionReset);
             wire.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
         }
+        alive
     }
 
     /// Takes what has arrived off the model: the messages that turmoil is to deliver.
@@ -159,10 +173,12 @@ impl Network {
             }
             self.arrivals.pop_first();
             let wire = &mut self.wires[id];
-            let barred = state.is_barred((wire.hosts[1 - to], wire.hosts[to]));
+            let hosts = (wire.hosts[1 - to], wire.hosts[to]);
+            let barred = state.is_barred(hosts);
             let is_dead = wire.forgotten[1 - to];
             while wire.flows[to].is_due(state.now) {
                 if barred {
+                    state.meet_closed(hosts);
                     wire.flows[to].hold(is_dead);
                     break;
                 }
@@ -223,6 +239,7 @@ impl Network {
             is_answered: false,
             forgotten: [false, false],
             broken: None,
+            closed: [false, false],
             wakers: [None, None],
         });
         self.ids.insert(Connection { client, server }, id);
@@ -287,10 +304,8 @@ pub fn forget(shared: &Shared, host: HostId) {
 }
 
 /// See [`crate::engine::Engine::reset`].
-pub fn reset(shared: &Shared, one: HostId, other: HostId) {
-    if let Some(network) = &shared.network {
-        network.borrow_mut().reset_between(one, other);
-    }
+pub fn reset(shared: &Shared, one: HostId, other: HostId) -> u64 {
+    shared.network.as_ref().map_or(0, |network| network.borrow_mut().reset_between(one, other))
 }
 
 /// Has turmoil deliver in the next tick what has arrived by now.

@@ -106,7 +106,7 @@ impl Duplex for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.wrote();
+        self.in_network(|network, wire| network.closes(wire, self.side));
     }
 }
 

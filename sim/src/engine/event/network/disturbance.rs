@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::engine::event::kernel::Kernel;
-use crate::engine::event::network::{CLIENT, SERVER, State};
+use crate::engine::event::network::{CLIENT, SERVER, Side, State};
 use crate::engine::event::queue::Due;
 use crate::trace::HostId;
 
@@ -55,14 +55,17 @@ impl Kernel {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides.
-    pub fn reset_between(&mut self, one: HostId, other: HostId) {
+    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
+        let mut alive = 0;
         for connection in 0..self.network.pairs.len() {
             let pair = &mut self.network.pairs[connection];
             let hosts = (pair.sides[0].host, pair.sides[1].host);
             if hosts != (one, other) && hosts != (other, one) {
                 continue;
             }
+            let lives = |side: &Side| !side.closed && !matches!(side.state, State::Broken(_));
+            alive += u64::from(pair.sides.iter().any(lives));
             for side in &mut pair.sides {
                 side.flow.clear();
                 if side.state != State::Connecting {
@@ -73,6 +76,7 @@ impl Kernel {
             }
             self.note_connection(u32::try_from(connection).expect("under 2^32 connections"), 2);
         }
+        alive
     }
 
     /// A machine loses power: its sides of all connections are forgotten, silently. What it has

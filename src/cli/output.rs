@@ -1,0 +1,54 @@
+//! The folder of reports. What lockstorm wrote there before is replaced; files of others are not:
+//! they are refused, all at once and before anything is written.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use crate::cli::act::Page;
+use crate::refusal::Refusal;
+use crate::report::mark;
+
+/// Writes pages into a folder, which is made if it is not there.
+pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
+    refuse_foreign(folder, pages.iter().map(|page| page.name.clone()))?;
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    for page in pages {
+        let path = folder.join(&page.name);
+        fs::write(&path, &page.text).map_err(|error| unwritable(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// Refuses a folder in which a file of one of these names is not of lockstorm's writing.
+pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Result<(), Refusal> {
+    let mut foreign: Vec<PathBuf> = Vec::new();
+    for path in names.map(|name| folder.join(name)) {
+        if !may_be_written(&path).map_err(|error| unwritable(&path, &error))? {
+            foreign.push(path);
+        }
+    }
+    let Some(first) = foreign.first() else { return Ok(()) };
+    let more = match foreign.len() - 1 {
+        0 => String::new(),
+        1 => ", nor another file there".to_owned(),
+        more => format!(", nor {more} other files there"),
+    };
+    let what = format!("{} would be replaced: lockstorm did not write it{more}", first.display());
+    Err(Refusal::of_usage(what, "name another folder with --report, or move the file away"))
+}
+
+/// Whether nothing stands there, or a file of ours.
+fn may_be_written(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        opened => opened?.take(mark::HEAD).read_to_end(&mut head)?,
+    };
+    Ok(mark::is_ours(&String::from_utf8_lossy(&head)))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Refusal {
+    let what = format!("{} cannot be written: {error}", path.display());
+    Refusal::of_usage(what, "name another folder with --report")
+}

@@ -1,0 +1,52 @@
+//! The mark of a file that lockstorm wrote. Only marked files may be replaced.
+//!
+//! The mark stands at the beginning of the text itself, so it goes with the file wherever it is
+//! copied or committed. A plan bears none of its own: nothing else begins as a plan does.
+
+/// The first line of Markdown and of a picture; readers of both do not see it.
+const COMMENT: &str = "<!-- written by lockstorm; a run replaces this file -->\n";
+/// The field that the JSON of a report begins with, and its value.
+pub const WRITTEN_BY: &str = "lockstorm";
+/// How many bytes of a file are enough for [`is_ours`].
+pub const HEAD: u64 = 256;
+
+/// A Markdown page or a picture with the mark in front.
+pub fn marked(text: &str) -> String {
+    format!("{COMMENT}{text}")
+}
+
+/// Whether the beginning of a file is that of one that lockstorm wrote.
+pub fn is_ours(head: &str) -> bool {
+    let report = format!("{{\n  \"written_by\": \"{WRITTEN_BY}\",\n");
+    head.starts_with(COMMENT) || head.starts_with(&report) || is_plan(head)
+}
+
+/// Whether it begins as a plan of any version does.
+fn is_plan(head: &str) -> bool {
+    let Some(rest) = head.strip_prefix("{\n  \"format\": ") else { return false };
+    let after_number = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    after_number.len() < rest.len() && after_number.starts_with(",\n  \"name\": \"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_ours, marked};
+
+    #[test]
+    fn what_lockstorm_writes_is_known_by_its_beginning_and_nothing_else_is() {
+        for (head, ours) in [
+            (marked("# Scenarios\n").as_str(), true),
+            ("{\n  \"written_by\": \"lockstorm\",\n  \"explanation\": {", true),
+            ("{\n  \"format\": 1,\n  \"name\": \"x\",\n", true),
+            ("{\n  \"format\": 12,\n  \"name\": \"x\",\n", true),
+            ("", false),
+            ("# Scenarios\n", false),
+            ("# My notes\n<!-- written by lockstorm; a run replaces this file -->\n", false),
+            ("{\n  \"written_by\": \"me\",\n", false),
+            ("{\n  \"format\": ,\n  \"name\": \"x\",\n", false),
+            ("{\n  \"format\": 1\n}\n", false),
+        ] {
+            assert_eq!(is_ours(head), ours, "{head:?}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What each fault met: something while the clients work, nothing once they are done, for every
+//! verb and on both engines.
+
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+use lockstorm_sim::time::SECOND;
+
+/// While the clients work, and when they are done.
+const EARLY: &str = "700ms";
+const LATE: &str = "15s";
+
+/// Two clients that work for about two seconds; a fault strikes at `at`.
+fn met(lab: &Lab, topology: &str, fault: &str, at: &str) -> Option<u64> {
+    let text = format!(
+        "name = 'x'\nask = 'x'\nheal_at = '16s'\n[topology]\n{topology}\n\
+         [lock]\nalgorithm = 'token-lua'\nttl = '1s'\n\
+         [workload]\nkind = 'counter'\nclients = 2\nrounds = 3\nhold = '300ms'\n\
+         [[fault]]\n{fault}\nat = '{at}'\n"
+    );
+    let read = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
+    let history = lab.run(&read.plan(1)).history;
+    let [condition] = history.conditions.as_slice() else { panic!("one fault strikes: {fault}") };
+    let at_work = history.ops.iter().any(|op| {
+        let strike = condition.from.at;
+        op.call.at < strike && op.ret.is_none_or(|ret| ret.at + SECOND > strike)
+    });
+    assert_eq!(at_work, at == EARLY, "{fault} at {at}");
+    condition.met
+}
+
+fn labs() -> Vec<Lab> {
+    vec![
+        Lab::default(),
+        #[cfg(feature = "turmoil")]
+        Lab::turmoil(),
+    ]
+}
+
+/// The fault meets something at 700 ms, and at 15 s something or nothing.
+fn check(topology: &str, fault: &str, meets_late: bool) {
+    for lab in labs() {
+        let (early, late) = (met(&lab, topology, fault, EARLY), met(&lab, topology, fault, LATE));
+        assert!(early.is_some_and(|met| met > 0), "{fault} on {:?}: {early:?}", lab.engine);
+        let nothing = late == Some(0);
+        assert_eq!(!nothing, meets_late, "{fault} on {:?}, late: {late:?}", lab.engine);
+    }
+}
+
+const SINGLE: &str = "kind = 'single'\npersistence = 'aof-always'";
+const REPLICATED: &str = "kind = 'replicated'\nnodes = 2";
+
+#[test]
+fn faults_on_links() {
+    check(SINGLE, "kind = 'partition'\ntarget = 'c1 c2 <-> n1'\nfor = '500ms'", false);
+    check(SINGLE, "kind = 'delay'\ntarget = 'c1 c2 <-> n1'\nextra = '5ms'\nfor = '500ms'", false);
+    check(SINGLE, "kind = 'jitter'\ntarget = 'c1 c2 <-> n1'\nextra = '5ms'\nfor = '500ms'", false);
+    check(SINGLE, "kind = 'loss'\ntarget = 'c1 c2 <-> n1'\nloss = '60%'\nfor = '800ms'", false);
+    check(SINGLE, "kind = 'partition'\ntarget = 'n1 -> c1 c2'\nfor = '500ms'", false);
+}
+
+#[test]
+fn a_loss_that_loses_nothing_and_a_base_loss_that_does() {
+    let rare = "kind = 'loss'\ntarget = 'c1 c2 <-> n1'\nloss = '0.0001%'\nfor = '800ms'";
+    let links = format!("{SINGLE}\n[links]\nlatency = '1ms'\nloss = '20%'");
+    for lab in labs() {
+        assert_eq!(met(&lab, SINGLE, rare, EARLY), Some(0));
+        assert_eq!(met(&lab, &links, rare, EARLY), Some(0), "what is lost anyway is no fault's");
+    }
+}
+
+#[test]
+fn connections_that_break() {
+    for lab in labs() {
+        for verb in ["reset", "cut-reply"] {
+            let fault = format!("kind = '{verb}'\ntarget = 'c1 c2 <-> n1'");
+            let early = met(&lab, SINGLE, &fault, EARLY);
+            assert!(early.is_some_and(|met| met > 0), "{verb}: {early:?}");
+            let none = format!("kind = '{verb}'\ntarget = 'c1 c2 <-> n2'");
+            assert_eq!(met(&lab, REPLICATED, &none, EARLY), Some(0), "nobody talks to a replica");
+        }
+    }
+}
+
+#[test]
+fn faults_on_clients() {
+    for (verb, more, meets_late) in [
+        ("pause", "for = '400ms'", false),
+        ("suspend", "for = '400ms'", false),
+        ("clock-rate", "ppm = 200\nfor = '400ms'", false),
+        ("crash", "", false),
+        // What starts again works again.
+        ("crash", "for = '400ms'", true),
+        ("power-loss", "for = '400ms'", true),
+        ("restart", "", true),
+    ] {
+        check(SINGLE, &format!("kind = '{verb}'\ntarget = 'c1'\n{more}"), meets_late);
+    }
+}
+
+#[test]
+fn faults_on_nodes() {
+    for (verb, more) in [
+        ("pause", "for = '400ms'"),
+        ("crash", "for = '400ms'"),
+        ("power-loss", "for = '400ms'"),
+        ("clock-step", "by = '1s'"),
+        ("clock-freeze", "for = '400ms'"),
+        ("clock-rate", "ppm = 200\nfor = '400ms'"),
+    ] {
+        check(SINGLE, &format!("kind = '{verb}'\ntarget = 'n1'\n{more}"), true);
+    }
+    for (verb, more) in [
+        ("slow-node", "extra = '1ms'\nfor = '500ms'"),
+        ("slow-script", "extra = '1ms'\nfor = '500ms'"),
+        ("lying-disk", "for = '500ms'"),
+        ("full-disk", "for = '500ms'"),
+        ("flush", ""),
+        ("evict", "key = 'lock'"),
+    ] {
+        check(SINGLE, &format!("kind = '{verb}'\ntarget = 'n1'\n{more}"), false);
+    }
+    for lab in labs() {
+        let gone = "kind = 'evict'\ntarget = 'n1'\nkey = 'another'";
+        assert_eq!(met(&lab, SINGLE, gone, EARLY), Some(0), "there is no such key");
+        let whole = "kind = 'tearing-disk'\ntarget = 'n1'\nfor = '500ms'";
+        assert_eq!(met(&lab, SINGLE, whole, EARLY), Some(0), "no power is lost");
+    }
+}
+
+#[test]
+fn faults_on_replicas() {
+    check(REPLICATED, "kind = 'replica-lag'\ntarget = 'n2'\nextra = '5ms'\nfor = '500ms'", false);
+    check(REPLICATED, "kind = 'failover'\ntarget = 'n2'", true);
+}
