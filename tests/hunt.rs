@@ -43,9 +43,17 @@ fn kinds(finding: &Finding) -> BTreeSet<Kind> {
 /// longer hold or another time-out would show other kinds first.
 #[track_caller]
 fn finds(base: Plan, verbs: &[&str], within: bool, seeds: u64, kind: Kind) -> Finding {
-    let hunt = hunt_from(base).as_it_is().faults(verbs.iter().copied()).seeds(1..=seeds);
-    let finding = if within { hunt.within_assumptions().finds() } else { hunt.finds() };
-    assert!(kinds(&finding).contains(&kind), "{:?}", kinds(&finding));
+    let hunt = |from| {
+        let hunt = hunt_from(base.clone()).as_it_is().faults(verbs.iter().copied());
+        let hunt = hunt.seeds(from..=seeds);
+        if within { hunt.within_assumptions().finds() } else { hunt.finds() }
+    };
+    let mut finding = hunt(1);
+    // Another kind may come first.
+    while !kinds(&finding).contains(&kind) {
+        assert!(finding.seed < seeds, "{:?}", kinds(&finding));
+        finding = hunt(finding.seed + 1);
+    }
     // What is found within the assumptions is a bug; beyond them it may be either.
     assert!(
         !within || finding.class.as_ref().is_some_and(Class::is_in_model),
@@ -153,6 +161,7 @@ fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away()
     let smallest = |seed| {
         let mut plan = Plan { seed, ..smallest.clone() };
         plan.workload.clients = 2;
+        plan.is_drawn = true;
         plan
     };
     let hunt = Hunt { lab: Lab::default(), base, alphabet: alphabet("redlock"), seeds: 1..=1 };

@@ -98,8 +98,9 @@ fn given_up_at(case: &Case, grant: OpId) -> Option<Moment> {
     case.ops_of(grant).filter_map(given_up).map(Moment::from).min()
 }
 
-/// From when on a release had said that it removed the key of its grant. With several nodes it speaks of a
-/// majority, and so of those alone that it came to while the key was there, or was never sent to.
+/// From when on a release had said that it removed the key of its grant. With several nodes it
+/// speaks of a majority, and so of those alone that it came to while the key was there, or was
+/// never sent to.
 fn denied_from(
     case: &Case,
     requests: &[Vec<&Request>],

@@ -4,8 +4,8 @@
 //! renewal that finds nothing of its owner's does nothing, however late it comes; what a replica
 //! applies late was done in time. An effect is a violation if
 //! - the extend was invoked after a release of its grant had returned, whatever that came to, or
-//! - it comes after a release had returned as released or not mine, and the lock asks one node: with
-//!   several such an answer says nothing of the one node that the extend came to late, or
+//! - it comes after a release had returned as released or not mine, and the lock asks one node:
+//!   with several such an answer says nothing of the one node that the extend came to late, or
 //! - the extend creates the key, though fewer nodes than grant the lock still had it.
 //!
 //! A key of another grant is not its business: that of another caller is a foreign extend.

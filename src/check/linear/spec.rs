@@ -7,8 +7,8 @@
 //! - A release of which nobody knows (a time-out, a caller that died) may take effect at any time
 //!   from its call on, also long after its return, or never.
 //! - A release that returned "not mine" had no effect. Several nodes answer so if no majority of
-//!   them had the key: if it removed keys of some nodes, it counts as one of which nobody knows, and
-//!   so does "released" of several nodes, which does not say that each of them had the key.
+//!   them had the key: if it removed keys of some nodes, it counts as one of which nobody knows,
+//!   and so does "released" of several nodes, which does not say that each of them had the key.
 //! - An acquire or an extend of which nobody knows is left out, unless a later answer proves the
 //!   acquire: to leave one out never makes an order harder.
 //! - Refusals and lost extends say nothing (lenient).
