@@ -280,7 +280,9 @@ fn strike_for_certain(plan: &mut Plan, seed: u64) {
 
 /// How many random plans of a kind are compared; more where the environment says so.
 fn plans() -> u64 {
-    std::env::var("LOCKSTORM_PLANS").ok().and_then(|n| n.parse().ok()).unwrap_or(12)
+    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
+    let plans = std::env::var("LOCKSTORM_PLANS").ok().and_then(|n| n.parse().ok());
+    plans.unwrap_or(12)
 }
 
 #[track_caller]

@@ -108,7 +108,7 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
         Page { name: name.to_owned(), text }
     };
     let has = |name: &&str| entries.iter().any(|entry| entry.scenario == **name);
-    if !(is_main_job && SHOWCASES.iter().all(|name| has(&name))) {
+    if !(is_main_job && SHOWCASES.iter().all(has)) {
         return vec![page(CONTENTS, Linked::All)];
     }
     vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]

@@ -73,12 +73,12 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
 
 /// What set the rate of a host that it has at a moment.
 fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
-    let conditions = ledger.reading.history.conditions.iter().filter(|condition| {
+    let mut conditions = ledger.reading.history.conditions.iter().filter(|condition| {
         let (from, to) = strike::lasts(condition, ledger.reading.history.end);
         matches!(condition.verb, Verb::ClockRate { .. })
             && condition.strikes(host)
             && from.at <= moment.at
             && moment <= to
     });
-    conditions.last().map_or(Part::Clocks, strike::part)
+    conditions.next_back().map_or(Part::Clocks, strike::part)
 }
