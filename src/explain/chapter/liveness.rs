@@ -18,6 +18,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
         beats.extend(kept_out(witness));
         beats.extend(left_keys(witness));
+    }
+    if shut(&Kind::Stuck) {
         beats.extend(probe_refused(witness));
     }
     beats.extend(pending(witness));
