@@ -3,11 +3,15 @@
 //! Instants are trace positions; the order of two things is the order of their `seq`. Intervals
 //! are half-open. A history says nothing about right or wrong.
 
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::is_usual;
+
+/// The process that wants the lock once all is healed.
+pub const PROBE: &str = "probe";
 
 /// Number of an operation in its history.
 pub type OpId = u32;
@@ -165,17 +169,32 @@ pub struct Key {
 pub struct Condition {
     /// The fault's number in the plan.
     pub fault: u32,
-    /// The fault's verb: `pause`, `crash`, `power-loss`, `partition`, ...
-    pub what: String,
-    /// The target as the plan writes it.
-    pub who: String,
+    /// What it did, with its figures.
+    pub verb: Verb,
+    /// To whom.
+    pub target: Target,
     /// When it struck.
     pub from: Instant,
     /// When it was over; `None` if it lasted to the end, and for what acts in one instant
     /// the same as `from`.
     pub to: Option<Instant>,
-    /// The verb's size: nanoseconds, parts per million, or 0.
-    pub size: i64,
+}
+
+impl Condition {
+    /// Whether it names this host as its target, or as an end of its links.
+    pub fn touches(&self, host: &str) -> bool {
+        self.target.hosts().contains(&host)
+    }
+
+    /// Whether it is that host, and no link, that it happened to.
+    pub fn strikes(&self, host: &str) -> bool {
+        matches!(&self.target, Target::Host(target) if target == host)
+    }
+
+    /// When it was over in a run that ended then.
+    pub fn until(&self, end: Instant) -> Instant {
+        self.to.unwrap_or(end)
+    }
 }
 
 /// An access that reached the guarded resource.

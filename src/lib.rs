@@ -9,6 +9,7 @@
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
+//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
 //! - [`check`]: a file a verdict
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
@@ -36,6 +37,7 @@ pub mod history;
 pub mod length;
 pub mod lock;
 pub mod plan;
+pub mod reading;
 pub mod refusal;
 pub mod report;
 pub mod run;

@@ -24,7 +24,7 @@ use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
-use crate::history::History;
+use crate::history::{History, PROBE};
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
@@ -36,8 +36,6 @@ use crate::workload::{Job, RESOURCE_PORT, client, probe, work};
 
 /// Where nodes listen.
 const NODE_PORT: u16 = 6379;
-/// The process that wants the lock after the heal.
-pub const PROBE: &str = "probe";
 /// The name that a failover by hand moves.
 const MASTER: &str = "master";
 /// Where Sentinels listen.

@@ -15,7 +15,7 @@ use crate::explain::finding::Finding;
 use crate::explore::examine::{self, met};
 use crate::explore::ground::{ground, ground_of};
 use crate::explore::hunt::{self, Hunt, Tally};
-use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::explore::strategy::{Alphabet, default_verbs};
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
@@ -127,7 +127,7 @@ pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
 
 /// A hunt whose plans are like `base`, its faults apart.
 pub fn hunt_from(base: Plan) -> HuntTest {
-    let verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
+    let verbs = default_verbs();
     HuntTest { base, verbs, within: false, seeds: 1..=100, lab: Lab::default() }
 }
 

@@ -13,6 +13,20 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         "a lock knows its host and its nodes alone",
     ),
     (
+        "src/reading/",
+        &[
+            "lockstorm_sim::world",
+            "lockstorm_sim::redis",
+            "lockstorm_sim::engine",
+            "lockstorm_sim::platform",
+            "crate::check",
+            "crate::plan",
+            "crate::run",
+            "crate::workload",
+        ],
+        "a reading sees a history alone",
+    ),
+    (
         "src/check/",
         &[
             "lockstorm_sim::world",

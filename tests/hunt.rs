@@ -8,11 +8,12 @@ use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::ledger;
-use lockstorm::explore::strategy::{Alphabet, USUAL_VERBS, VERBS};
+use lockstorm::explore::strategy::{Alphabet, default_verbs};
 use lockstorm::lock::ReleaseShape;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::test::hunt_from;
+use lockstorm_sim::fault::verbs;
 use lockstorm_sim::time::SECOND;
 use proptest::strategy::ValueTree;
 
@@ -52,10 +53,12 @@ fn planted_bugs_are_found_within_the_assumptions() {
         plan.lock.needs = Some(SECOND);
     };
     let single = TopologyKind::Single;
-    finds(base("token-lua", single, blind), &USUAL_VERBS, true, 300, Kind::ForeignRelease);
+    let default = default_verbs();
+    let default: Vec<&str> = default.iter().map(String::as_str).collect();
+    finds(base("token-lua", single, blind), &default, true, 300, Kind::ForeignRelease);
     let half = |plan: &mut Plan| plan.lock.quorum = Some(2);
     let many = TopologyKind::Independent;
-    finds(base("redlock", many, half), &USUAL_VERBS, true, 50, Kind::DoubleGrant);
+    finds(base("redlock", many, half), &default, true, 50, Kind::DoubleGrant);
     let verbs = ["partition", "delay", "loss"];
     finds(base("redlock-no-validity", many, patient), &verbs, true, 300, Kind::DoubleGrant);
     finds(base("check-then-set", single, |_| {}), &verbs, true, 20, Kind::DoubleGrant);
@@ -123,7 +126,7 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
         let promise = Lab::default().promise(&base);
         for within in [None, Some(promise.clone())] {
             let inside = within.is_some();
-            let verbs = VERBS.into_iter().map(str::to_owned).collect();
+            let verbs = verbs::words().map(str::to_owned).collect();
             let alphabet = Alphabet { verbs, most_faults: 4, halts_clients: true, within };
             let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
             for seed in 1..=300 {

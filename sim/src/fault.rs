@@ -3,6 +3,8 @@
 //! Nothing here acts. [`crate::world`] applies faults; [`Watch`] tells it when an anchor's event
 //! has come.
 
+pub mod verbs;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -107,69 +109,6 @@ pub enum Verb {
     TearingDisk,
     /// The target host's disk takes nothing more.
     FullDisk,
-}
-
-impl Verb {
-    /// The word that stands for the verb in scenarios and on the command line.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Verb::Partition => "partition",
-            Verb::Delay { .. } => "delay",
-            Verb::Jitter { .. } => "jitter",
-            Verb::Loss { .. } => "loss",
-            Verb::CutReply => "cut-reply",
-            Verb::Reset => "reset",
-            Verb::Pause => "pause",
-            Verb::Suspend => "suspend",
-            Verb::Crash => "crash",
-            Verb::PowerLoss => "power-loss",
-            Verb::Restart => "restart",
-            Verb::ClockStep { .. } => "clock-step",
-            Verb::ClockRate { .. } => "clock-rate",
-            Verb::ClockFreeze => "clock-freeze",
-            Verb::SlowNode { .. } => "slow-node",
-            Verb::SlowScript { .. } => "slow-script",
-            Verb::ReplicaLag { .. } => "replica-lag",
-            Verb::Failover => "failover",
-            Verb::Evict { .. } => "evict",
-            Verb::Flush => "flush",
-            Verb::LyingDisk => "lying-disk",
-            Verb::TearingDisk => "tearing-disk",
-            Verb::FullDisk => "full-disk",
-        }
-    }
-
-    /// Whether the verb acts on links between hosts; otherwise it acts on one host.
-    pub fn acts_on_links(&self) -> bool {
-        matches!(
-            self,
-            Verb::Partition
-                | Verb::Delay { .. }
-                | Verb::Jitter { .. }
-                | Verb::Loss { .. }
-                | Verb::CutReply
-                | Verb::Reset
-        )
-    }
-
-    /// Whether the verb is about what the host's disk keeps.
-    pub fn is_of_disks(&self) -> bool {
-        matches!(self, Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk)
-    }
-
-    /// Whether the verb acts in one instant and has nothing to end.
-    pub fn is_momentary(&self) -> bool {
-        matches!(
-            self,
-            Verb::CutReply
-                | Verb::Reset
-                | Verb::Restart
-                | Verb::ClockStep { .. }
-                | Verb::Failover
-                | Verb::Evict { .. }
-                | Verb::Flush
-        )
-    }
 }
 
 /// To whom a fault happens. Written `n1`, `c1 -> n1 n2` or `c1 <-> n1 n2`.

@@ -3,10 +3,10 @@
 //! Judged by what the resource accepted, in its order; the lock's history only names the cause.
 
 use crate::check::case::Case;
-use crate::check::hold::Ended;
-use crate::check::moment::Moment;
 use crate::check::{Cause, Invariant, Kind, Violation};
 use crate::history::{Access, AccessKind, OpId, OpKind, Outcome};
+use crate::reading::hold::Ended;
+use crate::reading::moment::Moment;
 
 /// Every access that broke the invariant; or, if none did, the end of a run whose sum is wrong.
 pub fn violations(case: &Case) -> Vec<Violation> {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::check::Counts;
-use crate::check::case::{Case, PROBE};
-use crate::check::moment::Moment;
+use crate::check::case::Case;
+use crate::history::PROBE;
 use crate::history::{Op, Outcome};
+use crate::reading::moment::Moment;
 
 /// The counts of a case.
 pub fn count(case: &Case) -> Counts {
@@ -69,7 +70,7 @@ fn contended(case: &Case, acquires: &[&Op]) -> u32 {
 fn wanting(case: &Case, op: &Op) -> Stretch {
     let from = Moment::from(op.call);
     let to = op.ret.map(Moment::from);
-    let to = to.or_else(|| case.death_after(&op.process, from));
+    let to = to.or_else(|| case.death_after(&op.process, from).map(|death| death.at));
     let to = to.unwrap_or(Moment::from(case.history.end));
     Stretch { from, to, owner: case.caller(op.id), is_acquire: true }
 }

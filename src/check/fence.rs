@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::check::case::Case;
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
 use crate::history::{Op, OpId, Outcome};
+use crate::reading::moment::Moment;
 
 /// A grant with a number.
 struct Numbered {

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::incarnation::Lives;
 use crate::check::{Kind, Violation};
 use crate::history::{OpId, OpKind};
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
-pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
+pub fn violations(case: &Case) -> Vec<Violation> {
     let mut harms: BTreeMap<(Kind, OpId, OpId), Vec<usize>> = BTreeMap::new();
-    for touch in &lives.touches {
+    for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];
-        let incarnation = &lives.incarnations[touch.met];
+        let incarnation = &case.lives.incarnations[touch.met];
         let (Some(by), Some(victim)) = (change.by, incarnation.by) else { continue };
         let Some(kind) = harm(change.change) else { continue };
         if is_acquire(case, victim) && case.op(by).is_some() && !same_caller(case, by, victim) {

@@ -2,23 +2,20 @@
 
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
-use crate::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
-};
+use crate::check::{corruption, counts, fence, foreign, late_loss, leak, linear, liveness};
 use crate::check::{nearest_miss, overlap};
 use crate::history::History;
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     let case = Case::new(history, terms);
-    let lives = incarnation::lives(&case);
     let counts = counts::count(&case);
     let liveness = liveness::judge(&case);
     let linear = linear::judge(&case);
     let mut violations = overlap::violations(&case, &overlap::overlaps(&case));
     violations.extend(corruption::violations(&case));
-    violations.extend(foreign::violations(&case, &lives));
-    violations.extend(leak::violations(&case, &lives));
+    violations.extend(foreign::violations(&case));
+    violations.extend(leak::violations(&case));
     violations.extend(liveness.violations);
     violations.extend(late_loss::violations(&case));
     violations.extend(fence::violations(&case));
@@ -27,8 +24,7 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
     unknown.extend(liveness.unknown);
     unknown.extend(linear.unknown);
     let verdict = worst(violations, &unknown);
-    let nearest_miss =
-        (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case, &lives)).flatten();
+    let nearest_miss = (verdict == Verdict::Holds).then(|| nearest_miss::nearest(&case)).flatten();
     Judgement { verdict, counts, nearest_miss }
 }
 

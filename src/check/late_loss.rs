@@ -1,9 +1,9 @@
 //! Late loss: a lock that promises to tell of a loss told a running caller too late, or never.
 
 use crate::check::case::Case;
-use crate::check::hold::Hold;
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
+use crate::reading::hold::Hold;
+use crate::reading::moment::Moment;
 
 /// One violation for each hold that outlived its coverage while its caller ran.
 pub fn violations(case: &Case) -> Vec<Violation> {
@@ -31,9 +31,8 @@ fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
 /// That moment, or the end of the pauses in which the process stands at it.
 fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     let mut from = moment;
-    let pauses = case.history.conditions.iter().filter(|condition| {
-        condition.who == process && matches!(condition.what.as_str(), "pause" | "suspend")
-    });
+    let conditions = case.history.conditions.iter();
+    let pauses = conditions.filter(|pause| pause.verb.halts() && pause.strikes(process));
     // Conditions stand in order of their beginning, so one pass chains what overlaps. A caller
     // that stops in the very nanosecond has not run: here, and only here, times decide.
     for pause in pauses {

@@ -11,10 +11,10 @@ use lockstorm_sim::time::Instant;
 use lockstorm_sim::trace::Leg;
 
 use crate::check::case::Case;
-use crate::check::incarnation::{Incarnation, Lives};
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::reading::incarnation::Incarnation;
+use crate::reading::moment::Moment;
 
 /// A key from the moment on at which nobody owned it.
 struct Leftover<'a> {
@@ -26,10 +26,10 @@ struct Leftover<'a> {
 
 /// One violation for each set of acquires whose leftovers made another's acquire fail, with the
 /// first acquire that failed.
-pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
+pub fn violations(case: &Case) -> Vec<Violation> {
     let mut requests = Vec::new();
     let mut leftovers = Vec::new();
-    for key in &lives.incarnations {
+    for key in &case.lives.incarnations {
         let Some((by, from)) = left_over_from(case, key) else { continue };
         if requests.is_empty() {
             requests = requests_by_op(case);
@@ -43,7 +43,7 @@ pub fn violations(case: &Case, lives: &Lives) -> Vec<Violation> {
     let refused = case.acquires().filter(|op| matches!(op.outcome, Outcome::Refused { .. }));
     let mut found: BTreeMap<BTreeSet<OpId>, Violation> = BTreeMap::new();
     for op in refused {
-        let blocking = blocking(case, lives, &leftovers, &requests[op.id as usize], op);
+        let blocking = blocking(case, &leftovers, &requests[op.id as usize], op);
         if !blocking.is_empty() {
             let leakers = blocking.iter().map(|leftover| leftover.by).collect();
             found.entry(leakers).or_insert_with(|| violation(case, &blocking, op));
@@ -119,7 +119,6 @@ fn leg(request: &Request, leg: Leg) -> Option<Instant> {
 /// The leftovers without which the refused acquire would have had its quorum.
 fn blocking<'a>(
     case: &Case,
-    lives: &Lives,
     leftovers: &'a [Leftover<'a>],
     requests: &[&Request],
     op: &Op,
@@ -133,7 +132,7 @@ fn blocking<'a>(
                 .is_some_and(|moment| !is_excused(case, leftover, moment))
         })
         .collect::<Vec<_>>();
-    let mine = lives.incarnations.iter().filter(|key| key.by == Some(op.id));
+    let mine = case.lives.incarnations.iter().filter(|key| key.by == Some(op.id));
     let mine = mine.map(|key| key.node).collect::<BTreeSet<_>>();
     blocking.retain(|leftover| !mine.contains(leftover.key.node));
     let nodes = blocking.iter().map(|leftover| leftover.key.node).collect::<BTreeSet<_>>();
@@ -165,7 +164,7 @@ fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     }
     let Some(op) = case.op(leftover.by) else { return false };
     let death = case.death_after(&op.process, op.call.into());
-    leftover.freed || death.is_some_and(|death| death <= moment)
+    leftover.freed || death.is_some_and(|death| death.at <= moment)
 }
 
 /// Whether the key was to end by itself, as it stood at that moment.

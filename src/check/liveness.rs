@@ -5,11 +5,12 @@
 
 use lockstorm_sim::time::{Nanos, SECOND};
 
-use crate::check::case::{Case, PROBE};
-use crate::check::hold::Ended;
-use crate::check::moment::Moment;
+use crate::check::case::Case;
 use crate::check::{Kind, Violation};
+use crate::history::PROBE;
 use crate::history::{Op, OpKind, Outcome};
+use crate::reading::hold::Ended;
+use crate::reading::moment::Moment;
 
 /// How much longer than the longest time to live the probe may take.
 pub const MARGIN: Nanos = 5 * SECOND;

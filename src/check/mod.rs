@@ -3,19 +3,15 @@
 //! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
 
 pub mod case;
-pub mod clocks;
 pub mod corruption;
 pub mod counts;
 pub mod fence;
 pub mod foreign;
-pub mod hold;
-pub mod incarnation;
 pub mod judge;
 pub mod late_loss;
 pub mod leak;
 pub mod linear;
 pub mod liveness;
-pub mod moment;
 pub mod nearest_miss;
 pub mod overlap;
 pub mod signature;

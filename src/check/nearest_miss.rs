@@ -7,15 +7,15 @@ use lockstorm_sim::time::{Clock, MILLISECOND};
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::incarnation::{Incarnation, Lives};
-use crate::check::moment::Moment;
 use crate::history::{AccessKind, OpId};
+use crate::reading::incarnation::Incarnation;
+use crate::reading::moment::Moment;
 
 /// The smallest distance of the run in nanoseconds, over the holds that wrote.
-pub fn nearest(case: &Case, lives: &Lives) -> Option<i64> {
+pub fn nearest(case: &Case) -> Option<i64> {
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<&Incarnation>> = BTreeMap::new();
-    for key in &lives.incarnations {
+    for key in &case.lives.incarnations {
         if let Some(by) = key.by.filter(|by| last.contains_key(by)) {
             keys.entry(by).or_default().push(key);
         }
@@ -70,8 +70,8 @@ fn end_of(case: &Case, key: &Incarnation) -> Moment {
         case.clocks.reaches(key.node, Clock::Wall, key.from, reading)
     });
     let by_time = by_time.unwrap_or(Moment::NEVER);
-    match key.ended {
-        Some((KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover, _)) => {
+    match key.ended.map(|end| end.change) {
+        Some(KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
             by_time.min(key.to)
         }
         _ => by_time,

@@ -5,8 +5,8 @@
 //! one holder is past its deadline: stale. Neither says who is to blame.
 
 use crate::check::case::Case;
-use crate::check::moment::Moment;
 use crate::check::{Kind, Violation};
+use crate::reading::moment::Moment;
 
 /// A longest stretch in which too many hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
 use crate::explore::hunt::{self, Hunt};
-use crate::explore::strategy::{Alphabet, USUAL_VERBS};
+use crate::explore::strategy::{Alphabet, default_verbs};
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::{index, json, markdown, svg};
@@ -112,7 +112,7 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let base = quarry.base.clone();
     let mut verbs: BTreeSet<String> = quarry.faults.iter().cloned().collect();
     if verbs.is_empty() {
-        verbs = USUAL_VERBS.into_iter().map(str::to_owned).collect();
+        verbs = default_verbs();
     }
     let lab = quarry.lab.clone();
     let within = quarry.within_assumptions.then(|| lab.promise(&base));

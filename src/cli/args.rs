@@ -9,11 +9,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::{REPORTS, SCENARIOS};
+use lockstorm_sim::fault::verbs;
 #[cfg(feature = "live")]
 use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::Nanos;
 
-use crate::explore::strategy::VERBS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::run::Lab;
@@ -134,7 +134,7 @@ pub struct HuntArguments {
         long,
         value_name = "A,B",
         value_delimiter = ',',
-        value_parser = words(&VERBS)
+        value_parser = PossibleValuesParser::new(verbs::words())
     )]
     pub faults: Vec<String>,
     /// Draw only plans that break no assumption of the lock

@@ -1,5 +1,7 @@
 //! `hunt`: seeded random plans until one violates; it is shrunk, saved and told.
 
+use lockstorm_sim::fault::verbs;
+
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
@@ -35,13 +37,14 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     base.lock.quorum = arguments.quorum;
     base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
     base.validate().map_err(|found| Refusal::of_usage(found.what, found.mend))?;
-    for verb in &arguments.faults {
-        let (need, mend) = match lack(&base, verb) {
+    let rows = arguments.faults.iter().filter_map(|word| verbs::find(word));
+    for row in rows {
+        let (need, mend) = match lack(&base, row) {
             None => continue,
             Some(Lack::Replica) => ("a replica", "--topology replicated"),
             Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
         };
-        let what = format!("'{verb}' needs {need}, and there is none");
+        let what = format!("'{}' needs {need}, and there is none", row.word);
         return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
     }
     Ok(Quarry {

@@ -1,6 +1,7 @@
 //! `list`: the words that scenarios may use, each with what it stands for.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use lockstorm_sim::fault::verbs::{ROWS, Row};
 use lockstorm_sim::redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
@@ -8,7 +9,6 @@ use crate::cli::args::Listed;
 use crate::cli::{Ending, SCENARIOS, input, say};
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
-use crate::scenario::fault::VERBS;
 
 /// What the workloads do.
 const WORKLOADS: [(&str, &str); 3] = [
@@ -38,7 +38,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
     let own = |(word, about): (&str, &str)| [word.to_owned(), about.to_owned()];
     let rows: Vec<[String; 2]> = match what {
         Listed::Locks => ALGORITHMS.map(|lock| own((lock.name, lock.about))).to_vec(),
-        Listed::Faults => VERBS.map(|(word, field, about)| fault(word, field, about)).to_vec(),
+        Listed::Faults => ROWS.iter().map(fault).collect(),
         Listed::Workloads => WORKLOADS.map(own).to_vec(),
         Listed::Topologies => TOPOLOGIES.map(own).to_vec(),
         Listed::Models => MODELS.map(own).to_vec(),
@@ -72,9 +72,9 @@ fn divergence(divergence: &Divergence) -> [String; 2] {
     [lines.join("\n"), divergence.what.to_owned()]
 }
 
-fn fault(word: &str, field: Option<&str>, about: &str) -> [String; 2] {
-    let field = field.map_or(String::new(), |field| format!(" (with {field})"));
-    [word.to_owned(), format!("{about}{field}")]
+fn fault(row: &Row) -> [String; 2] {
+    let figure = row.figure.map_or(String::new(), |figure| format!(" (with {figure})"));
+    [row.word.to_owned(), format!("{}{figure}", row.about)]
 }
 
 fn meaning(kind: Kind) -> &'static str {

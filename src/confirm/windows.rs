@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::Sight;
 
 use crate::check::{Kind, Verdict};
 use crate::explain::finding::Finding;
-use crate::history::{History, OpKind, Outcome, Seen};
-use crate::run::PROBE;
+use crate::history::{History, OpKind, Outcome, PROBE, Seen};
 
 /// What is measured of any run, in the order in which it is told.
 pub const WINDOWS: [(&str, Measure); 4] = [
@@ -91,10 +89,8 @@ fn failover(finding: &Finding) -> Option<Failover<'_>> {
         Seen::Leads => Some((*followed.get(&seen.by[..])?, &seen.by[..], seen.at.at)),
         Seen::Watched(_) => None,
     })?;
-    let struck = conditions.iter().filter(|condition| {
-        let target = Target::try_from(condition.who.clone());
-        target.is_ok_and(|target| target.hosts().contains(&old)) && condition.from.at <= promoted
-    });
+    let struck = conditions.iter();
+    let struck = struck.filter(|condition| condition.touches(old) && condition.from.at <= promoted);
     Some(Failover { fault: struck.map(|condition| condition.from.at).max()?, old, new, promoted })
 }
 

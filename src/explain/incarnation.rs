@@ -1,10 +1,10 @@
-//! The lives of the lock's key on each node: who set it, and how it ended.
+//! The lives of the lock's key as a reader wants to see them: in trace positions, with whom each
+//! belongs to. What lives are is the reading's.
 
 use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::KeyChange;
 
-use crate::explain::hold::op;
-use crate::history::{History, Key, OpId, OpKind};
+use crate::history::{OpId, OpKind};
+use crate::reading::{Reading, incarnation};
 
 /// One life of a key on one node, from the command that created it to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,44 +26,21 @@ pub struct Incarnation {
     pub until_ms: Option<u64>,
 }
 
-/// Every life of `key`, in order of creation.
-pub fn incarnations(history: &History, key: &str) -> Vec<Incarnation> {
-    let mut lives: Vec<Incarnation> = Vec::new();
-    for (index, change) in history.keys.iter().enumerate().filter(|(_, k)| k.key == key) {
-        let open = lives.iter().rposition(|life| life.node == change.node && life.end.is_none());
-        match (change.change, open) {
-            (KeyChange::Changed | KeyChange::Extended, Some(open)) => {
-                lives[open].until_ms = change.until_ms;
-            }
-            (KeyChange::Set | KeyChange::Changed | KeyChange::Extended, open) => {
-                close(&mut lives, open, index, change);
-                lives.push(born(history, index, change));
-            }
-            (_, open) => close(&mut lives, open, index, change),
-        }
-    }
-    lives
+/// Every life of the lock's key, in order of creation.
+pub fn incarnations(reading: &Reading) -> Vec<Incarnation> {
+    reading.lives.incarnations.iter().map(|life| shown(reading, life)).collect()
 }
 
-fn close(lives: &mut [Incarnation], open: Option<usize>, index: usize, change: &Key) {
-    if let Some(open) = open {
-        lives[open].end = Some(index);
-        lives[open].until = change.at;
-    }
-}
-
-fn is_release(history: &History, id: OpId) -> bool {
-    op(history, id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }))
-}
-
-fn born(history: &History, index: usize, change: &Key) -> Incarnation {
+fn shown(reading: &Reading, life: &incarnation::Incarnation) -> Incarnation {
+    let is_release =
+        |id: &OpId| reading.op(*id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }));
     Incarnation {
-        node: change.node.clone(),
-        born: index,
-        owner: change.by.filter(|by| !is_release(history, *by)),
-        from: change.at,
-        until: history.end,
-        end: None,
-        until_ms: change.until_ms,
+        node: life.node.to_owned(),
+        born: life.born,
+        owner: life.by.filter(|by| !is_release(by)),
+        from: life.from.instant(reading.history),
+        until: life.to.instant(reading.history),
+        end: life.ended.map(|end| end.key),
+        until_ms: life.until_ms,
     }
 }

@@ -1,5 +1,6 @@
 //! Times and lists as words, by integer arithmetic only.
 
+use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// A day in nanoseconds.
@@ -36,6 +37,28 @@ pub fn rate(ppm: u64) -> String {
 pub fn signed(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
     format!("{sign}{}", length(ns.unsigned_abs()))
+}
+
+/// The figure of a verb within a sentence: `200 ms`, `5 %`, `+5 s`, `-100 ppm`.
+pub fn figure(figure: &Figure) -> String {
+    match figure {
+        Figure::None => String::new(),
+        Figure::Length(ns) => length(*ns),
+        Figure::Share(per_million) => rate((*per_million).into()),
+        Figure::Shift(by) => signed(*by),
+        Figure::Rate(ppm) => format!("{ppm} ppm"),
+        Figure::Key(key) => key.clone(),
+    }
+}
+
+/// The same beside the verb's word, where a sign says which way: ` +200 ms`, ` +100 ppm`.
+pub fn mark(of: &Figure) -> String {
+    match of {
+        Figure::None => String::new(),
+        Figure::Length(ns) => format!(" +{}", length(*ns)),
+        Figure::Rate(ppm) => format!(" {ppm:+} ppm"),
+        other => format!(" {}", figure(other)),
+    }
 }
 
 /// `n1`, `n1 and n2`, `n1, n2 and n3`.

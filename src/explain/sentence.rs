@@ -1,11 +1,13 @@
 //! The verdict in one sentence, and a sentence for each assumption that broke.
 
+use lockstorm_sim::fault::Verb;
+use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::{BrokenAssumption, Class, Finding};
 use crate::explain::hold::op;
-use crate::explain::quantity::{count, length, list, rate, signed, span};
+use crate::explain::quantity::{count, figure, length, list, rate, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::lock::Bounded;
@@ -231,12 +233,12 @@ fn amount(what: Bounded, amount: u64) -> String {
 
 /// What was done against the assumption, in the past tense.
 fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
-    let who = &condition.who;
+    let (who, word) = (&condition.target, condition.verb.word());
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause => {
             let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
-            match (condition.what == "suspend", lasted > broken.bound) {
+            match (condition.verb == Verb::Suspend, lasted > broken.bound) {
                 (false, _) => format!("{who} stood still for {}", length(lasted)),
                 (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
                 (true, false) => format!(
@@ -245,20 +247,21 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
                 ),
             }
         }
-        Bounded::ClientCrash => format!("{who} died ({})", condition.what),
-        Bounded::NodeClockStep | Bounded::ClientClockStep => {
-            format!("{who}'s clock stepped by {}", signed(condition.size))
+        Bounded::ClientCrash => format!("{who} died ({word})"),
+        Bounded::NodeClockStep | Bounded::ClientClockStep => match condition.verb.figure() {
+            Figure::Shift(by) => format!("{who}'s clock stepped by {}", signed(by)),
+            _ => format!("{who}'s clock stood still for {}", length(broken.actual)),
+        },
+        Bounded::Drift => {
+            format!("{who}'s clocks ran {} off", figure(&condition.verb.figure()))
         }
-        Bounded::Drift => format!("{who}'s clocks ran {} ppm off", condition.size),
         Bounded::AmnesiacRestart => {
             format!("{who} was back after {}", length(lasted.unwrap_or(broken.actual)))
         }
-        Bounded::Failover if condition.what == "failover" => format!("{who} was made master"),
-        Bounded::Failover => {
-            format!("{} of {who} lasted long enough for a failover", condition.what)
-        }
-        Bounded::KeyRemoval => format!("{} struck {who}", condition.what),
-        Bounded::AccessDelay => format!("{} on {who}", condition.what),
+        Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
+        Bounded::Failover => format!("{word} of {who} lasted long enough for a failover"),
+        Bounded::KeyRemoval => format!("{word} struck {who}"),
+        Bounded::AccessDelay => format!("{word} on {who}"),
     }
 }
 

@@ -4,15 +4,19 @@ use lockstorm_sim::time::Instant;
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::{Class, Finding};
-use crate::explain::hold::{End, Hold, grant_of, holds, op};
+use crate::explain::hold::{Hold, grant_of, holds, op};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId};
+use crate::reading::Reading;
+use crate::reading::hold::Ended;
 
 /// A finding with what sentences and pictures ask of it again and again.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
     /// What is read.
     pub finding: &'a Finding,
+    /// Its history, read.
+    pub reading: Reading<'a>,
     /// Every hold, in order.
     pub holds: Vec<Hold<'a>>,
     /// Every life of the lock's key, in order.
@@ -27,6 +31,7 @@ impl<'a> Witness<'a> {
     /// Reads a finding.
     pub fn of(finding: &'a Finding) -> Witness<'a> {
         let history = &finding.history;
+        let reading = Reading::of(history, &finding.plan.lock.key);
         let primary = violations(&finding.judgement.verdict).first();
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
         let mut actors: Vec<OpId> =
@@ -37,8 +42,9 @@ impl<'a> Witness<'a> {
         actors.sort_by_key(|op| op.call.seq);
         Witness {
             finding,
-            holds: holds(history),
-            lives: incarnations(history, &finding.plan.lock.key),
+            holds: holds(&reading),
+            lives: incarnations(&reading),
+            reading,
             primary,
             actors,
         }
@@ -110,7 +116,7 @@ impl<'a> Witness<'a> {
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };
         let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
-        let ends = holds.filter(|hold| hold.end != End::Open).map(|hold| hold.until);
+        let ends = holds.filter(|hold| hold.end != Ended::Open).map(|hold| hold.until);
         let accesses = self.history().accesses.iter();
         let theirs = accesses.filter(|a| a.grant.is_some_and(|grant| self.is_actor(grant)));
         let harm = self.harm().map(|violation| violation.to);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_sim::fault::verbs::{ActsOn, Figure, Needs, ROWS, Row};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::trace::Leg;
@@ -40,51 +41,10 @@ pub enum Lack {
     Persistence,
 }
 
-/// The verbs that a search draws where nobody names others.
-pub const USUAL_VERBS: [&str; 15] = [
-    "partition",
-    "delay",
-    "jitter",
-    "loss",
-    "cut-reply",
-    "reset",
-    "pause",
-    "suspend",
-    "crash",
-    "power-loss",
-    "clock-step",
-    "failover",
-    "replica-lag",
-    "tearing-disk",
-    "full-disk",
-];
-
-/// Every verb that a search can draw.
-pub const VERBS: [&str; 23] = [
-    "partition",
-    "delay",
-    "jitter",
-    "loss",
-    "cut-reply",
-    "reset",
-    "pause",
-    "suspend",
-    "crash",
-    "power-loss",
-    "restart",
-    "clock-step",
-    "clock-rate",
-    "clock-freeze",
-    "slow-node",
-    "slow-script",
-    "replica-lag",
-    "failover",
-    "evict",
-    "flush",
-    "lying-disk",
-    "tearing-disk",
-    "full-disk",
-];
+/// The words of the verbs that a search draws where nobody names others.
+pub fn default_verbs() -> BTreeSet<String> {
+    ROWS.iter().filter(|row| row.is_drawn).map(|row| row.word.to_owned()).collect()
+}
 
 /// Plans like `base` with other faults, and with as many clients or fewer.
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
@@ -128,17 +88,15 @@ fn waits_for(anchor: &Anchor) -> Vec<&str> {
 
 /// One fault against the hosts of `plan`. Its number is 0.
 pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
-    let verbs: Vec<&'static str> =
-        VERBS.into_iter().filter(|verb| alphabet.verbs.contains(*verb)).collect();
-    let verbs: Vec<&'static str> =
-        verbs.into_iter().filter(|verb| lack(plan, verb).is_none()).collect();
-    assert!(!verbs.is_empty(), "no verb of the alphabet fits this topology");
-    Union::new(verbs.into_iter().map(|verb| fault_of(verb, plan))).boxed()
+    let rows = ROWS.iter().filter(|row| alphabet.verbs.contains(row.word));
+    let rows: Vec<&'static Row> = rows.filter(|row| lack(plan, row).is_none()).collect();
+    assert!(!rows.is_empty(), "no verb of the alphabet fits this topology");
+    Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
 }
 
 /// A fault with this verb. Not drawn in two steps: what is drawn anew does not shrink.
-fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
-    let parts = (verb_of(verb, plan), target(verb, plan), length(plan), anchor(plan));
+fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
+    let parts = (verb_of(row, plan), target(row, plan), length(plan), anchor(plan));
     parts
         .prop_map(|(verb, target, length, anchor)| {
             let length = (!verb.is_momentary()).then_some(length);
@@ -148,74 +106,53 @@ fn fault_of(verb: &'static str, plan: &Plan) -> BoxedStrategy<Fault> {
 }
 
 /// What the topology of `plan` would need for this verb to mean anything, where it lacks it.
-pub fn lack(plan: &Plan, verb: &str) -> Option<Lack> {
+pub fn lack(plan: &Plan, row: &Row) -> Option<Lack> {
     let topology = &plan.topology;
     let by_itself = matches!(topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
     let (has_replicas, keeps) = (topology.replicas() > 0, topology.persistence);
-    match verb {
-        "replica-lag" if !has_replicas => Some(Lack::Replica),
-        "failover" if !has_replicas || by_itself => Some(Lack::Replica),
-        "lying-disk" | "full-disk" if keeps == Persistence::None => Some(Lack::Persistence),
-        "tearing-disk" if matches!(keeps, Persistence::None | Persistence::Rdb) => {
+    match row.needs {
+        Needs::Replica if !has_replicas => Some(Lack::Replica),
+        Needs::FailoverByHand if !has_replicas || by_itself => Some(Lack::Replica),
+        Needs::File if keeps == Persistence::None => Some(Lack::Persistence),
+        Needs::AppendOnlyFile if matches!(keeps, Persistence::None | Persistence::Rdb) => {
             Some(Lack::Persistence)
         }
         _ => None,
     }
 }
 
-/// A verb with its figures.
-fn verb_of(word: &'static str, plan: &Plan) -> BoxedStrategy<Verb> {
+/// A verb with its figure.
+fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
     let key = plan.lock.key.clone();
-    let extra = || (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
     let ttl_ms = i64::try_from(plan.longest_ttl().max(SECOND) / MILLISECOND).unwrap_or(i64::MAX);
-    match word {
-        "partition" => Just(Verb::Partition).boxed(),
-        "delay" => extra().prop_map(|extra| Verb::Delay { extra }).boxed(),
-        "jitter" => extra().prop_map(|extra| Verb::Jitter { extra }).boxed(),
-        "loss" => {
-            (1..=50_u32).prop_map(|percent| Verb::Loss { per_million: percent * 10_000 }).boxed()
+    let figure = match (row.plain)().figure() {
+        Figure::None => Just(Figure::None).boxed(),
+        Figure::Length(_) => (1..=500_u64).prop_map(|ms| Figure::Length(ms * MILLISECOND)).boxed(),
+        Figure::Share(_) => {
+            (1..=50_u32).prop_map(|percent| Figure::Share(percent * 10_000)).boxed()
         }
-        "cut-reply" => Just(Verb::CutReply).boxed(),
-        "reset" => Just(Verb::Reset).boxed(),
-        "pause" => Just(Verb::Pause).boxed(),
-        "suspend" => Just(Verb::Suspend).boxed(),
-        "crash" => Just(Verb::Crash).boxed(),
-        "power-loss" => Just(Verb::PowerLoss).boxed(),
-        "restart" => Just(Verb::Restart).boxed(),
-        "clock-step" => (1..=ttl_ms * 2, proptest::bool::ANY)
-            .prop_map(|(ms, forward)| Verb::ClockStep {
-                by: if forward { ms } else { -ms } * 1_000_000,
-            })
+        Figure::Shift(_) => (1..=ttl_ms * 2, proptest::bool::ANY)
+            .prop_map(|(ms, forward)| Figure::Shift(if forward { ms } else { -ms } * 1_000_000))
             .boxed(),
-        "clock-rate" => (-20_000..=20_000_i32).prop_map(|ppm| Verb::ClockRate { ppm }).boxed(),
-        "clock-freeze" => Just(Verb::ClockFreeze).boxed(),
-        "slow-node" => extra().prop_map(|extra| Verb::SlowNode { extra }).boxed(),
-        "slow-script" => extra().prop_map(|extra| Verb::SlowScript { extra }).boxed(),
-        "replica-lag" => extra().prop_map(|extra| Verb::ReplicaLag { extra }).boxed(),
-        "failover" => Just(Verb::Failover).boxed(),
-        "evict" => Just(Verb::Evict { key }).boxed(),
-        "flush" => Just(Verb::Flush).boxed(),
-        "lying-disk" => Just(Verb::LyingDisk).boxed(),
-        "tearing-disk" => Just(Verb::TearingDisk).boxed(),
-        "full-disk" => Just(Verb::FullDisk).boxed(),
-        other => unreachable!("'{other}' is in no list of verbs"),
-    }
+        Figure::Rate(_) => (-20_000..=20_000_i32).prop_map(Figure::Rate).boxed(),
+        Figure::Key(_) => Just(Figure::Key(key)).boxed(),
+    };
+    figure.prop_map(|figure| row.verb(figure).expect("a figure of the verb's own kind")).boxed()
 }
 
 /// A target that makes sense for the verb.
-fn target(word: &str, plan: &Plan) -> BoxedStrategy<Target> {
+fn target(row: &Row, plan: &Plan) -> BoxedStrategy<Target> {
     let (nodes, clients) = (plan.nodes(), plan.clients());
     let host = |names: Vec<String>| sample::select(names).prop_map(Target::Host).boxed();
-    match word {
-        "partition" | "delay" | "jitter" | "loss" | "cut-reply" | "reset" => links(plan),
-        "slow-node" | "slow-script" | "evict" | "flush" => host(nodes),
-        "lying-disk" | "tearing-disk" | "full-disk" => host(nodes),
-        "replica-lag" | "failover" => {
+    match row.acts_on {
+        ActsOn::Links => links(plan),
+        ActsOn::Node => host(nodes),
+        ActsOn::Replica => {
             let masters = plan.topology.masters();
             host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
         }
         // Drawn evenly over hosts, many nodes would leave the few clients in peace.
-        _ => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
+        ActsOn::Host => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
 }
 

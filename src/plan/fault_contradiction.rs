@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_sim::fault::verbs::{ActsOn, Figure, Strains};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::trace::Edge;
 
@@ -42,7 +43,7 @@ fn can_stop(plan: &Plan, fault: &Fault, algorithm: &Algorithm, place: &str) -> C
 /// Whether a fault is to stop what a client runs, and let it go on later.
 pub fn halts_clients(plan: &Plan, fault: &Fault) -> bool {
     let client = |host: &&str| plan.clients().iter().any(|client| client == host);
-    matches!(fault.verb, Verb::Pause | Verb::Suspend) && fault.target.hosts().iter().any(client)
+    fault.verb.halts() && fault.target.hosts().iter().any(client)
 }
 
 fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
@@ -98,22 +99,14 @@ fn talks(plan: &Plan, a: &str, b: &str) -> bool {
 /// Refuses what the host cannot suffer.
 fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let word = verb.word();
-    let of_nodes = verb.is_of_disks()
-        || matches!(
-            verb,
-            Verb::SlowNode { .. }
-                | Verb::SlowScript { .. }
-                | Verb::ReplicaLag { .. }
-                | Verb::Failover
-                | Verb::Evict { .. }
-                | Verb::Flush
-        );
+    let row = verb.row();
+    let of_nodes = matches!(row.acts_on, ActsOn::Node | ActsOn::Replica);
     let what = format!("{word} happens to Redis nodes, and '{host}' is none");
     refuse_if(of_nodes && !is_node(host), at, what, "name a node: 'n1'")?;
-    let lies = verb.is_of_disks() && plan.topology.persistence == Persistence::None;
+    let lies = row.strains == Strains::Disk && plan.topology.persistence == Persistence::None;
     let what = "the nodes write nothing to their disks";
     refuse_if(lies, at, what, "set persistence in [topology]")?;
-    if !matches!(verb, Verb::ReplicaLag { .. } | Verb::Failover) {
+    if row.acts_on != ActsOn::Replica {
         return Ok(());
     }
     if let Some(shards) = &plan.topology.shards {
@@ -155,23 +148,19 @@ fn number(host: &str) -> u32 {
 
 /// Checks the verb's own fields.
 fn size(verb: &Verb, place: &str) -> Checked {
-    match verb {
-        Verb::Delay { extra }
-        | Verb::Jitter { extra }
-        | Verb::SlowNode { extra }
-        | Verb::SlowScript { extra }
-        | Verb::ReplicaLag { extra } => in_reach(&format!("{place}.extra"), *extra),
-        Verb::Loss { per_million } => {
+    match verb.figure() {
+        Figure::None => Ok(()),
+        Figure::Length(extra) => in_reach(&format!("{place}.extra"), extra),
+        Figure::Share(per_million) => {
             let mend = format!("at most {MOST_LOSS} in a million; 'partition' lets nothing pass");
-            let all = *per_million > MOST_LOSS;
+            let all = per_million > MOST_LOSS;
             refuse_if(all, &format!("{place}.loss"), "nothing would ever arrive", &mend)
         }
-        Verb::ClockStep { by } => in_reach(&format!("{place}.by"), by.unsigned_abs()),
-        Verb::ClockRate { ppm } => rate(&format!("{place}.ppm"), *ppm),
-        Verb::Evict { key } => {
+        Figure::Shift(by) => in_reach(&format!("{place}.by"), by.unsigned_abs()),
+        Figure::Rate(ppm) => rate(&format!("{place}.ppm"), ppm),
+        Figure::Key(key) => {
             refuse_if(key.is_empty(), &format!("{place}.key"), "no key", "like \"lock\"")
         }
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::Verdict;
 use crate::explain::finding::{Class, Finding};
-use crate::explain::quantity::{count, length, list, moment, rate, signed};
+use crate::explain::quantity::{count, length, list, mark, moment, signed};
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
 use crate::lock::catalogue;
@@ -114,19 +114,7 @@ pub fn faults(finding: &Finding) -> Table {
 }
 
 fn describe(verb: &Verb) -> String {
-    let word = verb.word();
-    match verb {
-        Verb::Delay { extra }
-        | Verb::Jitter { extra }
-        | Verb::SlowNode { extra }
-        | Verb::SlowScript { extra }
-        | Verb::ReplicaLag { extra } => format!("{word} +{}", length(*extra)),
-        Verb::Loss { per_million } => format!("{word} {}", rate((*per_million).into())),
-        Verb::ClockStep { by } => format!("{word} {}", signed(*by)),
-        Verb::ClockRate { ppm } => format!("{word} {ppm:+} ppm"),
-        Verb::Evict { key } => format!("{word} {key}"),
-        _ => word.to_owned(),
-    }
+    format!("{}{}", verb.word(), mark(&verb.figure()))
 }
 
 fn anchor(anchor: &Anchor) -> String {

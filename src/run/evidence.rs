@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::fault::{Fault, HostNames, Verb};
+use lockstorm_sim::fault::{Fault, HostNames};
 use lockstorm_sim::time::{Instant, MILLISECOND, Stamp};
 use lockstorm_sim::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request as RequestId,
@@ -244,27 +244,13 @@ fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
         let fault = fault.expect("only the plan's faults strike");
         Condition {
             fault: fault.id,
-            what: fault.verb.word().to_owned(),
-            who: fault.target.to_string(),
+            verb: fault.verb.clone(),
+            target: fault.target.clone(),
             from: strike.from,
             to: strike.to,
-            size: size(fault),
         }
     };
     remains.strikes.iter().map(condition).collect()
-}
-
-/// The size of a fault in its verb's unit: its own figure, else its length.
-fn size(fault: &Fault) -> i64 {
-    let own = match &fault.verb {
-        Verb::ClockStep { by } => return *by,
-        Verb::ClockRate { ppm } => return i64::from(*ppm),
-        Verb::Loss { per_million } => return i64::from(*per_million),
-        Verb::Delay { extra } | Verb::Jitter { extra } | Verb::ReplicaLag { extra } => Some(*extra),
-        Verb::SlowNode { extra } | Verb::SlowScript { extra } => Some(*extra),
-        _ => fault.length,
-    };
-    own.map_or(0, |length| i64::try_from(length).unwrap_or(i64::MAX))
 }
 
 fn clocks(remains: &Remains) -> Vec<ClockPiece> {

@@ -1,5 +1,6 @@
 //! `[[fault]]`: what goes wrong, to whom, when and for how long.
 
+use lockstorm_sim::fault::verbs::{Figure, ROWS, Row};
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::trace::{Edge, Leg};
 use toml::de::DeValue;
@@ -9,32 +10,8 @@ use crate::refusal::Wrong;
 use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;
 
-/// Every verb that a scenario may name, the field of its own that it needs, and what it does.
-pub const VERBS: [(&str, Option<&str>, &str); 23] = [
-    ("partition", None, "no message passes the target links"),
-    ("delay", Some("extra"), "messages on the target links take longer"),
-    ("jitter", Some("extra"), "messages on the target links take up to so much longer"),
-    ("loss", Some("loss"), "messages on the target links are lost and sent again"),
-    ("cut-reply", None, "what was applied is not answered: the connection breaks"),
-    ("reset", None, "connections on the target links are reset"),
-    ("pause", None, "the process is not scheduled; its kernel goes on"),
-    ("suspend", None, "the machine sleeps, its monotonic clock stands"),
-    ("crash", None, "the process dies; the machine lives"),
-    ("power-loss", None, "the machine dies; what was not synced is gone"),
-    ("restart", None, "the process dies and starts again at once"),
-    ("clock-step", Some("by"), "the wall clock jumps"),
-    ("clock-rate", Some("ppm"), "all clocks of the host run at another rate"),
-    ("clock-freeze", None, "the wall clock stands still"),
-    ("slow-node", Some("extra"), "each command on the node takes longer"),
-    ("slow-script", Some("extra"), "each script on the node takes longer and blocks it"),
-    ("replica-lag", Some("extra"), "what the master sends to the replica arrives later"),
-    ("failover", None, "the replica is made master by command"),
-    ("evict", Some("key"), "the node drops a key as if memory had run out"),
-    ("flush", None, "FLUSHALL on the node"),
-    ("lying-disk", None, "fsync answers at once and does nothing"),
-    ("tearing-disk", None, "a loss of power leaves half of the last write"),
-    ("full-disk", None, "the disk takes nothing more"),
-];
+/// The keys of verbs' figures.
+const FIGURES: [&str; 5] = ["extra", "loss", "by", "ppm", "key"];
 
 /// The words of legs, steps and faults that an anchor may wait for, beside the outcomes.
 const LEGS: [(&str, Leg); 4] = [
@@ -52,7 +29,7 @@ pub fn read(scenario: &Section) -> Result<Vec<Fault>, Wrong> {
     };
     let mut faults = Vec::new();
     for (id, entry) in (1..).zip(list.iter()) {
-        let every = ["kind", "target", "at", "after", "for", "extra", "loss", "by", "ppm", "key"];
+        let every = [&["kind", "target", "at", "after", "for"], &FIGURES[..]].concat();
         let section = table_of(&format!("fault.{id}"), entry, &every)?;
         faults.push(fault(id, &section)?);
     }
@@ -70,54 +47,43 @@ fn fault(id: u32, section: &Section) -> Result<Fault, Wrong> {
 }
 
 fn verb(section: &Section) -> Result<Verb, Wrong> {
-    let words = VERBS.map(|verb| (verb.0, verb));
-    let verb = section.word("kind", &words)?;
-    let (word, own, _) = verb.ok_or_else(|| section.lacks("kind", "\"pause\""))?;
+    let words: Vec<(&str, &Row)> = ROWS.iter().map(|row| (row.word, row)).collect();
+    let row = section.word("kind", &words)?;
+    let row = row.ok_or_else(|| section.lacks("kind", "\"pause\""))?;
     for (key, span, _) in section.fields() {
-        let foreign = ["extra", "loss", "by", "ppm", "key"].contains(&key) && own != Some(key);
+        let foreign = FIGURES.contains(&key) && row.figure != Some(key);
         if foreign {
-            let label = match own {
+            let label = match row.figure {
                 Some(own) => format!("did you mean '{own}'?"),
                 None => "take it out".to_owned(),
             };
-            return Err(Wrong::at(span, format!("{word} has no '{key}'"), label));
+            return Err(Wrong::at(span, format!("{} has no '{key}'", row.word), label));
         }
     }
-    let extra = || section.length("extra")?.ok_or_else(|| section.lacks("extra", "\"50ms\""));
-    Ok(match word {
-        "partition" => Verb::Partition,
-        "delay" => Verb::Delay { extra: extra()? },
-        "jitter" => Verb::Jitter { extra: extra()? },
-        "loss" => {
+    Ok(row.verb(figure(row, section)?).expect("a figure of the verb's own kind"))
+}
+
+/// The figure that a verb takes.
+fn figure(row: &Row, section: &Section) -> Result<Figure, Wrong> {
+    Ok(match (row.plain)().figure() {
+        Figure::None => Figure::None,
+        Figure::Length(_) => {
+            let extra = section.length("extra")?;
+            Figure::Length(extra.ok_or_else(|| section.lacks("extra", "\"50ms\""))?)
+        }
+        Figure::Share(_) => {
             let value = section.get("loss").ok_or_else(|| section.lacks("loss", "\"5%\""))?;
-            Verb::Loss { per_million: loss(value)? }
+            Figure::Share(loss(value)?)
         }
-        "cut-reply" => Verb::CutReply,
-        "reset" => Verb::Reset,
-        "pause" => Verb::Pause,
-        "suspend" => Verb::Suspend,
-        "crash" => Verb::Crash,
-        "power-loss" => Verb::PowerLoss,
-        "restart" => Verb::Restart,
-        "clock-step" => {
+        Figure::Shift(_) => {
             let by = section.shift("by")?;
-            Verb::ClockStep { by: by.ok_or_else(|| section.lacks("by", "\"10s\""))? }
+            Figure::Shift(by.ok_or_else(|| section.lacks("by", "\"10s\""))?)
         }
-        "clock-rate" => {
+        Figure::Rate(_) => {
             let ppm = section.number("ppm")?;
-            Verb::ClockRate { ppm: ppm.ok_or_else(|| section.lacks("ppm", "1000"))? }
+            Figure::Rate(ppm.ok_or_else(|| section.lacks("ppm", "1000"))?)
         }
-        "clock-freeze" => Verb::ClockFreeze,
-        "slow-node" => Verb::SlowNode { extra: extra()? },
-        "slow-script" => Verb::SlowScript { extra: extra()? },
-        "replica-lag" => Verb::ReplicaLag { extra: extra()? },
-        "failover" => Verb::Failover,
-        "evict" => Verb::Evict { key: section.text("key")?.unwrap_or("lock").to_owned() },
-        "flush" => Verb::Flush,
-        "lying-disk" => Verb::LyingDisk,
-        "tearing-disk" => Verb::TearingDisk,
-        "full-disk" => Verb::FullDisk,
-        _ => unreachable!("every word of VERBS is above"),
+        Figure::Key(_) => Figure::Key(section.text("key")?.unwrap_or("lock").to_owned()),
     })
 }
 
@@ -193,14 +159,14 @@ fn no_others(after: &Section, word: &str, own: &[&str]) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use super::VERBS;
+    use lockstorm_sim::fault::verbs::{ActsOn, ROWS, Row};
+
     use crate::scenario::Scenario;
 
-    /// A scenario with one fault of the verb, its own field included.
-    fn with_verb(word: &str, own: Option<&str>) -> String {
-        let links = ["partition", "delay", "jitter", "loss", "cut-reply", "reset"];
-        let target = if links.contains(&word) { "c1 <-> n2" } else { "n2" };
-        let own = match own {
+    /// A scenario with one fault of the verb, its own figure included where `figure` says so.
+    fn with_verb(row: &Row, figure: bool) -> String {
+        let target = if row.acts_on == ActsOn::Links { "c1 <-> n2" } else { "n2" };
+        let own = match row.figure.filter(|_| figure) {
             Some("extra") => "extra = '50ms'",
             Some("loss") => "loss = '5%'",
             Some("by") => "by = '-3s'",
@@ -210,18 +176,19 @@ mod tests {
         };
         format!(
             "name = 'x'\nask = 'x'\n[topology]\nkind = 'replicated'\npersistence = 'aof-no'\n\
-             [lock]\nalgorithm = 'setnx'\n[[fault]]\nkind = '{word}'\ntarget = '{target}'\n\
-             at = '3s'\n{own}\n"
+             [lock]\nalgorithm = 'setnx'\n[[fault]]\nkind = '{}'\ntarget = '{target}'\n\
+             at = '3s'\n{own}\n",
+            row.word
         )
     }
 
     #[test]
-    fn every_verb_has_its_word() {
-        for (word, own, _) in VERBS {
-            let scenario = Scenario::parse("x", &with_verb(word, own)).expect(word);
-            assert_eq!(scenario.plan(1).faults[0].verb.word(), word);
-            if own.is_some() && word != "evict" {
-                assert!(Scenario::parse("x", &with_verb(word, None)).is_err(), "{word}");
+    fn every_verb_is_read_with_its_figure() {
+        for row in &ROWS {
+            let scenario = Scenario::parse("x", &with_verb(row, true)).expect(row.word);
+            assert_eq!(scenario.plan(1).faults[0].verb.word(), row.word);
+            if row.figure.is_some_and(|figure| figure != "key") {
+                assert!(Scenario::parse("x", &with_verb(row, false)).is_err(), "{}", row.word);
             }
         }
     }

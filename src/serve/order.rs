@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use lockstorm_sim::fault::verbs::{self, ActsOn, Figure, Row, Strains};
 use lockstorm_sim::fault::{LONGEST, Target, Verb};
 use lockstorm_sim::time::Nanos;
 
 use crate::length;
 use crate::plan::contradiction::MOST_LOSS;
 use crate::refusal::nearest;
-use crate::scenario::fault::VERBS;
 use crate::serve::setup::CLIENTS;
 
 /// What was asked for.
@@ -175,7 +175,7 @@ impl<'a> Words<'a> {
 
     fn fault(&mut self) -> Read<Order> {
         let word = self.next("the fault", "like FAULT PAUSE n1 15s")?.to_lowercase();
-        let known = VERBS.map(|(word, _, _)| word);
+        let known: Vec<&str> = verbs::words().collect();
         if !known.contains(&&word[..]) {
             return Err(no_word(&word, "fault", &known));
         }
@@ -236,39 +236,22 @@ impl<'a> Words<'a> {
     }
 
     fn strike(&mut self, word: &str) -> Read<Order> {
-        let links = ["partition", "delay", "jitter", "loss", "cut-reply", "reset"];
-        let target = if links.contains(&word) { self.links()? } else { Target::Host(self.node()?) };
-        let verb = self.verb(word)?;
+        let row = verbs::find(word).expect("only words of the table come here");
+        let on_links = row.acts_on == ActsOn::Links;
+        let target = if on_links { self.links()? } else { Target::Host(self.node()?) };
+        let verb = row.verb(self.figure(row)?).expect("a figure of the verb's own kind");
         let length = self.length(&verb)?;
         Ok(Order::Strike { verb, target, length })
     }
 
-    fn verb(&mut self, word: &str) -> Read<Verb> {
-        Ok(match word {
-            "partition" => Verb::Partition,
-            "delay" => Verb::Delay { extra: self.extra("200ms")? },
-            "jitter" => Verb::Jitter { extra: self.extra("50ms")? },
-            "loss" => Verb::Loss { per_million: self.loss()? },
-            "cut-reply" => Verb::CutReply,
-            "reset" => Verb::Reset,
-            "pause" => Verb::Pause,
-            "suspend" => Verb::Suspend,
-            "crash" => Verb::Crash,
-            "power-loss" => Verb::PowerLoss,
-            "restart" => Verb::Restart,
-            "clock-step" => Verb::ClockStep { by: self.shift()? },
-            "clock-rate" => Verb::ClockRate { ppm: self.ppm()? },
-            "clock-freeze" => Verb::ClockFreeze,
-            "slow-node" => Verb::SlowNode { extra: self.extra("50ms")? },
-            "slow-script" => Verb::SlowScript { extra: self.extra("50ms")? },
-            "replica-lag" => Verb::ReplicaLag { extra: self.extra("1s")? },
-            "failover" => Verb::Failover,
-            "evict" => Verb::Evict { key: self.next("the key", "like FAULT EVICT n1 KEY")?.into() },
-            "flush" => Verb::Flush,
-            "lying-disk" => Verb::LyingDisk,
-            "tearing-disk" => Verb::TearingDisk,
-            "full-disk" => Verb::FullDisk,
-            _ => unreachable!("every word of the catalogue is above"),
+    fn figure(&mut self, row: &Row) -> Read<Figure> {
+        Ok(match (row.plain)().figure() {
+            Figure::None => Figure::None,
+            Figure::Length(_) => Figure::Length(self.extra(example(row))?),
+            Figure::Share(_) => Figure::Share(self.loss()?),
+            Figure::Shift(_) => Figure::Shift(self.shift()?),
+            Figure::Rate(_) => Figure::Rate(self.ppm()?),
+            Figure::Key(_) => Figure::Key(self.next("the key", "like FAULT EVICT n1 KEY")?.into()),
         })
     }
 
@@ -373,6 +356,15 @@ impl<'a> Words<'a> {
         }
         let word = self.left.remove(0);
         word.parse().or_else(|_| refused(format!("'{word}' is no number"), "like HISTORY 50"))
+    }
+}
+
+/// A length as it would be typed for a verb.
+fn example(row: &Row) -> &'static str {
+    match row.strains {
+        Strains::Replication => "1s",
+        Strains::Messages => "200ms",
+        _ => "50ms",
     }
 }
 

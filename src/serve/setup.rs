@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use lockstorm_sim::engine::{EngineKind, Process};
+use lockstorm_sim::fault::verbs::Strains;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::redis::node::NodeConfig;
@@ -253,7 +254,7 @@ pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static 
         (Verb::ReplicaLag { .. }, _) if topology.replicas() == 0 => {
             Some(("there is no replica", replicated))
         }
-        _ if verb.is_of_disks() && topology.persistence == Persistence::None => {
+        _ if verb.row().strains == Strains::Disk && topology.persistence == Persistence::None => {
             Some(("the nodes write nothing to their disks", "start with --persistence aof-always"))
         }
         _ => None,

@@ -109,8 +109,9 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
         .rfind(|other| keys[*other].node == node && keys[*other].key == table.terms.lock_key)?;
     match keys[last].change {
         KeyChange::Set => Some(last),
-        KeyChange::Changed => Some(alive_before(table, node, last).unwrap_or(last)),
-        KeyChange::Extended => alive_before(table, node, last),
+        KeyChange::Changed | KeyChange::Extended => {
+            Some(alive_before(table, node, last).unwrap_or(last))
+        }
         _ => None,
     }
 }
@@ -126,7 +127,9 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             _ => return None,
         };
         let born = alive_before(table, &keys[index].node, index)?;
-        let (by, victim) = (keys[index].by?, keys[born].by?);
+        // What was only prolonged was there before, and nobody saw who created it.
+        let creator = keys[born].by.filter(|_| keys[born].change != KeyChange::Extended);
+        let (by, victim) = (keys[index].by?, creator?);
         let foreign = table.op(by).caller != table.op(victim).caller;
         (foreign && table.op(victim).kind == OpKind::Acquire).then_some((kind, by, victim))
     });

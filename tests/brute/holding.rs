@@ -2,6 +2,7 @@
 
 use lockstorm::check::Kind;
 use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::SECOND;
 
 use crate::table::{Point, Table, point, stamp};
@@ -67,7 +68,8 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
         let Some(mut from) = uncovered.last().map(|at| at.0) else { continue };
         let pauses = || {
             table.history.conditions.iter().filter(|condition| {
-                condition.who == op.process && ["pause", "suspend"].contains(&&*condition.what)
+                condition.target == Target::Host(op.process.clone())
+                    && matches!(condition.verb, Verb::Pause | Verb::Suspend)
             })
         };
         while let Some(resumed) = pauses()

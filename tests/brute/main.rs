@@ -14,8 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Invariant, Kind, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, incarnation, late_loss, leak, linear, liveness,
-    nearest_miss, overlap,
+    corruption, counts, fence, foreign, late_loss, leak, linear, liveness, nearest_miss, overlap,
 };
 use lockstorm::history::OpKind;
 
@@ -111,7 +110,7 @@ fn corruptions() {
 #[test]
 fn foreign_commands() {
     compare(Taste::Keys, 8, |case, table| {
-        let found = foreign::violations(case, &incarnation::lives(case));
+        let found = foreign::violations(case);
         let found = found.into_iter().map(|v| (v.kind, v.ops)).collect::<BTreeSet<_>>();
         let expected = damage::foreign(table).into_iter();
         let expected =
@@ -123,7 +122,7 @@ fn foreign_commands() {
 #[test]
 fn leaks() {
     compare(Taste::Keys, 60, |case, table| {
-        let found = leak::violations(case, &incarnation::lives(case)).into_iter();
+        let found = leak::violations(case).into_iter();
         let keyed = found.map(|v| {
             let by = |key: &usize| case.history.keys[*key].by.expect("an acquire");
             let leakers = v.keys.iter().map(by).collect::<BTreeSet<_>>();
@@ -137,7 +136,7 @@ fn leaks() {
 #[test]
 fn nearest_misses() {
     compare(Taste::Both, 40, |case, table| {
-        (nearest_miss::nearest(case, &incarnation::lives(case)), damage::nearest_miss(table))
+        (nearest_miss::nearest(case), damage::nearest_miss(table))
     });
 }
 

@@ -6,6 +6,7 @@ use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
 use lockstorm::lock::Model;
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
@@ -221,21 +222,24 @@ impl Maker {
     }
 
     fn fault(&mut self) {
-        let what = self.dice.pick(&["pause", "suspend", "crash", "restart", "power-loss", "delay"]);
+        let delay = Verb::Delay { extra: MILLISECOND };
+        let verbs =
+            [Verb::Pause, Verb::Suspend, Verb::Crash, Verb::Restart, Verb::PowerLoss, delay];
+        let verb = self.dice.pick(&verbs);
         let who = self.dice.pick(&["c1", "c2", "n1"]);
         let from = self.tick();
         let lasts = Instant { at: from.at + self.dice.below(12) * MILLISECOND, ..from };
         let to = (!self.dice.one_in(5)).then_some(lasts);
         let fault = self.dice.below(3) as u32;
-        let (what, who) = (what.to_owned(), who.to_owned());
-        if matches!(what.as_str(), "crash" | "restart" | "power-loss") {
+        if matches!(verb, Verb::Crash | Verb::Restart | Verb::PowerLoss) {
             for (caller, pending) in CALLERS.iter().zip(&mut self.pending) {
-                if caller.split('/').next() == Some(&who) {
+                if caller.split('/').next() == Some(who) {
                     *pending = None;
                 }
             }
         }
-        self.history.conditions.push(Condition { fault, what, who, from, to, size: 0 });
+        let target = Target::Host(who.to_owned());
+        self.history.conditions.push(Condition { fault, verb, target, from, to });
     }
 
     fn clock(&mut self) {

@@ -2,6 +2,7 @@
 
 use lockstorm::check::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
 
 /// A point in time: true time, then place in the trace; 0 stands before all of that time.
@@ -43,8 +44,8 @@ impl<'a> Table<'a> {
 
     pub fn dies(&self, process: &str, after: Point, until: Point) -> bool {
         self.history.conditions.iter().any(|condition| {
-            ["crash", "power-loss", "restart"].contains(&condition.what.as_str())
-                && condition.who == process
+            matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+                && condition.target == Target::Host(process.to_owned())
                 && after < point(condition.from)
                 && point(condition.from) <= until
         })

@@ -9,6 +9,7 @@
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
 //! request op=0 c1->n1 SET sent=1 applied=5
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
+//! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
 //! healed 1000
 //! end 5000
@@ -19,6 +20,9 @@ use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
 use lockstorm::lock::Model;
+use lockstorm_sim::fault::Target;
+use lockstorm_sim::fault::Verb;
+use lockstorm_sim::fault::verbs::{self, Figure};
 use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg};
 use serde::Deserialize;
@@ -243,9 +247,9 @@ impl Teller {
         } else {
             Some(self.instant(to)?)
         };
-        let (what, who) = (what.to_owned(), who.to_owned());
+        let (verb, target) = (verb(what)?, Target::try_from(who.replace(',', " ")).ok()?);
         let fault = id.parse().ok()?;
-        self.history.conditions.push(Condition { fault, what, who, from, to, size: 0 });
+        self.history.conditions.push(Condition { fault, verb, target, from, to });
         Some(())
     }
 
@@ -299,6 +303,21 @@ impl Teller {
         true_clocks(history);
         self.history
     }
+}
+
+/// A verb with its figure: `pause`, `delay=200` (ms), `clock-step=-500` (ms), `clock-rate=100`.
+fn verb(text: &str) -> Option<Verb> {
+    let (word, number) = text.split_once('=').unwrap_or((text, "0"));
+    let row = verbs::find(word)?;
+    let number = number.parse::<i64>().ok()?;
+    row.verb(match (row.plain)().figure() {
+        Figure::None => Figure::None,
+        Figure::Length(_) => Figure::Length(u64::try_from(number).ok()? * MILLISECOND),
+        Figure::Share(_) => Figure::Share(u32::try_from(number).ok()?),
+        Figure::Shift(_) => Figure::Shift(number * 1_000_000),
+        Figure::Rate(_) => Figure::Rate(i32::try_from(number).ok()?),
+        Figure::Key(_) => Figure::Key("lock".to_owned()),
+    })
 }
 
 fn true_clocks(history: &mut History) {

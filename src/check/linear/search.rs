@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::check::moment::Moment;
 use crate::history::OpId;
+use crate::reading::moment::Moment;
 
 /// What is promised: how one action changes a state.
 pub trait Model {

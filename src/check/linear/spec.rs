@@ -12,9 +12,9 @@ use lockstorm_sim::time::{Clock, Nanos};
 
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};
-use crate::check::moment::Moment;
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::lock;
+use crate::reading::moment::Moment;
 
 /// A lock for one holder: a mutex if no hold can end by itself, else a lease.
 pub struct Lock;

@@ -4,7 +4,7 @@ use lockstorm_sim::time::Nanos;
 
 use crate::explain::chapter::margin;
 use crate::explain::chapter::strike::told;
-use crate::explain::hold::{Hold, halts, kills, touches};
+use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -62,7 +62,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
 fn returns(witness: &Witness<'_>) -> Vec<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     conditions
-        .filter(|(_, condition)| kills(condition))
+        .filter(|(_, condition)| condition.verb.kills())
         .filter_map(|(index, condition)| returned(witness, index, condition))
         .collect()
 }
@@ -70,21 +70,21 @@ fn returns(witness: &Witness<'_>) -> Vec<Beat> {
 fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Option<Beat> {
     let back = condition.to?;
     let life = witness.lives.iter().rfind(|life| {
-        life.node == condition.who && life.from < condition.from && condition.from < life.until
+        condition.strikes(&life.node) && life.from < condition.from && condition.from < life.until
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
     let text = if life.until.at > back.at {
-        format!("{} is back, and still has {who}'s key.", condition.who)
+        format!("{} is back, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
         let late = hold.lease.filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
-        format!("{} is back without {who}'s key{when}.", condition.who)
+        format!("{} is back without {who}'s key{when}.", condition.target)
     };
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
@@ -97,7 +97,7 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
         .history()
         .conditions
         .iter()
-        .any(|condition| halts(condition) && touches(condition, &hold.grant.process));
+        .any(|condition| condition.verb.halts() && condition.touches(&hold.grant.process));
     let text = format!(
         "{} outlives its lease by {}{}, until {}; nobody else is let in.",
         hold.grant.caller,

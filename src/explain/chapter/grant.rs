@@ -4,11 +4,12 @@ use lockstorm_sim::time::Instant;
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::Kind;
-use crate::explain::hold::{End, Hold};
+use crate::explain::hold::Hold;
 use crate::explain::quantity::{list, moment, span};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, Outcome};
+use crate::reading::hold::Ended;
 
 /// The grants of the witness, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -82,16 +83,16 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let ends = if first.until < second.until { first } else { second };
     evidence.extend(match ends.end {
         _ if to < ends.until => None,
-        End::Released(id) | End::Told(id) => Some(Evidence::Op(id)),
-        End::Died(index) => Some(Evidence::Condition(index)),
-        End::Open => None,
+        Ended::Released(id) | Ended::Lost(id) => Some(Evidence::Op(id)),
+        Ended::Died(index) => Some(Evidence::Condition(index)),
+        Ended::Open => None,
     });
     let why = match ends.end {
         _ if to < ends.until => " a lease is over".to_owned(),
-        End::Released(_) => format!(" {} gives it back", ends.grant.caller),
-        End::Told(_) => format!(" {} learns of its loss", ends.grant.caller),
-        End::Died(_) => format!(" {} dies", ends.grant.caller),
-        End::Open => " the run ends".to_owned(),
+        Ended::Released(_) => format!(" {} gives it back", ends.grant.caller),
+        Ended::Lost(_) => format!(" {} learns of its loss", ends.grant.caller),
+        Ended::Died(_) => format!(" {} dies", ends.grant.caller),
+        Ended::Open => " the run ends".to_owned(),
     };
     let who = witness.actors.iter().map(|grant| grant.caller.clone()).collect::<Vec<_>>();
     let text = format!(
@@ -114,9 +115,9 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let hold = witness.idle()?;
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");
     let (text, id) = match hold.end {
-        End::Released(id) => (format!("{who} gives the lock back, {what}."), id),
-        End::Told(id) => (format!("{who} is told that the lock is lost, {what}."), id),
-        End::Died(_) | End::Open => return None,
+        Ended::Released(id) => (format!("{who} gives the lock back, {what}."), id),
+        Ended::Lost(id) => (format!("{who} is told that the lock is lost, {what}."), id),
+        Ended::Died(_) | Ended::Open => return None,
     };
     let evidence = vec![Evidence::Op(hold.grant.id), Evidence::Op(id)];
     Some(Beat::new(Weight::Cause, hold.until, text, evidence))

@@ -2,12 +2,13 @@
 
 use crate::check::Kind;
 use crate::explain::chapter::grant::granted;
-use crate::explain::hold::{End, op};
+use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpKind, Outcome};
+use crate::reading::hold::Ended;
 
 /// What the violations of liveness rest on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -69,7 +70,7 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
     let left = witness.left().map(|(life, owner)| {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
         let end = witness.hold(owner.id).map(|hold| hold.end);
-        if let Some(End::Released(id) | End::Told(id)) = end {
+        if let Some(Ended::Released(id) | Ended::Lost(id)) = end {
             evidence.push(Evidence::Op(id));
         }
         let term = match life.until_ms {
@@ -132,7 +133,7 @@ fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
         for hold in holds {
             let (told, mut evidence) = match hold.end {
-                End::Told(id) => ("is told of its loss", vec![Evidence::Op(id)]),
+                Ended::Lost(id) => ("is told of its loss", vec![Evidence::Op(id)]),
                 _ => ("was never told of its loss", Vec::new()),
             };
             evidence.push(Evidence::Op(hold.grant.id));

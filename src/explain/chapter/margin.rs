@@ -2,7 +2,7 @@
 
 use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
 
-use crate::explain::hold::{Hold, line_at};
+use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{length, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -52,5 +52,6 @@ fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a 
 /// When a key would have ended by itself, as its node's wall clock went when it was set.
 fn free_at(witness: &Witness<'_>, life: &Incarnation) -> Option<Nanos> {
     let reading = life.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    line_at(witness.history(), &life.node, Clock::Wall, life.from.at).reaches(reading)
+    let wall = witness.reading.clocks.line(&life.node, Clock::Wall, life.from.into())?;
+    wall.reaches(reading)
 }

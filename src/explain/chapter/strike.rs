@@ -1,11 +1,10 @@
 //! What was done to hosts and links while the witness's grants were under way.
 
-use lockstorm_sim::fault::Target;
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::Instant;
 
-use crate::explain::hold::{kills, touches};
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::{length, list, moment, rate, signed};
+use crate::explain::quantity::{figure, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
@@ -32,7 +31,7 @@ fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
 }
 
 fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
-    let meets = |host: &str| touches(condition, host);
+    let meets = |host: &str| condition.touches(host);
     let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
     let is_left = witness.left().any(|(_, owner)| meets(&owner.process));
     let is_node = witness.lives.iter().any(|life| {
@@ -49,15 +48,15 @@ fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
 pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (String, Vec<Evidence>) {
     let mut text = strikes(condition);
     let mut evidence = vec![Evidence::Condition(index)];
-    let is_failover = condition.what == "failover";
+    let is_failover = condition.verb == Verb::Failover;
     let held = witness.holds.iter().filter(|_| !is_failover).find(|hold| {
         let struck = hold.from < condition.from && condition.from <= hold.until;
-        struck && touches(condition, &hold.grant.process)
+        struck && condition.touches(&hold.grant.process)
     });
     if let Some(hold) = held {
         let who = &hold.grant.caller;
         text.pop();
-        text.push_str(&match *who == condition.who {
+        text.push_str(&match condition.strikes(who) {
             true => ", while holding the lock.".to_owned(),
             false => format!(", while {who} holds the lock."),
         });
@@ -67,7 +66,7 @@ pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (Stri
         text.push_str(&format!(", before {}'s acquire is over.", asking.caller));
         evidence.push(Evidence::Op(asking.id));
     }
-    if condition.what == "failover" {
+    if condition.verb == Verb::Failover {
         promoted(witness, condition, &mut text, &mut evidence);
     }
     (text, evidence)
@@ -78,7 +77,9 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
     let ops = witness.history().ops.iter();
     let mut asking = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
     asking.find(|op| {
-        kills(condition) && op.call.instant() < condition.from && touches(condition, &op.process)
+        condition.verb.kills()
+            && op.call.instant() < condition.from
+            && condition.touches(&op.process)
     })
 }
 
@@ -93,9 +94,10 @@ fn promoted(
     let held = witness.holds.iter().find(|hold| hold.from < at && at < hold.until);
     let Some(hold) = held else { return };
     let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
-    let here = lives().find(|life| life.node == condition.who && life.from < at);
+    let here = lives().find(|life| condition.strikes(&life.node) && life.from < at);
     let who = &hold.grant.caller;
-    let nth = condition.who.strip_prefix('n').and_then(|nth| nth.parse().ok());
+    let Target::Host(node) = &condition.target else { return };
+    let nth = node.strip_prefix('n').and_then(|nth| nth.parse().ok());
     let master = nth.and_then(|nth| witness.finding.plan.topology.master_of(nth));
     let on_master = |life: &&Incarnation| master.is_some_and(|n| life.node == format!("n{n}"));
     let there = lives().find(on_master).or_else(|| lives().next());
@@ -111,9 +113,6 @@ fn promoted(
 
 /// A condition as a sentence in the present tense.
 pub fn strikes(condition: &Condition) -> String {
-    let size = &condition.size;
-    let who = parties(&condition.who);
-    let extra = length(size.unsigned_abs());
     let until = match condition.to {
         Some(to) if to.at > condition.from.at => {
             format!(" for {}, until {}", length(to.at - condition.from.at), moment(to.at))
@@ -121,43 +120,17 @@ pub fn strikes(condition: &Condition) -> String {
         Some(_) => String::new(),
         None => " to the end of the run".to_owned(),
     };
-    match condition.what.as_str() {
-        "partition" => format!("No message passes {who}{until}."),
-        "delay" => format!("Messages {who} take {extra} longer{until}."),
-        "jitter" => format!("Messages {who} take up to {extra} longer{until}."),
-        "loss" => format!("{} of all messages {who} are lost{until}.", rate(size.unsigned_abs())),
-        "cut-reply" => format!("Connections {who} break before the reply."),
-        "reset" => format!("Connections {who} are reset."),
-        "pause" => format!("{who} is paused{until}."),
-        "suspend" => format!("{who}'s machine sleeps{until}."),
-        "crash" => format!("{who}'s process dies, and is down{until}."),
-        "power-loss" => format!("{who} loses power: what was not synced is gone; down{until}."),
-        "restart" => format!("{who} is started again."),
-        "clock-step" => format!("{who}'s wall clock steps by {}.", signed(*size)),
-        "clock-rate" => format!("{who}'s clocks run {size} ppm fast{until}."),
-        "clock-freeze" => format!("{who}'s wall clock stands still{until}."),
-        "slow-node" => format!("Each command on {who} takes {extra} longer{until}."),
-        "slow-script" => format!("Each script on {who} takes {extra} longer{until}."),
-        "replica-lag" => format!("Replication to {who} lags by {extra}{until}."),
-        "failover" => format!("{who} is made master."),
-        "evict" => format!("{who} evicts a key."),
-        "flush" => format!("{who} is flushed."),
-        "lying-disk" => format!("{who}'s disk lies about fsync{until}."),
-        "tearing-disk" => format!("A loss of power would tear what {who} wrote last{until}."),
-        "full-disk" => format!("{who}'s disk is full{until}."),
-        other => format!("{other} strikes {who}{until}."),
-    }
+    let said = condition.verb.row().said.replace("{who}", &parties(&condition.target));
+    said.replace("{figure}", &figure(&condition.verb.figure())).replace("{until}", &until)
 }
 
 /// A target in words: `c1`, `between c1 and n4, n5`, `from c1 to n1`.
-fn parties(who: &str) -> String {
-    match Target::try_from(who.to_owned()) {
-        Ok(Target::Links { from, to, both: true }) => {
-            format!("between {} and {}", list(&from), list(&to))
+fn parties(target: &Target) -> String {
+    match target {
+        Target::Links { from, to, both: true } => {
+            format!("between {} and {}", list(from), list(to))
         }
-        Ok(Target::Links { from, to, both: false }) => {
-            format!("from {} to {}", list(&from), list(&to))
-        }
-        Ok(Target::Host(_)) | Err(_) => who.to_owned(),
+        Target::Links { from, to, both: false } => format!("from {} to {}", list(from), list(to)),
+        Target::Host(host) => host.clone(),
     }
 }

@@ -1,11 +1,13 @@
 //! Lanes of clients: when each asked, when it believed it held the lock, when it stood still.
 
+use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
 
-use crate::explain::hold::{End, Hold, halts, kills, touches};
+use crate::explain::hold::Hold;
 use crate::explain::quantity::{length, moment};
 use crate::explain::witness::Witness;
 use crate::history::{OpKind, Outcome};
+use crate::reading::hold::Ended;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;
@@ -122,16 +124,16 @@ fn stillness(
     row: &mut Row,
 ) {
     for condition in &witness.history().conditions {
-        if !touches(condition, &lane.name) || !(halts(condition) || kills(condition)) {
+        if !condition.touches(&lane.name) || !(condition.verb.halts() || condition.verb.kills()) {
             continue;
         }
         let end = condition.to.map_or(witness.history().end.at, |to| to.at);
         let Some(span) = scale.span(condition.from.at, end) else { continue };
         let lasted = length(end.saturating_sub(condition.from.at));
-        if halts(condition) {
+        if condition.verb.halts() {
             let (y, height) = (lane.bar() - 5, lane.bar_height() + 10);
-            canvas.named_rect(span, y, height, "fill=\"url(#still)\"", &condition.what);
-            let word = if condition.what == "pause" { "paused" } else { "asleep" };
+            canvas.named_rect(span, y, height, "fill=\"url(#still)\"", condition.verb.word());
+            let word = if condition.verb == Verb::Pause { "paused" } else { "asleep" };
             let text = format!("{word} {lasted}");
             let x = (span.0 + span.1) / 2;
             row.place(
@@ -163,9 +165,9 @@ fn captions(canvas: &mut Canvas, scale: &Scale, lane: &Lane, row: &mut Row, hold
     };
     caption(hold.from.at, Side::Start, format!("granted {}", moment(hold.from.at)));
     let end = match hold.end {
-        End::Released(_) => "gives back",
-        End::Told(_) => "told of its loss",
-        End::Died(_) | End::Open => return,
+        Ended::Released(_) => "gives back",
+        Ended::Lost(_) => "told of its loss",
+        Ended::Died(_) | Ended::Open => return,
     };
     caption(hold.until.at, Side::End, format!("{end} {}", moment(hold.until.at)));
 }

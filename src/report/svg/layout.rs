@@ -3,7 +3,6 @@
 use lockstorm_sim::time::{Clock, EPOCH};
 
 use crate::check::{Kind, Verdict};
-use crate::explain::hold::pieces;
 use crate::explain::witness::Witness;
 use crate::report::svg::scale::Scale;
 
@@ -116,7 +115,9 @@ fn probe_matters(witness: &Witness<'_>) -> bool {
 fn own_clock(witness: &Witness<'_>, host: &str, role: Role) -> Option<Clock> {
     let differs = |clock: &Clock| {
         let truth = if *clock == Clock::Wall { EPOCH } else { 0 };
-        pieces(witness.history(), host, *clock)
+        let pieces = witness.reading.clocks.pieces(host, *clock);
+        pieces
+            .iter()
             .any(|piece| piece.line.rate_ppm != 0 || piece.line.reading != truth + piece.line.since)
     };
     let clocks: &[Clock] = match role {

@@ -3,7 +3,7 @@
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::explain::hold::{grant_of, kills, op, touches};
+use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::moment;
 use crate::explain::witness::Witness;
@@ -56,7 +56,7 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
 fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
     let until = life.until.at;
     let conditions = witness.history().conditions.iter();
-    let mut kills = conditions.filter(|c| kills(c) && c.who == life.node);
+    let mut kills = conditions.filter(|c| c.verb.kills() && c.strikes(&life.node));
     let last = kills.rfind(|c| life.from < c.from && c.from.at < until);
     let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
     down.map_or(until, |condition| condition.from.at)
@@ -109,16 +109,16 @@ fn ending(
 
 fn down(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, row: &mut Row) {
     let conditions = witness.history().conditions.iter();
-    for condition in conditions.filter(|c| kills(c) && touches(c, &lane.name)) {
+    for condition in conditions.filter(|c| c.verb.kills() && c.touches(&lane.name)) {
         let end = condition.to.map_or(witness.history().end.at, |to| to.at);
         let Some(span) = scale.span(condition.from.at, end) else { continue };
         let (y, height) = (lane.bar() - 3, lane.bar_height() + 6);
         canvas.rect(span, y, height, "fill=\"#ffffff\" fill-opacity=\".75\"");
-        canvas.named_rect(span, y, height, "fill=\"url(#still)\"", &condition.what);
+        canvas.named_rect(span, y, height, "fill=\"url(#still)\"", condition.verb.word());
         let style = format!("stroke=\"{ALARM}\" stroke-width=\"2.5\" fill=\"none\"");
         canvas.cross((span.0, lane.middle()), 60, &style);
-        let label =
-            Label { x: span.0, side: Side::End, fill: ALARM_TEXT, text: condition.what.clone() };
+        let text = condition.verb.word().to_owned();
+        let label = Label { x: span.0, side: Side::End, fill: ALARM_TEXT, text };
         row.place(canvas, lane.caption(), &label);
     }
 }

@@ -2,7 +2,6 @@
 
 use lockstorm_sim::time::{Clock, EPOCH, Line, Nanos};
 
-use crate::explain::hold::pieces;
 use crate::explain::quantity::signed;
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
@@ -52,8 +51,8 @@ pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lan
     };
     canvas.text((PLOT.0 - 100, y + 14), Side::End, "s", GREY, name);
     let mut row = Row::default();
-    let lines: Vec<Line> =
-        pieces(witness.history(), &lane.name, clock).map(|piece| piece.line).collect();
+    let pieces = witness.reading.clocks.pieces(&lane.name, clock);
+    let lines: Vec<Line> = pieces.iter().map(|piece| piece.line).collect();
     for pair in lines.windows(2) {
         let since = pair[1].since;
         let by = i128::from(pair[1].reading) - i128::from(pair[0].at(since));

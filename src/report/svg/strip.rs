@@ -1,8 +1,9 @@
 //! The faults above the lanes, the links that they cut, and the stretch in which too many held.
 
+use lockstorm_sim::fault::Verb;
+
 use crate::check::{Kind, Violation};
-use crate::explain::hold::{halts, kills, touches};
-use crate::explain::quantity::{length, rate, signed, span};
+use crate::explain::quantity::{length, mark, span};
 use crate::explain::witness::Witness;
 use crate::history::Condition;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
@@ -66,32 +67,23 @@ fn band_of(canvas: &mut Canvas, band: (Tenths, Tenths), y: i64, blamed: bool) {
 }
 
 fn describe(condition: &Condition, end: u64) -> String {
-    let Condition { what, who, size, .. } = condition;
+    let Condition { verb, target, .. } = condition;
     let lasted = end.saturating_sub(condition.from.at);
-    let size = match what.as_str() {
-        "clock-step" => format!(" {}", signed(*size)),
-        "delay" | "jitter" | "slow-node" | "slow-script" | "replica-lag" => {
-            format!(" +{}", length(size.unsigned_abs()))
-        }
-        "clock-rate" => format!(" {size} ppm"),
-        "loss" => format!(" {}", rate(size.unsigned_abs())),
-        _ => String::new(),
-    };
-    let who = who.replace("<->", "\u{2194}").replace("->", "\u{2192}");
+    let who = target.to_string().replace("<->", "\u{2194}").replace("->", "\u{2192}");
     let lasted = if lasted == 0 { String::new() } else { format!(", {}", length(lasted)) };
-    format!("{what} {who}{size}{lasted}")
+    format!("{} {who}{}{lasted}", verb.word(), mark(&verb.figure()))
 }
 
 /// A hatched rail along the lanes whose links a condition cuts, and dotted lines down from the
 /// ends of it.
 pub fn cuts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[Lane]) {
     for condition in &witness.history().conditions {
-        if condition.what != "partition" || halts(condition) || kills(condition) {
+        if condition.verb != Verb::Partition {
             continue;
         }
         let end = condition.to.map_or(witness.history().end.at, |to| to.at);
         let Some(span) = scale.span(condition.from.at, end) else { continue };
-        for lane in lanes.iter().filter(|lane| touches(condition, &lane.name)) {
+        for lane in lanes.iter().filter(|lane| condition.touches(&lane.name)) {
             canvas.named_rect(span, lane.top + 1, 5, "fill=\"url(#cut)\"", "partitioned");
         }
     }

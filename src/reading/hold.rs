@@ -4,17 +4,16 @@
 
 use lockstorm_sim::time::{Clock, Nanos};
 
-use crate::check::case::{Case, PROBE};
-use crate::check::clocks;
-use crate::check::moment::Moment;
-use crate::history::{OpId, OpKind, Outcome};
+use crate::history::{OpId, OpKind, Outcome, PROBE};
+use crate::reading::moment::Moment;
+use crate::reading::{Reading, clocks};
 
 /// The interval in which a caller believes that it owns the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The acquire.
     pub grant: OpId,
-    /// Its caller, by number in the case.
+    /// Its caller, by number in the reading.
     pub owner: usize,
     /// The acquire's return.
     pub start: Moment,
@@ -31,12 +30,12 @@ pub struct Hold {
 /// What ended a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The caller began to release it.
-    Released,
-    /// The caller was told of its loss.
-    Lost,
-    /// The caller's process died.
-    Died,
+    /// The call of this release.
+    Released(OpId),
+    /// The caller heard of its loss by this operation.
+    Lost(OpId),
+    /// The caller's process died of this condition, by its index.
+    Died(usize),
     /// Nothing: it lasts to the end of the run.
     Open,
 }
@@ -62,28 +61,28 @@ impl Hold {
 type Term = (Moment, Option<(Clock, Nanos)>);
 
 /// The hold that an acquire of the lock began, if it was granted.
-pub fn hold_of(case: &Case, grant: OpId) -> Option<Hold> {
-    let op = case.op(grant)?;
+pub fn hold_of(reading: &Reading, grant: OpId) -> Option<Hold> {
+    let op = reading.op(grant)?;
     let (Outcome::Granted { deadline, .. }, Some(ret)) = (&op.outcome, op.ret) else { return None };
     let start = Moment::from(ret);
-    let (end, ended) = end_of(case, grant, &op.process, start);
+    let (end, ended) = end_of(reading, grant, &op.process, start);
     let end = end.max(start);
-    let covered = covered(case, &op.process, &terms(case, grant, start, *deadline), end);
-    let owner = case.caller(grant);
+    let covered = covered(reading, &op.process, &terms(reading, grant, start, *deadline), end);
+    let owner = reading.caller(grant);
     Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
 }
 
-fn end_of(case: &Case, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
-    let mut first = (Moment::from(case.history.end).max(start), Ended::Open);
-    if let Some(death) = case.death_after(process, start) {
-        first = (death, Ended::Died);
+fn end_of(reading: &Reading, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
+    let mut first = (Moment::from(reading.history.end).max(start), Ended::Open);
+    if let Some(death) = reading.death_after(process, start) {
+        first = (death.at, Ended::Died(death.condition));
     }
-    for op in case.ops_of(grant) {
+    for op in reading.ops_of(grant) {
         let end = match (&op.kind, &op.outcome, op.ret) {
-            (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released),
-            (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost),
+            (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released(op.id)),
+            (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost(op.id)),
             (OpKind::Extend { background: false, .. }, Outcome::Lost, Some(ret)) => {
-                (ret.into(), Ended::Lost)
+                (ret.into(), Ended::Lost(op.id))
             }
             _ => continue,
         };
@@ -95,9 +94,14 @@ fn end_of(case: &Case, grant: OpId, process: &str, start: Moment) -> (Moment, En
 }
 
 /// The grant's deadlines, each from when on it replaced the one before.
-fn terms(case: &Case, grant: OpId, start: Moment, first: Option<(Clock, Nanos)>) -> Vec<Term> {
+fn terms(
+    reading: &Reading,
+    grant: OpId,
+    start: Moment,
+    first: Option<(Clock, Nanos)>,
+) -> Vec<Term> {
     let mut terms = vec![(start, first)];
-    for op in case.ops_of(grant) {
+    for op in reading.ops_of(grant) {
         if let (OpKind::Extend { .. }, Outcome::Kept { deadline }, Some(ret)) =
             (&op.kind, &op.outcome, op.ret)
         {
@@ -108,14 +112,12 @@ fn terms(case: &Case, grant: OpId, start: Moment, first: Option<(Clock, Nanos)>)
     terms
 }
 
-fn covered(case: &Case, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
+fn covered(reading: &Reading, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
     let mut parts = Vec::new();
     for (index, (from, deadline)) in terms.iter().enumerate() {
         let until = terms.get(index + 1).map_or(end, |(next, _)| *next).min(end);
         match deadline {
-            Some((clock, reading)) => {
-                cover(case, host, *clock, *reading, (*from, until), &mut parts)
-            }
+            Some(deadline) => cover(reading, host, *deadline, (*from, until), &mut parts),
             None => join(&mut parts, *from, until),
         }
     }
@@ -124,14 +126,13 @@ fn covered(case: &Case, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment,
 
 /// Adds what one deadline covers between two moments, piece of the clock by piece.
 fn cover(
-    case: &Case,
+    reading: &Reading,
     host: &str,
-    clock: Clock,
-    reading: Nanos,
+    (clock, deadline): (Clock, Nanos),
     (from, until): (Moment, Moment),
     parts: &mut Vec<(Moment, Moment)>,
 ) {
-    let pieces = case.clocks.pieces(host, clock);
+    let pieces = reading.clocks.pieces(host, clock);
     let later = pieces.partition_point(|piece| Moment::from(piece.from) <= from);
     for index in later.saturating_sub(1)..pieces.len() {
         let from = from.max(pieces[index].from.into());
@@ -139,7 +140,7 @@ fn cover(
         if from >= next {
             break;
         }
-        let end = clocks::passing(pieces[index].line, from, next, reading).unwrap_or(next);
+        let end = clocks::passing(pieces[index].line, from, next, deadline).unwrap_or(next);
         join(parts, from, end);
     }
 }

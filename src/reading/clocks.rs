@@ -4,31 +4,34 @@ use std::collections::BTreeMap;
 
 use lockstorm_sim::time::{Clock, Line, Nanos};
 
-use crate::check::moment::Moment;
 use crate::history::{ClockPiece, History};
+use crate::reading::moment::Moment;
 
 /// The pieces of every clock of every host, in order.
+#[derive(Clone, Debug)]
 pub struct Clocks<'a> {
-    pieces: BTreeMap<(&'a str, Clock), Vec<&'a ClockPiece>>,
+    pieces: BTreeMap<&'a str, BTreeMap<Clock, Vec<&'a ClockPiece>>>,
 }
 
 impl<'a> Clocks<'a> {
     /// Sorts a history's pieces by host and clock.
     pub fn of(history: &'a History) -> Clocks<'a> {
-        let mut pieces: BTreeMap<_, Vec<&ClockPiece>> = BTreeMap::new();
+        let mut pieces: BTreeMap<_, BTreeMap<_, Vec<&ClockPiece>>> = BTreeMap::new();
         for piece in &history.clocks {
-            pieces.entry((piece.host.as_str(), piece.clock)).or_default().push(piece);
+            let host = pieces.entry(piece.host.as_str()).or_default();
+            host.entry(piece.clock).or_default().push(piece);
         }
         Clocks { pieces }
     }
 
     /// The pieces of one clock.
-    pub fn pieces(&self, host: &'a str, clock: Clock) -> &[&'a ClockPiece] {
-        self.pieces.get(&(host, clock)).map_or(&[], Vec::as_slice)
+    pub fn pieces(&self, host: &str, clock: Clock) -> &[&'a ClockPiece] {
+        let of_host = self.pieces.get(host).and_then(|clocks| clocks.get(&clock));
+        of_host.map_or(&[], Vec::as_slice)
     }
 
     /// The line that the clock is on at a moment, if the history knows.
-    pub fn line(&self, host: &'a str, clock: Clock, moment: Moment) -> Option<Line> {
+    pub fn line(&self, host: &str, clock: Clock, moment: Moment) -> Option<Line> {
         let pieces = self.pieces(host, clock);
         let later = pieces.partition_point(|piece| Moment::from(piece.from) <= moment);
         later.checked_sub(1).map(|index| pieces[index].line)
@@ -37,7 +40,7 @@ impl<'a> Clocks<'a> {
     /// The first moment from `start` on at which the clock reads at least `reading`.
     pub fn reaches(
         &self,
-        host: &'a str,
+        host: &str,
         clock: Clock,
         start: Moment,
         reading: Nanos,

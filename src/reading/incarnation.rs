@@ -1,0 +1,119 @@
+//! The lives of the lock's key on each node: who created it, who touched it, what ended it.
+//!
+//! Provenance only: values never matter, since tokens may be equal.
+
+use crate::history::{History, Key, OpId};
+use crate::reading::moment::Moment;
+use lockstorm_sim::trace::KeyChange;
+
+/// One life of the lock's key on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incarnation<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// The operation that created it, if one did.
+    pub by: Option<OpId>,
+    /// Index of the change that created it.
+    pub born: usize,
+    /// When it came.
+    pub from: Moment,
+    /// When it ended: [`Moment::NEVER`] if it lived to the end of the run.
+    pub to: Moment,
+    /// What ended it; `None` if it lived to the end of the run.
+    pub ended: Option<End>,
+    /// When it was to end at last, on the node's wall clock in Unix milliseconds.
+    pub until_ms: Option<u64>,
+}
+
+/// The end of a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Index of the change.
+    pub key: usize,
+    /// What happened; a `Set` is an overwrite.
+    pub change: KeyChange,
+    /// The operation that did it, if one did.
+    pub by: Option<OpId>,
+}
+
+/// A change that met a key in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Index of the change.
+    pub change: usize,
+    /// Index of the incarnation that it met.
+    pub met: usize,
+}
+
+/// Every life of the lock's key, and every change that an operation made to one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lives<'a> {
+    /// In order of their birth.
+    pub incarnations: Vec<Incarnation<'a>>,
+    /// In order of time.
+    pub touches: Vec<Touch>,
+}
+
+impl<'a> Lives<'a> {
+    /// Replays the changes of a key.
+    pub fn of(history: &'a History, key: &str) -> Lives<'a> {
+        let mut lives = Lives::default();
+        let mut current: Vec<(&str, Option<usize>)> = Vec::new();
+        for (index, change) in history.keys.iter().enumerate() {
+            if change.key != key {
+                continue;
+            }
+            let place = current.iter().position(|(node, _)| *node == change.node);
+            let place = place.unwrap_or_else(|| {
+                current.push((&change.node, None));
+                current.len() - 1
+            });
+            let alive = &mut current[place].1;
+            *alive = lives.replay(index, change, *alive);
+        }
+        lives
+    }
+
+    /// Takes one change on a node where that incarnation is alive; returns which is alive after.
+    fn replay(&mut self, index: usize, change: &'a Key, alive: Option<usize>) -> Option<usize> {
+        if let (Some(met), Some(_)) = (alive, change.by) {
+            self.touches.push(Touch { change: index, met });
+        }
+        match (change.change, alive) {
+            // The key was there, and nobody saw who created it.
+            (KeyChange::Extended, None) => Some(self.born(index, change, None)),
+            (KeyChange::Extended | KeyChange::Changed, Some(met)) => {
+                self.incarnations[met].until_ms = change.until_ms;
+                alive
+            }
+            (KeyChange::Set | KeyChange::Changed, _) => {
+                self.end(index, change, alive);
+                Some(self.born(index, change, change.by))
+            }
+            _ => {
+                self.end(index, change, alive);
+                None
+            }
+        }
+    }
+
+    fn born(&mut self, index: usize, change: &'a Key, by: Option<OpId>) -> usize {
+        self.incarnations.push(Incarnation {
+            node: &change.node,
+            by,
+            born: index,
+            from: change.at.into(),
+            to: Moment::NEVER,
+            ended: None,
+            until_ms: change.until_ms,
+        });
+        self.incarnations.len() - 1
+    }
+
+    fn end(&mut self, index: usize, change: &Key, alive: Option<usize>) {
+        let Some(met) = alive else { return };
+        let Key { at, change, by, .. } = change;
+        self.incarnations[met].to = (*at).into();
+        self.incarnations[met].ended = Some(End { key: index, change: *change, by: *by });
+    }
+}
