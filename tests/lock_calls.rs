@@ -135,9 +135,7 @@ where
 {
     let done = Rc::new(Cell::new(false));
     let mut hosts: Vec<HostSpec> = (1..=nodes)
-        .map(|n| {
-            machine(format!("n{n}"), [10, 0, 1, n], |host| serve(host, NodeConfig::default()))
-        })
+        .map(|n| machine(format!("n{n}"), [10, 0, 1, n], |host| serve(host, NodeConfig::default())))
         .collect();
     let ended = Rc::clone(&done);
     hosts.push(machine("c".to_owned(), [10, 0, 2, 1], move |host| {
@@ -179,13 +177,8 @@ fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
 }
 
 /// Locks that can be prolonged, and on how many nodes they are.
-const PROLONGED: [(&str, u8); 5] = [
-    ("token-lua", 1),
-    ("token-lua-renewed", 1),
-    ("fenced", 1),
-    ("redisson", 1),
-    ("redlock", 5),
-];
+const PROLONGED: [(&str, u8); 5] =
+    [("token-lua", 1), ("token-lua-renewed", 1), ("fenced", 1), ("redisson", 1), ("redlock", 5)];
 
 #[test]
 fn an_extend_of_a_key_that_is_gone_is_lost_and_sets_none() {

@@ -114,7 +114,9 @@ fn copy(tree: &Path) {
     let manifest = files.get_mut("Cargo.toml").expect("the workspace has a manifest");
     let text = String::from_utf8_lossy(manifest).replacen(
         "[package]\n",
-        &format!("[[bin]]\nname = {PROGRAM:?}\npath = \"src/main.rs\"\n\n[package]\nautobins = false\n"),
+        &format!(
+            "[[bin]]\nname = {PROGRAM:?}\npath = \"src/main.rs\"\n\n[package]\nautobins = false\n"
+        ),
         1,
     );
     *manifest = text.into_bytes();
@@ -216,7 +218,10 @@ fn run(
     let out = File::create(&log).expect("what is said can be kept");
     command.current_dir(tree).stdin(Stdio::null());
     command.stderr(out.try_clone().expect("a file can be shared")).stdout(out);
-    command.env("INSTA_UPDATE", "no").env_remove("LOCKSTORM_MUTANTS").env_remove("LOCKSTORM_MUTANT");
+    command
+        .env("INSTA_UPDATE", "no")
+        .env_remove("LOCKSTORM_MUTANTS")
+        .env_remove("LOCKSTORM_MUTANT");
     command.envs(id.map(|id| ("LOCKSTORM_MUTANT", id)));
     let since = Instant::now();
     let mut child = command.spawn().expect("the program starts");
