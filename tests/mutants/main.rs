@@ -10,6 +10,7 @@ mod check;
 mod plant;
 mod run;
 mod table;
+mod tree;
 
 use std::collections::BTreeSet;
 use std::fs;
