@@ -225,7 +225,7 @@ fn a_cut_reply_is_never_read() {
 #[test]
 fn a_cut_of_both_directions_holds_the_reply_too() {
     // The reply of 500 ms is under way when the link closes.
-    let log = "40 echo\n400 echo\n710 echo\n1910 echo";
+    let log = "40 echo\n400 echo\n720 echo\n1920 echo";
     check(vec![fault(Verb::Partition, "c <-> s", 515 * MS, Some(100 * MS))], log);
 }
 
