@@ -340,6 +340,67 @@ fn too_few_acknowledgements_are_a_refusal() {
 }
 
 #[test]
+fn an_error_reply_is_no_grant() {
+    for (name, nodes) in PROLONGED {
+        play(nodes, vec![], move |desk| async move {
+            // A node that needs a replica and has none refuses every write.
+            desk.ask_all("CONFIG SET min-replicas-to-write 1").await;
+            let acquired = desk.lock(name, |_| {}).acquire().await;
+            assert!(matches!(acquired, Acquired::Refused(_)), "{name}: {acquired:?}");
+        });
+    }
+}
+
+#[test]
+fn a_number_comes_with_the_grant_in_one_round_trip() {
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("fenced", |_| {});
+        let mut last = 0;
+        for turn in 0..3 {
+            let before = desk.host.now(Clock::Monotonic);
+            let grant = lock.granted().await;
+            let took = desk.host.now(Clock::Monotonic) - before;
+            let connects = if turn == 0 { 2 } else { 1 };
+            assert_eq!(took, connects * 10 * MILLISECOND, "turn {turn}");
+            let fence = grant.fence.expect("it gives numbers");
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+            lock.release(&grant).await;
+        }
+    });
+}
+
+/// Else the clean-up of a try that comes late deletes the key of a later one.
+#[test]
+fn every_try_has_a_token_of_its_own() {
+    play(5, vec![], |desk| async move {
+        let tokens = Rc::new(RefCell::new(Vec::new()));
+        let (seen, watching) = (Rc::clone(&tokens), desk.clone());
+        desk.host.spawn(async move {
+            for _ in 0..1_000 {
+                for reply in watching.ask_all("GET lock").await {
+                    if let Reply::Bulk(token) = reply
+                        && token != "another"
+                        && !seen.borrow().contains(&token)
+                    {
+                        seen.borrow_mut().push(token);
+                    }
+                }
+            }
+        });
+        // Three of five are another's, so each try is given back.
+        for n in 1..=3 {
+            let to = desk.host.resolve(&format!("n{n}")).expect("a node");
+            let stream = desk.host.connect(to).await.expect("it is up");
+            Asker::new(stream).ask(&["SET", KEY, "another"]).await.expect("it answers");
+        }
+        desk.lock("redlock", |config| config.tries = Some(20)).acquire().await;
+        let count = tokens.borrow().len();
+        assert!(count > 1, "{count} tokens in 20 tries");
+    });
+}
+
+#[test]
 fn what_is_taken_twice_is_held_until_the_last_release() {
     play(1, vec![], |desk| async move {
         let (mut lock, mut other) = (desk.lock("redisson", |_| {}), desk.lock("redisson", |_| {}));
