@@ -58,7 +58,9 @@ fn gather(path: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
 }
 
 fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
-    if path.is_dir() {
+    if path.ends_with("target") {
+        // What was built beside the sources, as by cargo-fuzz.
+    } else if path.is_dir() {
         for entry in fs::read_dir(path).expect("a folder can be read") {
             gather_from(root, &entry.expect("an entry can be read").path(), files);
         }
