@@ -48,6 +48,10 @@ fuzz-checkers cases="200000":
 class plans="300":
     LOCKSTORM_PLANS={{plans}} cargo test --release --test class
 
+# every planted bug, and whether what must notice it does: the table. Or a share, `3/8`, or ids
+mutants which="all":
+    LOCKSTORM_MUTANTS={{which}} cargo test --test mutants -- --nocapture
+
 # record the answers of the installed redis-server anew, and compare
 truth:
     LOCKSTORM_TRUTH=write cargo test -p lockstorm-sim --test truth

@@ -256,6 +256,15 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_counts_while_it_is_set() {
+        let mut clocks = HostClocks::new(ClockSetting::default());
+        clocks.set_rate(SECOND, Some(1_000_000));
+        clocks.set_rate(2 * SECOND, None);
+        let now = clocks.readings(3 * SECOND);
+        assert_eq!((now.wall, now.mono, now.boot), (EPOCH + 4 * SECOND, 4 * SECOND, 4 * SECOND));
+    }
+
+    #[test]
     fn a_step_moves_the_wall_clock_alone_and_a_frozen_one_stands() {
         let mut clocks = HostClocks::new(ClockSetting { wall_offset: -5, rate_ppm: 0 });
         clocks.step_wall(SECOND, 7);

@@ -215,6 +215,51 @@ fn a_reset_breaks_the_connection_at_once() {
 }
 
 #[test]
+fn a_cut_reply_is_never_read() {
+    check(
+        vec![fault(Verb::CutReply, "c -> s", 515 * MS, None)],
+        "40 echo\n400 echo\n515 read: ConnectionReset\n655 echo\n1975 echo",
+    );
+}
+
+#[test]
+fn a_cut_of_both_directions_holds_the_reply_too() {
+    // The reply of 500 ms is under way when the link closes.
+    let log = "40 echo\n400 echo\n720 echo\n1920 echo";
+    check(vec![fault(Verb::Partition, "c <-> s", 515 * MS, Some(100 * MS))], log);
+}
+
+#[test]
+fn what_a_lossy_link_loses_comes_later_and_comes() {
+    let loss = fault(Verb::Loss { per_million: 100_000 }, "c <-> s", 0, None);
+    for engine in ENGINES {
+        let (lines, _) = run(engine, vec![loss.clone()], 20 * SECOND);
+        let rounds = lines.windows(2).filter(|pair| pair.iter().all(|(_, what)| what == "echo"));
+        let waits: Vec<u64> = rounds.map(|pair| pair[1].0 - pair[0].0).collect();
+        let late = waits.iter().filter(|wait| **wait > 200).count();
+        assert!(late > 3 && late < waits.len() / 2, "{engine:?}: {waits:?}");
+    }
+}
+
+#[test]
+fn a_heal_ends_every_fault() {
+    for verb in [Verb::Partition, Verb::Delay { extra: SECOND }] {
+        let log = Log::default();
+        let latency = Latency::Constant(10 * MILLISECOND);
+        let faults = vec![fault(verb, "c <-> s", 500 * MS, None)];
+        let mut world = World::new(spec(EngineKind::Event, 1, latency, faults, &log));
+        world.run_until(SECOND);
+        world.heal(false);
+        let remains = {
+            world.run_until(10 * SECOND);
+            world.finish()
+        };
+        assert_eq!(remains.strikes[0].to.map(|to| to.at), Some(SECOND));
+        assert!(log.borrow().iter().any(|(at, what)| *at > 5_000 && what == "echo"));
+    }
+}
+
+#[test]
 fn a_fault_anchored_to_an_event_strikes_before_the_next_line_runs() {
     let step = Pattern::Step { who: "c".to_owned(), label: "asked".to_owned() };
     let anchor = Anchor::After { event: step, nth: 3, plus: 0 };

@@ -26,6 +26,15 @@ fn fact_01_a_key_lives_up_to_its_end_and_past_ends_are_obeyed_at_once() {
                   1 SET k v PX 0\n1 SET k v PX -1\n1 EXISTS k";
     let refused = "ERR invalid expire time in 'set' command";
     answers(&NodeConfig::default(), script, &["OK", "1", "0", "OK", "0", refused, refused, "0"]);
+    // It is set at 3 ms and asked for at 13 and at 15: a link takes 1 ms.
+    let script = "1 SET k v PX 10\n@12\n1 EXISTS k\n1 EXISTS k";
+    answers(&NodeConfig::default(), script, &["OK", "1", "0"]);
+}
+
+#[test]
+fn what_has_expired_is_not_there_for_nx_before_the_cycle_comes() {
+    let script = "1 SET k v PX 10\n@20\n1 SET k w NX\n1 GET k\n1 SET k x NX";
+    answers(&NodeConfig::default(), script, &["OK", "OK", "w", "nil"]);
 }
 
 /// Fact 2: ends are by the wall clock: a step forward ends a key early, one back prolongs it.
@@ -115,7 +124,7 @@ fn fact_09_a_script_on_a_replica_is_refused_at_its_first_write() {
 fn fact_12_min_replicas_refuses_after_the_lag() {
     let config =
         NodeConfig { min_replicas_to_write: 1, min_replicas_max_lag: 2, ..NodeConfig::default() };
-    let script = "@2000\n1 SET k 1\n@4500\n1 SET k 2\n@7000\n1 SET k 3\n1 GET k\n1 PUBLISH c m\n\
+    let script = "@2000\n1 SET k 1\n@4500\n1 SET k 2\n@5900\n1 SET k 3\n1 GET k\n1 PUBLISH c m\n\
                   1 EVAL return(redis.call('SET','k','4')) 0";
     let stop = fault(Verb::Pause, "n2", 3000 * MS, None);
     let (log, _) = run(&[config, replica()], &[script], vec![stop]);

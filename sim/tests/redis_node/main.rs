@@ -140,6 +140,17 @@ fn a_slow_script_lets_everybody_wait() {
 }
 
 #[test]
+fn a_slow_node_does_one_thing_after_the_other() {
+    let slow = fault(Verb::SlowNode { extra: 300 * MS }, "n1", 0, Some(SECOND));
+    check(
+        &[NodeConfig::default()],
+        &["@100\n1 PING", "@100\n1 PING"],
+        vec![slow],
+        "404 1 PING: PONG\n704 1 PING: PONG",
+    );
+}
+
+#[test]
 fn time_moves_in_a_slow_script_until_redis_7_2() {
     let cases = [(Compat::Redis70, [698, 998]), (Compat::Redis82, [998, 698])];
     for (compat, [in_script, behind]) in cases {

@@ -1,0 +1,435 @@
+//! What locks answer to single calls in the states that matter: the key is gone or another's, the
+//! answer is late, too few nodes grant. One caller on whole nodes, with nobody to judge.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm::lock::catalogue::find;
+use lockstorm::lock::{
+    Acquired, Call, Extended, Grant, Lock, LockConfig, Notice, Released, Setting, lease,
+};
+use lockstorm_sim::engine::EngineKind;
+use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::platform::Host;
+use lockstorm_sim::redis::ask::Asker;
+use lockstorm_sim::redis::frame::Reply;
+use lockstorm_sim::redis::node::NodeConfig;
+use lockstorm_sim::redis::server::serve;
+use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+
+const KEY: &str = "lock";
+const TTL: Nanos = 5 * SECOND;
+
+/// Where one caller sits.
+#[derive(Clone)]
+struct Desk {
+    host: Host,
+    nodes: u8,
+    calls: Rc<Cell<u32>>,
+    told: Rc<RefCell<Vec<Notice>>>,
+}
+
+/// A lock whose calls are numbered.
+struct Numbered {
+    lock: Box<dyn Lock>,
+    call: Rc<Cell<Call>>,
+    desk: Desk,
+}
+
+impl Desk {
+    fn next_call(&self) -> Call {
+        self.calls.set(self.calls.get() + 1);
+        Call { op: self.calls.get(), nth: self.calls.get() }
+    }
+
+    fn lock(&self, algorithm: &str, change: impl FnOnce(&mut LockConfig)) -> Numbered {
+        let mut config = LockConfig {
+            algorithm: algorithm.to_owned(),
+            key: KEY.to_owned(),
+            ttl: Some(TTL),
+            tries: Some(1),
+            wait_for: Some(0),
+            ..LockConfig::default()
+        };
+        change(&mut config);
+        let (call, desk) = (Rc::<Cell<Call>>::default(), self.clone());
+        let tell = move |notice| {
+            desk.told.borrow_mut().push(notice);
+            desk.next_call()
+        };
+        let setting = Setting {
+            host: self.host.clone(),
+            nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
+            config,
+            call: Rc::clone(&call),
+            tell: Rc::new(tell),
+        };
+        let build = find(algorithm).expect("a lock").build;
+        Numbered { lock: build(setting), call, desk: self.clone() }
+    }
+
+    /// What every node answers to a request.
+    async fn ask_all(&self, line: &str) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        let words: Vec<&str> = line.split(' ').collect();
+        for n in 1..=self.nodes {
+            let to = self.host.resolve(&format!("n{n}")).expect("a node");
+            let stream = self.host.connect(to).await.expect("it is up");
+            replies.push(Asker::new(stream).ask(&words).await.expect("it answers"));
+        }
+        replies
+    }
+
+    async fn sleep_until(&self, (clock, reading): (Clock, Nanos)) {
+        self.host.sleep_until(clock, reading).await;
+    }
+}
+
+impl Numbered {
+    async fn acquire(&mut self) -> Acquired {
+        self.call.set(self.desk.next_call());
+        self.lock.acquire().await
+    }
+
+    async fn granted(&mut self) -> Grant {
+        match self.acquire().await {
+            Acquired::Granted(grant) => grant,
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.call.set(self.desk.next_call());
+        self.lock.extend(grant).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.call.set(self.desk.next_call());
+        self.lock.release(grant).await
+    }
+}
+
+fn machine<F, R>(name: String, ip: [u8; 4], run: F) -> HostSpec
+where
+    F: Fn(Host) -> R + 'static,
+    R: Future<Output = ()> + 'static,
+{
+    HostSpec {
+        name,
+        address: SocketAddrV4::new(Ipv4Addr::from(ip), 6379),
+        clocks: ClockSetting::default(),
+        part: Part::Other,
+        process: Rc::new(move |host| Box::pin(run(host))),
+    }
+}
+
+/// Lets the caller `c` do that on so many nodes.
+#[track_caller]
+fn play<R>(nodes: u8, faults: Vec<Fault>, script: impl Fn(Desk) -> R + 'static)
+where
+    R: Future<Output = ()> + 'static,
+{
+    let done = Rc::new(Cell::new(false));
+    let mut hosts: Vec<HostSpec> = (1..=nodes)
+        .map(|n| machine(format!("n{n}"), [10, 0, 1, n], |host| serve(host, NodeConfig::default())))
+        .collect();
+    let ended = Rc::clone(&done);
+    hosts.push(machine("c".to_owned(), [10, 0, 2, 1], move |host| {
+        let (calls, told, ended) = (Rc::default(), Rc::default(), Rc::clone(&ended));
+        let script = script(Desk { host, nodes, calls, told });
+        async move {
+            script.await;
+            ended.set(true);
+        }
+    }));
+    let mut world = World::new(WorldSpec {
+        engine: EngineKind::Event,
+        whole_ms: false,
+        seed: 1,
+        draws: BTreeMap::new(),
+        latency: Latency::Constant(5 * MILLISECOND),
+        named_links: Vec::new(),
+        loss_per_million: 0,
+        hosts,
+        names: BTreeMap::new(),
+        faults,
+        whole_trace: false,
+    });
+    world.run_until(100 * SECOND);
+    world.finish();
+    assert!(done.get(), "the caller came to its end");
+}
+
+/// The caller stands still for so long when it comes to that step for the nth time.
+fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
+    let event = Pattern::Step { who: "c".to_owned(), label: label.to_owned() };
+    vec![Fault {
+        id: 1,
+        verb: Verb::Pause,
+        target: Target::Host("c".to_owned()),
+        anchor: Anchor::After { event, nth, plus: 0 },
+        length: Some(length),
+    }]
+}
+
+/// Locks that can be prolonged, and on how many nodes they are.
+const PROLONGED: [(&str, u8); 5] =
+    [("token-lua", 1), ("token-lua-renewed", 1), ("fenced", 1), ("redisson", 1), ("redlock", 5)];
+
+#[test]
+fn an_extend_of_a_key_that_is_gone_is_lost_and_sets_none() {
+    for (name, nodes) in PROLONGED {
+        play(nodes, vec![], move |desk| async move {
+            let mut lock = desk.lock(name, |_| {});
+            let grant = lock.granted().await;
+            assert!(matches!(lock.extend(&grant).await, Extended::Kept(_)), "{name}");
+            desk.ask_all("DEL lock").await;
+            assert_eq!(lock.extend(&grant).await, Extended::Lost, "{name}");
+            let there = desk.ask_all("EXISTS lock").await;
+            assert!(there.iter().all(|reply| *reply == Reply::Integer(0)), "{name}: {there:?}");
+        });
+    }
+}
+
+#[test]
+fn an_extend_of_anothers_key_is_lost_and_leaves_it_alone() {
+    for (name, nodes) in PROLONGED {
+        play(nodes, vec![], move |desk| async move {
+            let mut lock = desk.lock(name, |_| {});
+            let grant = lock.granted().await;
+            desk.ask_all("DEL lock").await;
+            let anothers =
+                if name == "redisson" { "HSET lock another 1" } else { "SET lock another" };
+            desk.ask_all(anothers).await;
+            desk.ask_all("PEXPIRE lock 1000").await;
+            assert_eq!(lock.extend(&grant).await, Extended::Lost, "{name}");
+            assert_eq!(lock.release(&grant).await, Released::NotMine, "{name}");
+            for reply in desk.ask_all("PTTL lock").await {
+                let Reply::Integer(left) = reply else { panic!("{name}: {reply:?}") };
+                assert!((1..=1_000).contains(&left), "{name}: {left}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_release_leaves_no_key() {
+    for (name, nodes) in PROLONGED {
+        play(nodes, vec![], move |desk| async move {
+            let mut lock = desk.lock(name, |_| {});
+            let grant = lock.granted().await;
+            assert_eq!(lock.release(&grant).await, Released::Released, "{name}");
+            let there = desk.ask_all("EXISTS lock").await;
+            assert!(there.iter().all(|reply| *reply == Reply::Integer(0)), "{name}: {there:?}");
+        });
+    }
+}
+
+#[test]
+fn a_grant_that_is_over_before_its_caller_has_it_is_refused() {
+    for (name, nodes, step) in [
+        ("token-lua", 1, "granted"),
+        ("fenced", 1, "granted"),
+        ("redlock", 5, "replies-in"),
+        ("wait-replicas", 1, "granted"),
+        ("wait-replicas", 1, "waiting-for-replicas"),
+    ] {
+        play(nodes, pause(step, 1, 8 * SECOND), move |desk| async move {
+            let mut lock = desk.lock(name, |config| config.acks = Some(0));
+            let acquired = lock.acquire().await;
+            assert!(matches!(acquired, Acquired::Refused(_)), "{name} at {step}: {acquired:?}");
+        });
+    }
+}
+
+#[test]
+fn a_deadline_counts_from_before_the_send_on_a_clock_that_nobody_sets() {
+    let drift = TTL / 100 + 2 * MILLISECOND;
+    for (name, nodes, allowance) in [
+        ("px-constant", 1, 0),
+        ("token-get-del", 1, 0),
+        ("token-lua", 1, 0),
+        ("token-lua-renewed", 1, 0),
+        ("fenced", 1, 0),
+        ("redisson", 1, 0),
+        ("redlock", 5, drift),
+    ] {
+        play(nodes, vec![], move |desk| async move {
+            let mut lock = desk.lock(name, |_| {});
+            let is_early = |before: Nanos, (clock, reading): (Clock, Nanos)| {
+                assert_ne!(clock, Clock::Wall, "{name}");
+                assert_eq!(reading, before + TTL - allowance, "{name}");
+            };
+            let before = desk.host.now(Clock::Monotonic);
+            let grant = lock.granted().await;
+            is_early(before, grant.deadline.expect("it is a lease"));
+            let before = desk.host.now(Clock::Monotonic);
+            if let Extended::Kept(deadline) = lock.extend(&grant).await {
+                is_early(before, deadline.expect("it is a lease"));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_lease_is_over_at_its_deadline() {
+    play(1, vec![], |desk| async move {
+        let grant = desk.lock("token-lua", |_| {}).granted().await;
+        let (clock, reading) = grant.deadline.expect("it is a lease");
+        desk.sleep_until((clock, reading - 1)).await;
+        assert!(!lease::is_over(&desk.host, grant.deadline));
+        desk.sleep_until((clock, reading)).await;
+        assert!(lease::is_over(&desk.host, grant.deadline));
+    });
+}
+
+#[test]
+fn a_holder_is_told_at_the_next_renewal_that_its_key_is_gone() {
+    play(1, vec![], |desk| async move {
+        let grant = desk.lock("token-lua-renewed", |_| {}).granted().await;
+        desk.ask_all("DEL lock").await;
+        desk.host.sleep(TTL / 3 * 2 + SECOND / 2).await;
+        let lost = Notice::Lost { token: grant.token };
+        assert!(desk.told.borrow().contains(&lost), "{:?}", desk.told.borrow());
+    });
+}
+
+#[test]
+fn half_of_the_nodes_are_no_quorum() {
+    play(4, vec![], |desk| async move {
+        for n in 1..=2 {
+            let to = desk.host.resolve(&format!("n{n}")).expect("a node");
+            let stream = desk.host.connect(to).await.expect("it is up");
+            Asker::new(stream).ask(&["SET", KEY, "another"]).await.expect("it answers");
+        }
+        let acquired = desk.lock("redlock", |_| {}).acquire().await;
+        assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
+    });
+}
+
+#[test]
+fn a_grant_with_less_left_than_the_work_needs_is_refused() {
+    play(5, pause("replies-in", 1, 3 * SECOND), |desk| async move {
+        let acquired =
+            desk.lock("redlock", |config| config.needs = Some(2 * SECOND)).acquire().await;
+        assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
+    });
+}
+
+#[test]
+fn an_extend_whose_answers_come_after_the_lease_is_not_kept() {
+    play(5, pause("replies-in", 2, 8 * SECOND), |desk| async move {
+        let mut lock = desk.lock("redlock", |_| {});
+        let grant = lock.granted().await;
+        let extended = lock.extend(&grant).await;
+        assert!(!matches!(extended, Extended::Kept(_)), "{extended:?}");
+    });
+}
+
+#[test]
+fn too_few_acknowledgements_are_a_refusal() {
+    play(1, vec![], |desk| async move {
+        let acquired = desk.lock("wait-replicas", |config| config.acks = Some(1)).acquire().await;
+        assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
+        assert_eq!(desk.ask_all("EXISTS lock").await, [Reply::Integer(0)], "it is given back");
+    });
+}
+
+#[test]
+fn an_error_reply_is_no_grant() {
+    for (name, nodes) in PROLONGED {
+        play(nodes, vec![], move |desk| async move {
+            // A node that needs a replica and has none refuses every write.
+            desk.ask_all("CONFIG SET min-replicas-to-write 1").await;
+            let acquired = desk.lock(name, |_| {}).acquire().await;
+            assert!(matches!(acquired, Acquired::Refused(_)), "{name}: {acquired:?}");
+        });
+    }
+}
+
+#[test]
+fn a_number_comes_with_the_grant_in_one_round_trip() {
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("fenced", |_| {});
+        let mut last = 0;
+        for turn in 0..3 {
+            let before = desk.host.now(Clock::Monotonic);
+            let grant = lock.granted().await;
+            let took = desk.host.now(Clock::Monotonic) - before;
+            let connects = if turn == 0 { 2 } else { 1 };
+            assert_eq!(took, connects * 10 * MILLISECOND, "turn {turn}");
+            let fence = grant.fence.expect("it gives numbers");
+            assert!(fence > last, "{fence} after {last}");
+            last = fence;
+            lock.release(&grant).await;
+        }
+    });
+}
+
+/// Else the clean-up of a try that comes late deletes the key of a later one.
+#[test]
+fn every_try_has_a_token_of_its_own() {
+    play(5, vec![], |desk| async move {
+        let tokens = Rc::new(RefCell::new(Vec::new()));
+        let (seen, watching) = (Rc::clone(&tokens), desk.clone());
+        desk.host.spawn(async move {
+            for _ in 0..1_000 {
+                for reply in watching.ask_all("GET lock").await {
+                    if let Reply::Bulk(token) = reply
+                        && token != "another"
+                        && !seen.borrow().contains(&token)
+                    {
+                        seen.borrow_mut().push(token);
+                    }
+                }
+            }
+        });
+        // Three of five are another's, so each try is given back.
+        for n in 1..=3 {
+            let to = desk.host.resolve(&format!("n{n}")).expect("a node");
+            let stream = desk.host.connect(to).await.expect("it is up");
+            Asker::new(stream).ask(&["SET", KEY, "another"]).await.expect("it answers");
+        }
+        desk.lock("redlock", |config| config.tries = Some(20)).acquire().await;
+        let count = tokens.borrow().len();
+        assert!(count > 1, "{count} tokens in 20 tries");
+    });
+}
+
+#[test]
+fn what_is_taken_twice_is_held_until_the_last_release() {
+    play(1, vec![], |desk| async move {
+        let (mut lock, mut other) = (desk.lock("redisson", |_| {}), desk.lock("redisson", |_| {}));
+        let (grant, again) = (lock.granted().await, lock.granted().await);
+        lock.release(&again).await;
+        let refused = other.acquire().await;
+        assert!(matches!(refused, Acquired::Refused(_)), "{refused:?}");
+        assert_eq!(lock.release(&grant).await, Released::Released);
+        other.granted().await;
+    });
+}
+
+#[test]
+fn who_waits_is_woken_by_the_release() {
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("redisson", |_| {});
+        let grant = lock.granted().await;
+        let mut other = desk.lock("redisson", |config| config.wait_for = Some(20 * SECOND));
+        let (waited, got) = (desk.clone(), Rc::new(Cell::new(None)));
+        let at = Rc::clone(&got);
+        desk.host.spawn(async move {
+            other.granted().await;
+            at.set(Some(waited.host.now(Clock::Monotonic)));
+        });
+        desk.host.sleep(SECOND).await;
+        assert_eq!(lock.release(&grant).await, Released::Released);
+        let released = desk.host.now(Clock::Monotonic);
+        desk.host.sleep(10 * SECOND).await;
+        let got = got.get().expect("the other is granted");
+        assert!(got < released + SECOND, "{got} long after {released}");
+    });
+}

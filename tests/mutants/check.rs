@@ -1,0 +1,102 @@
+//! What must notice a mutant: a hunt, a scenario, or a test by its name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::root;
+
+/// See the head of this file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Check {
+    /// What is typed behind `lockstorm hunt`: it must find a violation.
+    Hunt(String),
+    /// A scenario: it must not come to what it expects.
+    Run(String),
+    /// `target name`, with `lib` for unit tests and `sim/` before targets of the other crate: one
+    /// of the tests of that name must fail.
+    Test(String),
+}
+
+impl Check {
+    /// The words of the table.
+    pub fn words(&self) -> String {
+        match self {
+            Check::Hunt(what) => format!("hunt {}", what.replace("--", "")),
+            Check::Run(file) => format!("run {}", file.trim_start_matches("scenarios/")),
+            Check::Test(name) => format!("test {name}"),
+        }
+    }
+
+    /// The target and the name of a test.
+    pub fn test(&self) -> Option<(&str, &str)> {
+        match self {
+            Check::Test(name) => name.split_once(' '),
+            _ => None,
+        }
+    }
+
+    /// The same check where it includes this one: hunts with more seeds do.
+    pub fn widened(&self, seeds: u64) -> Check {
+        match self {
+            Check::Hunt(what) => Check::Hunt(format!("{} --seeds 1..{seeds}", self.base(what))),
+            other => other.clone(),
+        }
+    }
+
+    /// A hunt without its seeds, and how many those are.
+    pub fn hunt(&self) -> Option<(String, u64)> {
+        let Check::Hunt(what) = self else { return None };
+        let (_, seeds) = what.split_once("--seeds 1..")?;
+        Some((self.base(what), seeds.split(' ').next()?.parse().ok()?))
+    }
+
+    fn base(&self, what: &str) -> String {
+        what.split("--seeds").next().unwrap_or_default().trim().to_owned()
+    }
+
+    /// Whether what it names is there.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn is_there(&self) -> Result<(), String> {
+        match self {
+            Check::Hunt(what) => {
+                self.hunt().map(drop).ok_or(format!("'{what}' does not end with seeds from 1 on"))
+            }
+            Check::Run(file) if root().join(file).exists() => Ok(()),
+            Check::Run(file) => Err(format!("there is no {file}")),
+            Check::Test(test) => {
+                let (target, name) = self.test().ok_or(format!("'{test}' names no test"))?;
+                let texts = texts(&sources(target, name));
+                let stands = name.contains("::") || texts.contains(&format!("fn {name}()"));
+                let is_there = !texts.is_empty() && stands;
+                is_there.then_some(()).ok_or(format!("there is no test '{test}'"))
+            }
+        }
+    }
+}
+
+/// Where the source of a test is: files that may not be there.
+fn sources(target: &str, name: &str) -> Vec<PathBuf> {
+    let (folder, target) = match target.strip_prefix("sim/") {
+        Some(target) => (root().join("sim"), target),
+        None => (root().to_path_buf(), target),
+    };
+    if target == "lib" {
+        let module = name.trim_end_matches("::tests").replace("::", "/");
+        let path = folder.join("src").join(module);
+        return vec![path.with_extension("rs"), path.join("mod.rs"), path.join("tests.rs")];
+    }
+    let tests = folder.join("tests");
+    let inside = fs::read_dir(tests.join(target)).into_iter().flatten().flatten();
+    inside.map(|entry| entry.path()).chain([tests.join(target).with_extension("rs")]).collect()
+}
+
+fn texts(files: &[PathBuf]) -> String {
+    let is_code = |file: &&PathBuf| file.extension().is_some_and(|ending| ending == "rs");
+    let read = |file: &PathBuf| fs::read_to_string(Path::new(file)).ok();
+    files.iter().filter(is_code).filter_map(read).collect()
+}

@@ -1,0 +1,61 @@
+//! Planted bugs: each entry of the tables beside this file breaks one place, and names what must
+//! notice it.
+//!
+//! By default this only checks that the tables fit the code. With `LOCKSTORM_MUTANTS=all`, a share
+//! (`3/8`), or ids with commas between them, the workspace is copied with every mutant in it, each
+//! behind a question that the environment answers, and built once. Then each runs as a process of
+//! its own. What notices mutants must be content without any.
+
+mod check;
+mod plant;
+mod run;
+mod table;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::table::{Mutant, TABLES};
+
+/// Where the workspace is.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn every_entry_fits_the_code() {
+    let mut wrong = Vec::new();
+    let mut ids = BTreeSet::new();
+    for (name, least) in TABLES {
+        let mutants = table::read(name);
+        let count = mutants.len();
+        if count < least {
+            wrong.push(format!("{name} has {count} mutants, the house wants {least}"));
+        }
+        for mutant in mutants {
+            if let Err(why) = mutant.check.is_there() {
+                wrong.push(format!("{}: {why}", mutant.id));
+            }
+            if !ids.insert(mutant.id.clone()) {
+                wrong.push(format!("{}: another one has this id", mutant.id));
+            }
+        }
+    }
+    let read = |file: &str| fs::read_to_string(root().join(file)).map_err(|why| why.to_string());
+    wrong.extend(plant::planted(&table::all(), read).err().unwrap_or_default());
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_mutant_that_is_asked_for_is_noticed() {
+    #[allow(clippy::disallowed_methods, reason = "which mutants to run, not what they do")]
+    let asked = std::env::var("LOCKSTORM_MUTANTS").unwrap_or_default();
+    let mutants: Vec<Mutant> = table::share(table::all(), &asked);
+    if mutants.is_empty() {
+        assert!(asked.is_empty(), "no mutant is called '{asked}'");
+        return;
+    }
+    let wrong = run::all(&mutants);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
