@@ -4,7 +4,7 @@
 //! are half-open. A history says nothing about right or wrong.
 
 use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, Instant, Line, Nanos, Stamp};
+use lockstorm_sim::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
 use lockstorm_sim::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ use crate::lock::is_usual;
 
 /// The process that wants the lock once all is healed.
 pub const PROBE: &str = "probe";
+/// How much longer than the longest time to live the probe may take, counted from the heal or from
+/// when nobody holds any more, ns.
+pub const PROBE_MARGIN: Nanos = 5 * SECOND;
 
 /// Number of an operation in its history.
 pub type OpId = u32;
@@ -299,6 +302,8 @@ pub enum Seen {
     Leads,
     /// It follows the master from now on.
     Follows,
+    /// It told a client that too few replicas have what was written to it.
+    Unreplicated,
     /// The master, by who watches it.
     #[serde(untagged)]
     Watched(Sight),

@@ -264,6 +264,9 @@ pub enum Event {
         /// Which request.
         request: Request,
     },
+    /// A master tells a client that too few replicas have what was written, or are heard at all:
+    /// WAIT and WAITAOF after their time, NOREPLICAS. A remark, too.
+    Unreplicated,
     /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
     Saw {
         /// What it sees.
@@ -303,6 +306,7 @@ impl Event {
             self,
             Event::Saw { .. }
                 | Event::Declined { .. }
+                | Event::Unreplicated
                 | Event::Dumped { .. }
                 | Event::Continued { .. }
         )

@@ -3,17 +3,12 @@
 //! The probe must be granted within the longest time to live and a margin, counted from when
 //! nobody holds any more. A run that ends before that time has passed shows nothing.
 
-use lockstorm_sim::time::{Nanos, SECOND};
-
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::PROBE;
 use crate::history::{Op, OpKind, Outcome};
+use crate::history::{PROBE, PROBE_MARGIN};
 use crate::reading::hold::Ended;
 use crate::reading::moment::Moment;
-
-/// How much longer than the longest time to live the probe may take.
-pub const MARGIN: Nanos = 5 * SECOND;
 
 /// What the liveness phase shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +51,7 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
 }
 
 fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
-    let wait = case.terms.longest_ttl.saturating_add(MARGIN);
+    let wait = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let limit = free.at.saturating_add(wait);
     if granted.is_some_and(|granted| granted.at <= limit) {
         return Liveness::default();

@@ -87,7 +87,7 @@ fn failover(finding: &Finding) -> Option<Failover<'_>> {
             None
         }
         Seen::Leads => Some((*followed.get(&seen.by[..])?, &seen.by[..], seen.at.at)),
-        Seen::Watched(_) => None,
+        Seen::Watched(_) | Seen::Unreplicated => None,
     })?;
     let struck = conditions.iter();
     let struck = struck.filter(|condition| condition.touches(old) && condition.from.at <= promoted);
@@ -139,7 +139,7 @@ fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos
     let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
     let followed = move |at| {
         let mut roles = history.sightings.iter().rev().filter(|seen| {
-            seen.by == node && seen.at <= at && !matches!(seen.what, Seen::Watched(_))
+            seen.by == node && seen.at <= at && matches!(seen.what, Seen::Leads | Seen::Follows)
         });
         roles.next().is_some_and(|seen| seen.what == Seen::Follows)
     };

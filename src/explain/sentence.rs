@@ -279,6 +279,9 @@ pub fn bound(what: Bounded, bound: u64) -> String {
             format!("no caller works for longer than {most} under one grant")
         }
         (Bounded::Leaderless, _) => "a node leads once the faults are healed".to_owned(),
+        (Bounded::Unreplicated, _) => {
+            format!("replicas have what is written to their master {most} after the heal")
+        }
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
             format!("no access reaches the resource more than {most} late")
@@ -294,6 +297,7 @@ fn amount(what: Bounded, amount: u64) -> String {
         | Bounded::AmnesiacRestart
         | Bounded::Work
         | Bounded::Leaderless
+        | Bounded::Unreplicated
         | Bounded::AccessDelay => length(amount),
         Bounded::Drift => rate(amount),
         Bounded::ClientCrash => count(amount, "death"),
@@ -339,6 +343,10 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
         Bounded::Leaderless => {
             format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
         }
+        Bounded::Unreplicated => format!(
+            "{word} of {who} kept replicas from their master until {} after the heal",
+            length(broken.actual)
+        ),
         Bounded::KeyRemoval => format!("{word} struck {who}"),
         Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
     }

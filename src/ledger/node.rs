@@ -6,7 +6,7 @@ use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::history::{Condition, Key, Seen};
+use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
@@ -20,6 +20,7 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     found.extend(failovers(ledger));
     found.extend(removals(ledger));
     found.extend(leaderless(ledger));
+    found.extend(unreplicated(ledger));
     found
 }
 
@@ -30,6 +31,16 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
     let actual = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at))).sum();
     let what = Bounded::Leaderless;
     (actual > 0).then_some(Breach { what, parts: Vec::new(), bound: 0, actual })
+}
+
+/// Until when after the heal a master told clients that too few replicas have what they wrote.
+fn unreplicated(ledger: &Ledger) -> Option<Breach> {
+    let (what, bound) = (Bounded::Unreplicated, PROBE_MARGIN);
+    let healed = ledger.reading.history.healed?;
+    let mut told = ledger.reading.history.sightings.iter();
+    let last = told.rfind(|sighting| sighting.what == Seen::Unreplicated)?;
+    let actual = last.at.at.saturating_sub(healed.at);
+    (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
 /// Restarts after which keys were gone, or there again, sooner than the lock withstands.
@@ -90,11 +101,11 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
         match sighting.what {
             Seen::Follows => drop(follows.insert(&sighting.by)),
             Seen::Leads => count += u64::from(follows.remove(&sighting.by)),
-            Seen::Watched(_) => {}
+            Seen::Watched(_) | Seen::Unreplicated => {}
         }
     }
-    let sightings = &ledger.reading.history.sightings;
-    if sightings.iter().all(|sighting| matches!(sighting.what, Seen::Watched(_))) {
+    let mut sightings = ledger.reading.history.sightings.iter();
+    if !sightings.any(|sighting| matches!(sighting.what, Seen::Leads | Seen::Follows)) {
         let mut keys = ledger.reading.history.keys.iter();
         let first = keys
             .find(|key| matches!(key.change, KeyChange::LostAtFailover | KeyChange::LostAtRestart));

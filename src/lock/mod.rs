@@ -412,6 +412,10 @@ pub enum Bounded {
     /// How long after the heal no node leads that could serve the lock's key, ns. Every lock counts
     /// on it without saying so: the bound is 0.
     Leaderless,
+    /// How long after the heal a master still tells clients that too few replicas have what was
+    /// written, ns: as long as a lost replica takes to notice, or a sender waits between two tries.
+    /// Every lock counts on it without saying so: the bound is what the probe is given in any case.
+    Unreplicated,
     /// How much later than without faults the accesses of one hold reach the resource, taken
     /// together, ns.
     AccessDelay,

@@ -8,6 +8,7 @@ use lockstorm_sim::fault::{LONGEST, Target};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 
+use crate::history::PROBE_MARGIN;
 use crate::length;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::plan::fault_contradiction::faults;
@@ -48,8 +49,6 @@ const MOST_PPM: i32 = 500_000;
 pub const MOST_LOSS: u32 = 900_000;
 /// The shortest wait before a client asks again: without one, no time would pass.
 const SHORTEST_RETRY: Nanos = MILLISECOND;
-/// How long after the heal, and the longest time to live, the probe must have been granted.
-pub const PROBE: Nanos = 5 * SECOND;
 
 impl Plan {
     /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
@@ -352,9 +351,13 @@ fn times(plan: &Plan) -> Checked {
     in_reach("heal_at", plan.heal_at)?;
     in_reach("until", plan.until)?;
     refuse_if(plan.heal_at == 0, "heal_at", "nothing would happen before the heal", "above 0s")?;
-    let probed = plan.heal_at + plan.longest_ttl() + PROBE;
+    let probed = plan.heal_at + plan.longest_ttl() + PROBE_MARGIN;
     let what = "the run ends before the probe's time is over";
-    let mend = format!("at least {}: heal_at, the longest ttl and 5s", length::write(probed));
+    let mend = format!(
+        "at least {}: heal_at, the longest ttl and {}",
+        length::write(probed),
+        length::write(PROBE_MARGIN)
+    );
     refuse_if(plan.until < probed, "until", what, &mend)?;
     let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.clients - 1));
     let what = format!("c{} would start after the heal", plan.workload.clients);

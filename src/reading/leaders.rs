@@ -58,7 +58,7 @@ fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
-            Seen::Watched(_) => continue,
+            Seen::Watched(_) | Seen::Unreplicated => continue,
         };
         let one = *group_of.entry(by).or_insert(by);
         let other = *group_of.entry(master).or_insert(master);

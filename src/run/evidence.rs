@@ -106,6 +106,9 @@ impl<'a> Join<'a> {
             Event::Role { master: None } => {
                 self.see(host, at, Seen::Leads, self.names.name(host));
             }
+            Event::Unreplicated => {
+                self.see(host, at, Seen::Unreplicated, self.names.name(host));
+            }
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }

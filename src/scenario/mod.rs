@@ -15,8 +15,8 @@ use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
 use toml::de::{DeTable, DeValue};
 
+use crate::history::PROBE_MARGIN;
 use crate::lock::catalogue::Locks;
-use crate::plan::contradiction::PROBE;
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Refusal, Wrong};
 use crate::scenario::expectation::Expectation;
@@ -137,7 +137,7 @@ fn plan(
         until: 0,
     };
     plan.heal_at = top.length("heal_at")?.unwrap_or_else(|| usual_heal(&plan.faults));
-    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE);
+    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE_MARGIN);
     plan.until = top.length("until")?.unwrap_or(probed.saturating_add(AFTER_PROBE));
     Ok(plan)
 }

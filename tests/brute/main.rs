@@ -185,6 +185,17 @@ fn orders_of_the_lock() {
     });
 }
 
+/// The same of callers who take the lock again while they hold it.
+#[test]
+fn orders_of_a_lock_taken_again() {
+    compare(Taste::Reentries, 8, |case, table| {
+        let found = linear::judge(case);
+        let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let legal = table.terms.holders > 1 || order::lock_is_legal(table);
+        ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
 /// The same where keys say whether a release of several nodes removed any.
 #[test]
 fn orders_of_the_lock_and_its_keys() {

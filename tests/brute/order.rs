@@ -15,9 +15,23 @@ const NEVER: Point = (u64::MAX, u64::MAX);
 /// What an operation does to the lock or the register.
 #[derive(Clone, Copy)]
 enum Deed {
-    Take { grant: u32, ends: Point },
-    Prolong { grant: u32, ends: Point },
-    Give { grant: u32 },
+    Take {
+        grant: u32,
+        ends: Point,
+    },
+    /// The holder takes it again; `alone` if the lease before was over.
+    Retake {
+        grant: u32,
+        ends: Point,
+        alone: Point,
+    },
+    Prolong {
+        grant: u32,
+        ends: Point,
+    },
+    Give {
+        grant: u32,
+    },
     Read(i64),
     Write(i64),
 }
@@ -95,6 +109,9 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
             if !possible {
                 return None;
             }
+            if let Some(outer) = taken_under(table, op) {
+                return Some(retaken(table, op, outer));
+            }
             (granted, Deed::Take { grant: op.id, ends: lease_end(table, op) })
         }
         OpKind::Extend { grant, .. } if matches!(op.outcome, Outcome::Kept { .. }) => {
@@ -111,13 +128,50 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
     };
     if let Deed::Prolong { grant, .. } | Deed::Give { grant } = deed {
         let acquire = &table.op(grant).outcome;
-        let refused = matches!(acquire, Outcome::Refused { .. });
+        let refused = matches!(acquire, Outcome::Refused { .. })
+            || taken_under(table, table.op(grant)).is_some();
         let unproven = matches!(acquire, Outcome::Unknown | Outcome::Pending) && !one_node;
         if refused || unproven {
             return None;
         }
     }
     Some(happening(op, must, deed))
+}
+
+/// The grant of the same caller, the first of those, that is held all the while an acquire lasts;
+/// none where callers do not take a lock again.
+fn taken_under(table: &Table, op: &Op) -> Option<u32> {
+    let (from, to) = (stamp(op.call), stamp(op.ret?));
+    let mut grants = table.grants();
+    grants.sort_by_key(|grant| grant.ret.map(stamp));
+    let outer = grants.into_iter().find(|grant| {
+        grant.caller == op.caller
+            && grant.id != op.id
+            && table.holds(grant, from)
+            && table.holds(grant, to)
+    });
+    outer.map(|grant| grant.id).filter(|_| table.terms.reenters)
+}
+
+/// To take the lock again makes the hold longer. It is sure if the acquire was granted, or, of one
+/// node, if an extend or a release under it shows that it was.
+fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
+    let members = || table.history.ops.iter().filter(|other| block(other) == op.id);
+    let proves = |other: &&Op| {
+        matches!(other.outcome, Outcome::Kept { .. } | Outcome::Released) && other.ret.is_some()
+    };
+    let granted = matches!(op.outcome, Outcome::Granted { .. });
+    let proof = members().filter(proves).filter_map(|other| other.ret.map(stamp)).min();
+    let shown = if granted { op.ret.map(stamp) } else { proof };
+    let ends = lease_end(table, op);
+    let given = members().filter(|other| matches!(other.kind, OpKind::Release { .. }));
+    let alone = given.map(|other| stamp(other.call)).fold(ends, Point::min);
+    Happening {
+        from: stamp(op.call),
+        to: shown.unwrap_or(NEVER),
+        must: shown.is_some(),
+        deed: Deed::Retake { grant: outer, ends, alone },
+    }
 }
 
 /// Whether a "not mine" of several nodes removed the keys of some; where no key is known, it may.
@@ -205,6 +259,12 @@ fn apply(state: State, deed: Deed) -> Option<State> {
         Deed::Take { grant, ends } => {
             state.held.is_none().then_some(State { held: Some((grant, ends)), ..state })
         }
+        Deed::Retake { grant, ends, alone } => match state.held {
+            None => Some(State { held: Some((grant, alone)), ..state }),
+            Some((_, old)) => {
+                holds(grant).then_some(State { held: Some((grant, ends.max(old))), ..state })
+            }
+        },
         Deed::Prolong { grant, ends } => {
             holds(grant).then_some(State { held: Some((grant, ends)), ..state })
         }

@@ -14,7 +14,8 @@
 //! - `amnesiac-restart`: the shortest time from a death to a start after which keys had gone, or
 //!   deleted ones were there again. `failover`: followers that led. `key-removal`: keys evicted,
 //!   or deleted on a master by nobody. `leaderless`: time after the heal in which no node led, of
-//!   those that ever followed or led one that had the key.
+//!   those that ever followed or led one that had the key. `unreplicated`: how long after the heal
+//!   a master last said that too few replicas have what was written, if more than 5 s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +43,10 @@ pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
     let leaderless = book.leaderless();
     if leaderless > 0 {
         found.insert(Bounded::Leaderless, leaderless);
+    }
+    let short = book.unreplicated();
+    if short > 5_000_000_000 {
+        found.insert(Bounded::Unreplicated, short);
     }
     for assumption in &promise.assumes {
         let (what, bound) = (assumption.what, assumption.bound);
@@ -82,7 +87,7 @@ impl Book<'_> {
             // The plans draw faults alone: their work fits.
             Bounded::Work => 0,
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
-            Bounded::Leaderless => unreachable!("no promise says it"),
+            Bounded::Leaderless | Bounded::Unreplicated => unreachable!("no promise says it"),
         }
     }
 
@@ -209,8 +214,12 @@ impl Book<'_> {
     /// True time after the heal in which no node led that is akin to one that ever had the key.
     fn leaderless(&self) -> u64 {
         let Some(healed) = self.history.healed else { return 0 };
-        let roles: Vec<_> =
-            self.history.sightings.iter().filter(|s| !matches!(s.what, Seen::Watched(_))).collect();
+        let roles: Vec<_> = self
+            .history
+            .sightings
+            .iter()
+            .filter(|s| matches!(s.what, Seen::Leads | Seen::Follows))
+            .collect();
         let keys = self.history.keys.iter().filter(|key| key.key == self.plan.lock.key);
         let mut kin: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
         for _ in 0..roles.len() {
@@ -235,6 +244,12 @@ impl Book<'_> {
         let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
         let empty = |at: Point| told && !kin.iter().any(|node| leads(node, at));
         edges.windows(2).filter(|pair| empty(pair[0])).map(|pair| pair[1].0 - pair[0].0).sum()
+    }
+
+    fn unreplicated(&self) -> u64 {
+        let Some(healed) = self.history.healed else { return 0 };
+        let said = self.history.sightings.iter().filter(|s| s.what == Seen::Unreplicated);
+        said.map(|said| said.at.at.saturating_sub(healed.at)).max().unwrap_or(0)
     }
 
     fn deaths(&self) -> u64 {

@@ -175,8 +175,9 @@ impl Teller {
             ["key", at, node, change, ref rest @ ..] => self.key(at, node, change, rest),
             ["request", ref rest @ ..] => self.request(rest),
             ["fault", id, what, who, when, ref rest @ ..] => self.fault(id, what, who, when, rest),
-            ["leads", at, node] => self.role(at, node, None),
-            ["follows", at, node, master] => self.role(at, node, Some(master)),
+            ["leads", at, node] => self.role(at, node, Seen::Leads, node),
+            ["follows", at, node, master] => self.role(at, node, Seen::Follows, master),
+            ["unreplicated", at, node] => self.role(at, node, Seen::Unreplicated, node),
             ["breach", at, who, clause, ref rest @ ..] => self.breach(at, who, clause, rest),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
@@ -193,10 +194,9 @@ impl Teller {
         }
     }
 
-    fn role(&mut self, at: &str, node: &str, master: Option<&str>) -> Option<()> {
+    fn role(&mut self, at: &str, node: &str, what: Seen, master: &str) -> Option<()> {
         let at = self.instant(at)?;
-        let what = if master.is_some() { Seen::Follows } else { Seen::Leads };
-        let (by, master) = (node.to_owned(), master.unwrap_or(node).to_owned());
+        let (by, master) = (node.to_owned(), master.to_owned());
         self.history.sightings.push(Sighting { at, by, what, master });
         Some(())
     }

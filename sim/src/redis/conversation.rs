@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::platform::Stream;
+use crate::redis::command::admission::NOREPLICAS;
 use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
 use crate::redis::frame::{Arguments, Reply};
@@ -69,6 +70,11 @@ pub async fn converse(server: Rc<Server>, stream: Stream) {
     server.wake();
     let _ = talk.go_on().await;
     server.disconnect(id);
+}
+
+/// Whether a reply refuses a write because too few replicas are heard.
+fn is_noreplicas(reply: &[u8]) -> bool {
+    reply.strip_prefix(b"-").is_some_and(|error| error.starts_with(NOREPLICAS.as_bytes()))
 }
 
 impl Conversation {
@@ -161,6 +167,9 @@ impl Conversation {
         });
         if self.session(|session| session.output.get(before) == Some(&b'-')) {
             self.server.host.record(Event::Declined { request });
+        }
+        if self.session(|session| is_noreplicas(&session.output[before..])) {
+            self.server.host.record(Event::Unreplicated);
         }
         if let After::Follow(master) = after {
             self.server.change_role(master);

@@ -6,7 +6,7 @@ use crate::redis::node::Append;
 use crate::redis::server::Server;
 use crate::redis::signal::{First, Signal, first};
 use crate::time::{Clock, MILLISECOND, Nanos, SECOND};
-use crate::trace::Origin;
+use crate::trace::{Event, Origin};
 
 /// Time between two runs of `serverCron` (hz 10).
 pub const TICK_MS: u64 = 100;
@@ -144,7 +144,11 @@ pub async fn wait(server: &Server, id: u64, wake: &Signal) {
     loop {
         let (acknowledged, woken) = (server.acknowledged.count(), wake.count());
         let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
+        let too_few = late && server.node.borrow().acknowledged(&quorum) < quorum.replicas;
         if server.node.borrow_mut().look_for_quorum(id, late).is_none() {
+            if too_few {
+                server.host.record(Event::Unreplicated);
+            }
             return;
         }
         let more = first(server.acknowledged.past(acknowledged), wake.past(woken));

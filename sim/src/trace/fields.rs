@@ -64,6 +64,7 @@ impl Trace {
             }
             Event::Saw { .. }
             | Event::Declined { .. }
+            | Event::Unreplicated
             | Event::Dumped { .. }
             | Event::Continued { .. } => {}
         }

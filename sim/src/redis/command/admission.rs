@@ -16,7 +16,8 @@ use crate::redis::node::Node;
 use crate::redis::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
-const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+/// The answer to a write where too few replicas are heard.
+pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 /// Memory is used up.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
