@@ -302,6 +302,8 @@ pub enum Seen {
     Leads,
     /// It follows the master from now on.
     Follows,
+    /// Its process ended by itself.
+    Exited,
     /// It told a client that too few replicas have what was written to it.
     Unreplicated,
     /// The master, by who watches it.

@@ -267,6 +267,8 @@ pub enum Event {
     /// A master tells a client that too few replicas have what was written, or are heard at all:
     /// WAIT and WAITAOF after their time, NOREPLICAS. A remark, too.
     Unreplicated,
+    /// A node's process ends by itself. A remark, too.
+    Exited,
     /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
     Saw {
         /// What it sees.
@@ -307,6 +309,7 @@ impl Event {
             Event::Saw { .. }
                 | Event::Declined { .. }
                 | Event::Unreplicated
+                | Event::Exited
                 | Event::Dumped { .. }
                 | Event::Continued { .. }
         )

@@ -6,7 +6,8 @@
 //! - an extend set, whose grant was given up: its release returned, or its loss was told.
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
-//! part, and the time to live bounds the rest. That excuse ends where the release said that it had
+//! part, and the time to live bounds the rest. So is one that nobody could ask the lock to free:
+//! its caller had dropped the acquire half-way. That excuse ends where the release said that it had
 //! removed the key, unless its acquire had given that very key up before it tried again: such a key
 //! is excused only while its owner is in another hold that shares it. A key without a time to live
 //! is excused only while its owner is in a hold.
@@ -49,7 +50,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         }
         let way = Way::of(&requests, key, owner);
         let cleaned = way.was_cleaned();
-        let freed = cleaned || way.was_released(case, &requests);
+        let freed = cleaned || way.was_released(case, &requests) || was_dropped(case, owner);
         let denied = denied_from(case, &requests, key, owner).filter(|_| !cleaned);
         leftovers.push(Leftover { key, owner, from, freed, denied });
     }
@@ -80,6 +81,13 @@ fn left_over_from(case: &Case, key: &Incarnation) -> Option<(OpId, Moment)> {
     };
     let from = key.from.max(told);
     (from < key.to).then_some((owner, from))
+}
+
+/// Whether the caller dropped an acquire: who is told unknown by the lock asks it to free what may
+/// have been left.
+fn was_dropped(case: &Case, acquire: OpId) -> bool {
+    let mut releases = case.ops_of(acquire).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    releases.next().is_none() && case.op(acquire).is_some_and(|op| op.outcome == Outcome::Unknown)
 }
 
 /// The first release of a grant that returned as released, and when.
@@ -178,11 +186,12 @@ impl<'a> Way<'a> {
 }
 
 fn deletes(request: &Request) -> bool {
-    matches!(request.command.as_str(), "DEL" | "UNLINK")
+    matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX")
 }
 
+/// What may delete without the word for it in its name.
 fn is_script(request: &Request) -> bool {
-    matches!(request.command.as_str(), "EVAL" | "EVALSHA")
+    matches!(request.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")
 }
 
 /// When the client set out to send it; it may never have come to that.

@@ -1,7 +1,8 @@
 //! Stuck and never settles: what the phase after the heal shows.
 //!
 //! The probe must be granted within the longest time to live and a margin, counted from when
-//! nobody holds any more. A run that ends before that time has passed shows nothing.
+//! nobody holds any more. A run that ends before that time has passed shows nothing. Whoever waits
+//! for an answer for so long after the heal waits for ever.
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
@@ -31,9 +32,7 @@ pub fn judge(case: &Case) -> Liveness {
         Some(free) => in_time(case, &probes, granted, free),
         None => Liveness::default(),
     };
-    if granted.is_some() {
-        liveness.violations.extend(never_settled(case));
-    }
+    liveness.violations.extend(never_settled(case, healed.into(), granted.is_some()));
     liveness
 }
 
@@ -68,11 +67,16 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     Liveness { violations: vec![stuck], unknown: None }
 }
 
-/// Operations that did not return though their process lived on from their call to the end.
-fn never_settled(case: &Case) -> Vec<Violation> {
+/// Operations that did not return though their process lived on from their call to the end, as long
+/// after the heal as the probe may take. Who asks for a lock that nobody gets may wait for ever.
+fn never_settled(case: &Case, healed: Moment, granted: bool) -> Vec<Violation> {
+    let patience = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let pending = case.history.ops.iter().filter(|op| op.ret.is_none() && op.process != PROBE);
     let alive = pending.filter(|op| {
+        let from = healed.max(op.call.into());
         !matches!(op.kind, OpKind::Lost { .. })
+            && (granted || op.kind != OpKind::Acquire)
+            && from.at.saturating_add(patience) <= case.history.end.at
             && case.death_after(&op.process, op.call.into()).is_none()
     });
     let violation = |op: &Op| Violation {

@@ -150,7 +150,7 @@ pub struct HuntArguments {
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub needs: Option<Nanos>,
     /// How many nodes have to grant, in the place of the lock's own majority
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub quorum: Option<u32>,
     /// The kinds of faults to draw from; the usual ones if none is named
     #[arg(

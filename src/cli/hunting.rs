@@ -100,9 +100,12 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
         say(&format!("no violation in {tested}; {seeds}"));
         return Ok(Ending::Held);
     };
-    output::write(&arguments.report, &act::report(finding))?;
     say(&format!("found after {tested}: {}", found(finding)));
     say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    if let Err(refusal) = output::write(&arguments.report, &act::report(finding)) {
+        say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
+        return Err(refusal);
+    }
     let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
     say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
     say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));

@@ -15,9 +15,20 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     for page in pages {
         let path = folder.join(&page.name);
-        fs::write(&path, &page.text).map_err(|error| unwritable(&path, &error))?;
+        replace(&path, &page.text).map_err(|error| unwritable(&path, &error))?;
     }
     Ok(())
+}
+
+/// Puts a file in the place of what is there, whole or not at all: on a full disk the old one stays.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_added_extension("new");
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // What is left of a file that did not fit has no use.
+        let _ = fs::remove_file(&new);
+    }
+    written
 }
 
 /// Refuses a folder in which a file of one of these names is not of lockstorm's writing.

@@ -67,9 +67,8 @@ pub struct Class {
     pub out_of_model: Vec<Kind>,
     /// What the kinds out of the model go away without.
     pub broken: Vec<BrokenAssumption>,
-    /// Sets of these, by index: each of a set is enough for a kind, which goes away only without
-    /// all of them.
-    pub either: Vec<Vec<usize>>,
+    /// Several of these of which each is enough.
+    pub either: Vec<Either>,
     /// What was taken out of the plan in the run that shows the kinds in the model.
     pub without: Vec<Part>,
     /// How many plans were run to find out.
@@ -81,6 +80,15 @@ impl Class {
     pub fn is_in_model(&self) -> bool {
         !self.in_model.is_empty()
     }
+}
+
+/// Broken assumptions of which each is enough for some kinds: these go away only without all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Either {
+    /// Which, as places in [`Class::broken`].
+    pub broken: Vec<usize>,
+    /// For what.
+    pub kinds: Vec<Kind>,
 }
 
 /// An assumption of the lock that was not kept, and made a difference.
@@ -97,6 +105,9 @@ pub struct BrokenAssumption {
     /// What of the conditions that the run began with did it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial: Vec<Part>,
-    /// Whether taking these out, and nothing else, makes some kind go away.
-    pub alone: bool,
+    /// The kinds that go away if these are taken out, and nothing else.
+    pub goes: Vec<Kind>,
+    /// What is violated then all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<Kind>,
 }

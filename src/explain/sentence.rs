@@ -6,7 +6,7 @@ use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::chapter::renewal;
-use crate::explain::finding::{BrokenAssumption, Class, Finding};
+use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::quantity::{count, figure, length, list, rate, signed, span};
 use crate::explain::witness::{Witness, kinds};
@@ -44,7 +44,7 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
         Some(class) => {
             let mut sentences: Vec<String> = bug(finding, class).into_iter().collect();
             let alone =
-                class.broken.iter().filter(|broken| broken.alone || class.either.is_empty());
+                class.broken.iter().filter(|b| !b.goes.is_empty() || class.either.is_empty());
             sentences.extend(alone.map(|broken| broken_sentence(finding, broken)));
             sentences.extend(class.either.iter().map(|set| either_sentence(finding, class, set)));
             sentences
@@ -209,17 +209,29 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 }
 
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
-    let alone = if broken.alone { "; take this away, and nothing is violated" } else { "" };
-    let alone = match finding.class.as_ref().map(|class| class.in_model.is_empty()) {
-        Some(false) if broken.alone => "; take this away, and less is violated",
-        _ => alone,
+    let without = match (broken.goes.is_empty(), broken.stays.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => "; take this away, and nothing is violated".to_owned(),
+        (false, false) => {
+            format!("; take this away, and there is no {}", all_of(&broken.goes, "or"))
+        }
     };
-    format!("{}: {}{alone}.", bound(broken.what, broken.bound), deeds(finding, broken))
+    format!("{}: {}{without}.", bound(broken.what, broken.bound), deeds(finding, broken))
+}
+
+/// Kinds in a row.
+fn all_of(kinds: &[Kind], last: &str) -> String {
+    let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+    match words.split_last() {
+        Some((end, [])) => (*end).to_owned(),
+        Some((end, rest)) => format!("{} {last} {end}", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Of several breaches each is enough.
-fn either_sentence(finding: &Finding, class: &Class, set: &[usize]) -> String {
-    let broken = || set.iter().filter_map(|index| class.broken.get(*index));
+fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String {
+    let broken = || either.broken.iter().filter_map(|index| class.broken.get(*index));
     let bounds: Vec<String> = broken().map(|b| bound(b.what, b.bound)).collect();
     let same = bounds.windows(2).all(|pair| pair[0] == pair[1]);
     let mut each = broken().zip(&bounds).map(|(broken, bound)| match same {
@@ -229,7 +241,11 @@ fn either_sentence(finding: &Finding, class: &Class, set: &[usize]) -> String {
     let first = each.next().unwrap_or_default();
     let each = each.fold(format!("either {first}"), |text, next| format!("{text}, or {next}"));
     let head = if same { format!("{}: ", bounds[0]) } else { String::new() };
-    format!("{head}{each}; one of these alone is enough.")
+    let what = match either.kinds == class.out_of_model && class.in_model.is_empty() {
+        true => String::new(),
+        false => format!(" for {}", all_of(&either.kinds, "and")),
+    };
+    format!("{head}{each}; one of these alone is enough{what}.")
 }
 
 /// What was done against an assumption.
@@ -240,6 +256,9 @@ fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     deeds.extend(broken.initial.iter().filter_map(|part| match part {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
+        Part::Work(_) if broken.bound == 0 => {
+            Some("the time-out of a request leaves nothing of it for work".to_owned())
+        }
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
         Part::Fault(_) => None,
     }));
@@ -275,6 +294,7 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Failover, _) => format!("at most {most} lose acknowledged keys"),
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
+        (Bounded::Work, 0) => "a request may not take the whole lease".to_owned(),
         (Bounded::Work, _) => {
             format!("no caller works for longer than {most} under one grant")
         }

@@ -1,7 +1,8 @@
 //! Whose fault a violation is: the plan is run again without parts of it.
 //!
 //! A *sub-plan* is the plan without some of its parts (faults as a whole, and odd conditions that
-//! it begins with). It is *inside* if the ledger sees no breach in its own run.
+//! it begins with). It is *inside* if the ledger sees no breach in its own run, or if all parts are
+//! out of it: then nobody has broken anything but the lock itself.
 //!
 //! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
 //!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; where
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Kind;
 use crate::check::signature::Signature;
-use crate::explain::finding::{BrokenAssumption, Class};
+use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::Breach;
 use crate::ledger::part::{Part, parts_of, without};
@@ -111,8 +112,9 @@ impl Search<'_, '_> {
         let (mut shown, mut others) = (BTreeSet::new(), BTreeSet::new());
         let mut spared: Option<Out> = None;
         for out in self.candidates() {
+            let is_bare = out.len() == self.parts.len();
             let outcome = self.outcome(&out);
-            if !outcome.breaches.is_empty() || outcome.kinds.is_empty() {
+            if outcome.kinds.is_empty() || !(is_bare || outcome.breaches.is_empty()) {
                 continue;
             }
             let (mine, new): (Vec<Kind>, Vec<Kind>) =
@@ -146,6 +148,7 @@ impl Search<'_, '_> {
         };
         let mut seen = BTreeSet::new();
         let mut found: Vec<Out> = chain;
+        found.push(self.parts.iter().copied().collect());
         let mut size = 1;
         while size <= among.len() && found.len() <= MAX_SUBPLANS {
             found.extend(subsets(&among, size));
@@ -212,19 +215,40 @@ impl Search<'_, '_> {
         }
         let mut known = BTreeSet::new();
         breaches.retain(|breach| known.insert((breach.what, breach.parts.clone())));
-        let mut sets = BTreeSet::new();
+        let mut sets: BTreeMap<Vec<usize>, Vec<Kind>> = BTreeMap::new();
         for kind in &class.out_of_model {
-            sets.extend(self.smallest(&breaches, *kind));
+            for set in self.smallest(&breaches, *kind) {
+                sets.entry(set).or_default().push(*kind);
+            }
         }
-        let listed: BTreeSet<usize> = sets.iter().flatten().copied().collect();
+        let listed: BTreeSet<usize> = sets.keys().flatten().copied().collect();
         let place = |index: &usize| listed.iter().position(|listed| listed == index);
-        class.either = sets.iter().filter(|set| set.len() > 1).cloned().collect();
-        for set in &mut class.either {
-            *set = set.iter().filter_map(place).collect();
+        let several = sets.iter().filter(|(set, _)| set.len() > 1);
+        let either = several.map(|(set, kinds)| Either {
+            broken: set.iter().filter_map(place).collect(),
+            kinds: kinds.clone(),
+        });
+        class.either = either.collect();
+        let goes = |index: usize| sets.get(&vec![index]).cloned().unwrap_or_default();
+        class.broken =
+            listed.iter().map(|index| self.broken(&breaches[*index], goes(*index))).collect();
+    }
+
+    fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
+        let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
+        let stays = match goes.is_empty() {
+            true => Vec::new(),
+            false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
+        };
+        BrokenAssumption {
+            what: breach.what,
+            bound: breach.bound,
+            actual: breach.actual,
+            faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
+            initial: initial.collect(),
+            goes,
+            stays,
         }
-        let alone = |index: usize| sets.contains(&vec![index]);
-        let broken = listed.iter().map(|index| broken(&breaches[*index], alone(*index)));
-        class.broken = broken.collect();
     }
 
     /// The smallest sets of breaches, by index, without whose parts a kind is not violated.
@@ -247,25 +271,14 @@ impl Search<'_, '_> {
                 whole = fewer;
             }
         }
-        vec![whole]
+        // What changes nothing even when all of it is taken away is no cause.
+        if self.goes(breaches, &whole, kind) { vec![whole] } else { Vec::new() }
     }
 
     /// Whether a kind is not violated without the parts of these breaches.
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let out = set.iter().flat_map(|index| breaches[*index].parts.iter().copied()).collect();
         !self.outcome(&out).kinds.contains(&kind)
-    }
-}
-
-fn broken(breach: &Breach, alone: bool) -> BrokenAssumption {
-    let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
-    BrokenAssumption {
-        what: breach.what,
-        bound: breach.bound,
-        actual: breach.actual,
-        faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
-        initial: initial.collect(),
-        alone,
     }
 }
 

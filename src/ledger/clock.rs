@@ -55,7 +55,7 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
     let mut pieces = pieces.peekable();
     while let Some(piece) = pieces.next() {
         rates.insert(&piece.host, piece.line.rate_ppm);
-        if pieces.peek().is_some_and(|next| next.from == piece.from) {
+        if pieces.peek().is_some_and(|next| next.from.at == piece.from.at) {
             continue;
         }
         let (least, most) = (rates.values().min().copied(), rates.values().max().copied());

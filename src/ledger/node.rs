@@ -1,12 +1,12 @@
 //! Nodes: restarts that forgot, masters that others took the place of, keys that were removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
+use crate::history::{Condition, Key, PROBE_MARGIN, Seen, Sighting};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
@@ -43,31 +43,45 @@ fn unreplicated(ledger: &Ledger) -> Option<Breach> {
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
-/// Restarts after which keys were gone, or there again, sooner than the lock withstands.
+/// Restarts after which keys were gone, or there again, or ended when they had before they were
+/// prolonged, sooner than the lock withstands.
 fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
     let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
     let forgotten = ledger.reading.history.keys.iter().enumerate();
     let forgotten = forgotten.filter(|(index, key)| {
-        key.change == KeyChange::LostAtRestart || came_back(ledger, *index, key)
+        key.change == KeyChange::LostAtRestart || was_put_back(ledger, *index, key)
     });
     let outages = forgotten.map(|(_, key)| outage(ledger, &key.node, key.at.into()));
     let short = outages.filter(|(down, _)| *down < bound);
     short.map(|(actual, parts)| Breach { what, parts, bound, actual }).collect()
 }
 
-/// Whether a key stood there again after a restart though it had been deleted: nobody set it, and
-/// nobody has written to the node since it died.
-fn came_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
-    let before = &ledger.reading.history.keys[..index];
-    let death = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
-    let death = death.filter(|death| *death <= Moment::from(key.at)).max();
-    let own = before.iter().filter(|earlier| earlier.node == key.node);
-    key.change == KeyChange::Set
-        && key.by.is_none()
-        && death.is_some_and(|death| {
-            own.filter(|earlier| Moment::from(earlier.at) > death).all(|e| e.by.is_none())
-        })
+/// Whether a change is what a start has made of a key: it stands as it did before a change that was
+/// forgotten. Nobody has written to the node since it died; who had set the key did so before.
+fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
+    let deaths = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
+    let death = deaths.filter(|death| *death <= Moment::from(key.at)).max();
+    let Some(death) = death.max(exit_before(ledger, &key.node, key.at.into())) else {
+        return false;
+    };
+    let own = || ledger.reading.history.keys[..index].iter().filter(|e| e.node == key.node);
+    let mut since = own().filter(|earlier| Moment::from(earlier.at) > death);
+    // What one start finds stands in one place of the trace.
+    since.all(|earlier| earlier.by.is_none() || earlier.at == key.at)
+        && match (key.change, key.by) {
+            (KeyChange::Set, Some(by)) => own().any(|e| e.by == Some(by) && e.key == key.key),
+            (change, by) => matches!(change, KeyChange::Set | KeyChange::Extended) && by.is_none(),
+        }
+        && !follows(ledger, &key.node, key.at.into())
+}
+
+/// Whether a node had last told that it follows another.
+fn follows(ledger: &Ledger, node: &str, at: Moment) -> bool {
+    let sightings = &ledger.reading.history.sightings;
+    let told = sightings.iter().rev().filter(|role| role.by == node && at >= role.at.into());
+    let mut roles = told.map(|told| told.what);
+    roles.find(|what| matches!(what, Seen::Leads | Seen::Follows)) == Some(Seen::Follows)
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
@@ -75,12 +89,28 @@ fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Co
     conditions.filter(move |c| c.verb.kills() && c.strikes(node))
 }
 
-/// For how long a node was down that held its keys again at a moment, and what had taken it down.
-/// Nothing is known of a process that ended by itself: it may have been back at once.
+/// When a node's process had last ended by itself.
+fn exit_before(ledger: &Ledger, node: &str, moment: Moment) -> Option<Moment> {
+    let sightings = ledger.reading.history.sightings.iter();
+    let exits = sightings.filter(|role| role.by == node && role.what == Seen::Exited);
+    exits.map(|exit| Moment::from(exit.at)).filter(|exit| *exit <= moment).max()
+}
+
+/// For how long a node was down that held its keys again at a moment, and what had taken it down:
+/// a process that ended by itself, a disk that was full. Where nobody tells of an end, it may have
+/// been back at once.
 fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
     let mut earlier: Vec<&Condition> = earlier.collect();
-    let Some(last) = earlier.pop() else { return (0, Vec::new()) };
+    let last = earlier.pop();
+    let exit = exit_before(ledger, node, back);
+    if let Some(exit) = exit.filter(|exit| last.is_none_or(|last| *exit > last.from.into())) {
+        let conditions = ledger.reading.history.conditions.iter();
+        let full = conditions.filter(|c| c.verb == Verb::FullDisk && c.strikes(node));
+        let full = full.filter(|c| strike::meets(c, ledger.reading.history.end, (exit, exit)));
+        return (back.at.saturating_sub(exit.at), full.map(strike::part).collect());
+    }
+    let Some(last) = last else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
     // Outages that overlap are one.
     for death in earlier.into_iter().rev() {
@@ -92,18 +122,21 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     (back.at.saturating_sub(down.at), parts)
 }
 
-/// Nodes that followed and lead from then on; where nobody tells of roles, keys that were lost to a
-/// master that had forgotten nothing by a restart.
+/// Nodes that followed and lead from then on, of those that could have the lock's key; where nobody
+/// tells of roles, keys that were lost to a master that had forgotten nothing by a restart.
 fn failovers(ledger: &Ledger) -> Option<Breach> {
     let mut follows = BTreeSet::new();
-    let mut count = 0;
-    for sighting in &ledger.reading.history.sightings {
+    let mut promoted: Vec<&Sighting> = Vec::new();
+    let group = leaders::group(ledger.reading);
+    let sightings = ledger.reading.history.sightings.iter();
+    for sighting in sightings.filter(|s| group.is_empty() || group.contains(s.by.as_str())) {
         match sighting.what {
             Seen::Follows => drop(follows.insert(&sighting.by)),
-            Seen::Leads => count += u64::from(follows.remove(&sighting.by)),
-            Seen::Watched(_) | Seen::Unreplicated => {}
+            Seen::Leads if follows.remove(&sighting.by) => promoted.push(sighting),
+            _ => {}
         }
     }
+    let mut count = promoted.len() as u64;
     let mut sightings = ledger.reading.history.sightings.iter();
     if !sightings.any(|sighting| matches!(sighting.what, Seen::Leads | Seen::Follows)) {
         let mut keys = ledger.reading.history.keys.iter();
@@ -111,34 +144,30 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
             .find(|key| matches!(key.change, KeyChange::LostAtFailover | KeyChange::LostAtRestart));
         count = u64::from(first.is_some_and(|key| key.change == KeyChange::LostAtFailover));
     }
-    let conditions = ledger.reading.history.conditions.iter().filter(|c| c.verb == Verb::Failover);
+    let by_hand = |c: &&Condition| {
+        let mut targets = promoted.iter().filter(|led| c.strikes(&led.by));
+        c.verb == Verb::Failover && targets.any(|led| c.from.seq <= led.at.seq)
+    };
+    let conditions = ledger.reading.history.conditions.iter().filter(by_hand);
     above(ledger, Bounded::Failover, count, conditions.map(strike::part).collect())
 }
 
-/// Keys that were removed by no operation and had not ended.
+/// Keys that were evicted, or removed by a fault's command. What else nobody has deleted, a lock has
+/// by a connection of its own.
 fn removals(ledger: &Ledger) -> Option<Breach> {
-    let mut roles = ledger.reading.history.sightings.iter().peekable();
-    let mut follows: BTreeMap<&str, bool> = BTreeMap::new();
     let (mut count, mut parts) = (0, BTreeSet::new());
     for key in &ledger.reading.history.keys {
-        while let Some(role) = roles.next_if(|role| role.at <= key.at) {
-            if matches!(role.what, Seen::Leads | Seen::Follows) {
-                follows.insert(&role.by, role.what == Seen::Follows);
-            }
-        }
+        let conditions = ledger.reading.history.conditions.iter();
+        let own = conditions.filter(|c| {
+            strike::removes_key(c, &key.key) && c.strikes(&key.node) && c.from.seq <= key.at.seq
+        });
+        let own: Vec<Part> = own.map(strike::part).collect();
+        let by_nobody = key.change == KeyChange::Deleted && key.by.is_none();
         // What a replica deletes for nobody, its master has deleted or seen expire.
-        let by_command = key.change == KeyChange::Deleted
-            && key.by.is_none()
-            && !follows.get(key.node.as_str()).is_some_and(|follows| *follows);
+        let by_command = by_nobody && !own.is_empty() && !follows(ledger, &key.node, key.at.into());
         if key.change == KeyChange::Evicted || by_command {
             count += 1;
-            let conditions = ledger.reading.history.conditions.iter();
-            let own = conditions.filter(|c| {
-                strike::removes_keys(c)
-                    && c.strikes(&key.node)
-                    && Moment::from(c.from) <= Moment::from(key.at)
-            });
-            parts.extend(own.map(strike::part));
+            parts.extend(own);
         }
     }
     above(ledger, Bounded::KeyRemoval, count, parts.into_iter().collect())

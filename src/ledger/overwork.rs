@@ -36,6 +36,7 @@ pub fn fit(plan: &mut Plan, bound: u64) {
     let (workload, ttl) = (&mut plan.workload, plan.lock.ttl);
     if bound == 0 {
         plan.lock.timeout = None;
+        return;
     }
     workload.extend = Extend::Never;
     workload.reenter &= reentry(workload, ttl) <= bound;

@@ -13,9 +13,13 @@ pub fn part(condition: &Condition) -> Part {
     Part::Fault(condition.fault)
 }
 
-/// Whether it removes keys by command.
-pub fn removes_keys(condition: &Condition) -> bool {
-    matches!(condition.verb, Verb::Evict { .. } | Verb::Flush)
+/// Whether it has removed keys by command, and that key may be one of them.
+pub fn removes_key(condition: &Condition, key: &str) -> bool {
+    let named = match &condition.verb {
+        Verb::Evict { key: named } => named == key,
+        verb => *verb == Verb::Flush,
+    };
+    named && condition.met != Some(0)
 }
 
 /// By how much it moved a wall clock away from true time in the end: a step by its size, a freeze

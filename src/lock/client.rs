@@ -132,7 +132,7 @@ impl Client {
             self.drop_line();
         }
         let mut sent = false;
-        let exchange = self.travel(call.op, tag, command, args, &mut sent);
+        let exchange = self.travel(call.operation(), tag, command, args, &mut sent);
         let answer = host.timeout(timeout, exchange).await;
         self.is_asking = false;
         let error = match answer {
@@ -148,15 +148,15 @@ impl Client {
         };
         self.drop_line();
         if error == RequestError::NotSent {
-            self.note_unreached(command, call.op).await;
+            self.note_unreached(command, call).await;
         }
         Err(error)
     }
 
     /// That it was tried is evidence: a lock that tries to release has done its part.
-    async fn note_unreached(&self, command: &'static str, op: u32) {
+    async fn note_unreached(&self, command: &'static str, call: Call) {
         let first = || self.host.resolve(self.route.first());
-        if let Some(to) = self.to.or_else(first) {
+        if let (Some(to), Some(op)) = (self.to.or_else(first), call.operation()) {
             self.host.mark(Event::Unreached { to, command, op }).await;
         }
     }
@@ -230,7 +230,7 @@ impl Client {
     /// Asks the node that serves the key's slot, wherever the request is sent on to.
     async fn travel(
         &mut self,
-        op: u32,
+        op: Option<u32>,
         tag: u32,
         command: &'static str,
         args: &[&[u8]],
@@ -250,7 +250,7 @@ impl Client {
 
     async fn exchange(
         &mut self,
-        op: u32,
+        op: Option<u32>,
         tag: u32,
         command: &'static str,
         args: &[&[u8]],
@@ -259,7 +259,7 @@ impl Client {
         let host = self.host.clone();
         let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.node.stream.connection(), nth: line.requests };
-        let message = |leg| Event::Message { request, leg, command, op: Some(op) };
+        let message = |leg| Event::Message { request, leg, command, op };
         line.requests += 1;
         line.node.stream.tag(tag);
         *sent = true;

@@ -304,6 +304,13 @@ pub struct Call {
     pub nth: u32,
 }
 
+impl Call {
+    /// Its number in the run; none before the caller's first.
+    pub fn operation(self) -> Option<u32> {
+        (self.nth > 0).then_some(self.op)
+    }
+}
+
 /// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; the others
 /// with whatever.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;

@@ -163,7 +163,7 @@ impl Tap {
         self.asked.extend_from_slice(bytes);
         while let Ok(Some(words)) = self.reader.next(&mut self.asked) {
             let command = command::table::name(&words[0]).unwrap_or("UNKNOWN");
-            let op = (!GREETINGS.contains(&command)).then_some(call.op);
+            let op = call.operation().filter(|_| !GREETINGS.contains(&command));
             let request = Request { connection: self.stream.connection(), nth: self.requests };
             self.requests += 1;
             self.used |= op.is_some();

@@ -16,7 +16,7 @@ pub fn leaderless(reading: &Reading) -> Vec<(Moment, Moment)> {
     let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
     for sighting in &reading.history.sightings {
         if group.contains(sighting.by.as_str())
-            && let Seen::Leads | Seen::Follows = sighting.what
+            && let Seen::Leads | Seen::Follows | Seen::Exited = sighting.what
         {
             let leads = sighting.what == Seen::Leads;
             changes.push((sighting.at.into(), &sighting.by, leads));
@@ -52,13 +52,13 @@ fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, M
 }
 
 /// The nodes that followed one another at any time, of the group that ever held the lock's key.
-fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+pub fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
     for sighting in &reading.history.sightings {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
-            Seen::Watched(_) | Seen::Unreplicated => continue,
+            Seen::Watched(_) | Seen::Unreplicated | Seen::Exited => continue,
         };
         let one = *group_of.entry(by).or_insert(by);
         let other = *group_of.entry(master).or_insert(master);

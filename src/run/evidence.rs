@@ -109,6 +109,7 @@ impl<'a> Join<'a> {
             Event::Unreplicated => {
                 self.see(host, at, Seen::Unreplicated, self.names.name(host));
             }
+            Event::Exited => self.see(host, at, Seen::Exited, self.names.name(host)),
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }

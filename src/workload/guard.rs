@@ -136,11 +136,10 @@ impl Guard {
 
     /// Writes down that the lock broke a line of its contract.
     pub fn breach(&self, clause: Clause, details: String) {
-        let Call { op, nth } = self.call.get();
         let text = format!("broken contract: {}; {details}", clause.line());
         let at = self.host.record(Event::Note { text }).instant();
         let process = self.host.name().to_owned();
-        let op = (nth > 0).then_some(op);
+        let op = self.call.get().operation();
         self.recorder.breach(Breach { at, process, op, clause, details });
     }
 

@@ -258,7 +258,8 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
-    !died && !cut_short && !tried_to_free(table, born, owner.id, &freeing)
+    let dropped = owner.outcome == Outcome::Unknown && freeing.is_empty();
+    !died && !cut_short && !dropped && !tried_to_free(table, born, owner.id, &freeing)
 }
 
 /// When the first of these operations returned.

@@ -115,11 +115,14 @@ pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
     let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
     let granted = granted.filter_map(|op| op.ret).map(|ret| ret.at).min();
     let pending = history.ops.iter().filter(|op| {
+        let from = op.call.at.max(healed.at);
         op.ret.is_none()
             && op.process != "probe"
+            && (op.kind != OpKind::Acquire || granted.is_some())
+            && history.end.at >= from + table.terms.longest_ttl + 5 * SECOND
             && !table.dies(&op.process, stamp(op.call), point(history.end))
     });
-    let pending = pending.map(|op| op.id).filter(|_| granted.is_some()).collect();
+    let pending = pending.map(|op| op.id).collect();
     let mine = table.grants().into_iter().filter(|op| op.process != "probe").collect::<Vec<_>>();
     let held_at = |at: Point| mine.iter().any(|op| table.holds(op, at));
     if mine.iter().any(|op| !table.over(op, point(history.end))) {

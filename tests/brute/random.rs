@@ -8,7 +8,9 @@ use lockstorm::history::{
 use lockstorm::ledger::Site;
 use lockstorm::lock::Model;
 use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_sim::time::{
+    Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, SECOND, Stamp,
+};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
 /// Callers; what stands before the slash is the process.
@@ -77,6 +79,10 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
         }
     }
     maker.history.end = maker.tick();
+    if maker.dice.one_in(4) {
+        // A run that goes on for as long as the probe may take.
+        maker.history.end.at += 5 * SECOND + maker.dice.below(12) * MILLISECOND;
+    }
     let terms = terms(&mut maker.dice, taste);
     (maker.history, terms)
 }

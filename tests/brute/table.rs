@@ -18,7 +18,9 @@ pub struct Table<'a> {
 impl<'a> Table<'a> {
     pub fn new(history: &'a History, terms: &'a Terms) -> Table<'a> {
         let half = MILLISECOND / 2;
-        let grid = 0..=(history.end.at / half);
+        // What can change without an event changes soon after one.
+        let last = (0..history.end.seq).rev().find_map(|seq| time_of(history, seq)).unwrap_or(0);
+        let grid = 0..=(history.end.at.min(last + 200 * MILLISECOND) / half);
         let mut points = grid.map(|step| (step * half, 0)).collect::<Vec<_>>();
         points.extend((0..=history.end.seq).filter_map(|seq| Some((time_of(history, seq)?, seq))));
         points.sort_unstable();

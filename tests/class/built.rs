@@ -82,8 +82,8 @@ fn two_pauses_of_two_clients_are_each_enough() {
     assert!(kinds(&trial).contains(&Kind::StaleHolder));
     assert_eq!(class.in_model, []);
     let faults: Vec<&[u32]> = class.broken.iter().map(|broken| &broken.faults[..]).collect();
-    assert_eq!((faults, class.either.clone()), (vec![&[1][..], &[2]], vec![vec![0, 1]]));
-    assert!(class.broken.iter().all(|broken| !broken.alone));
+    assert_eq!((faults, &class.either[0].broken[..]), (vec![&[1][..], &[2]], &[0, 1][..]));
+    assert!(class.broken.iter().all(|broken| broken.goes.is_empty()));
     assert_eq!(
         told(&plan, trial, class),
         ["no client pauses for longer than 2.07 s while it holds the lock: either c1 stood still \
@@ -106,7 +106,7 @@ fn two_short_pauses_in_one_hold_are_added_up() {
     assert!(found.actual == 3_800 * MS, "{found:?}");
     assert!(kinds(&trial).contains(&Kind::StaleHolder));
     assert_eq!((class.in_model.len(), class.broken.len()), (0, 1));
-    assert!(class.broken[0].alone);
+    assert_eq!((&class.broken[0].goes, &class.broken[0].stays[..]), (&class.out_of_model, &[][..]));
     let told = told(&plan, trial, class).join(" ");
     assert!(told.contains("3.8 s in one hold; take this away"), "{told}");
 }
@@ -200,7 +200,7 @@ fn an_evicted_key_breaks_its_assumption_and_one_that_is_not_there_does_not() {
     let (trial, class) = run(&evict(after("c1", "acquired", 1, 50 * MS)));
     assert_eq!(breach(&trial, Bounded::KeyRemoval).parts, [Part::Fault(1)]);
     assert!(kinds(&trial).contains(&Kind::DoubleGrant));
-    assert!(class.in_model.is_empty() && class.broken[0].alone, "{class:?}");
+    assert!(class.in_model.is_empty() && !class.broken[0].goes.is_empty(), "{class:?}");
     let (trial, _) = run(&evict(Anchor::At(0)));
     assert_eq!(trial.breaches, []);
 }

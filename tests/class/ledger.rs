@@ -12,8 +12,9 @@
 //!   wall clock left its course between any two moments. `drift`: the largest difference of rates
 //!   at one moment.
 //! - `amnesiac-restart`: the shortest time from a death to a start after which keys had gone, or
-//!   deleted ones were there again. `failover`: followers that led. `key-removal`: keys evicted,
-//!   or deleted on a master by nobody. `leaderless`: time after the heal in which no node led, of
+//!   deleted ones were there again, or ended when they had before they were prolonged. `failover`:
+//!   followers that led, of those that could have the key. `key-removal`: keys evicted,
+//!   or deleted by a fault on a master. `leaderless`: time after the heal in which no node led, of
 //!   those that ever followed or led one that had the key. `unreplicated`: how long after the heal
 //!   a master last said that too few replicas have what was written, if more than 5 s.
 
@@ -211,6 +212,29 @@ impl Book<'_> {
         })
     }
 
+    /// Who ever had the key, and whoever followed one of these or was followed by one.
+    fn kin(&self) -> BTreeSet<&str> {
+        let roles = || self.history.sightings.iter().filter(|role| role.what == Seen::Follows);
+        let known: BTreeSet<&str> = self
+            .history
+            .sightings
+            .iter()
+            .filter(|role| matches!(role.what, Seen::Leads | Seen::Follows))
+            .map(|role| role.by.as_str())
+            .collect();
+        let keys = self.history.keys.iter().filter(|key| key.key == self.plan.lock.key);
+        let mut kin: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
+        kin.retain(|node| known.contains(node));
+        for _ in roles() {
+            for role in roles() {
+                if kin.contains(role.by.as_str()) || kin.contains(role.master.as_str()) {
+                    kin.extend([role.by.as_str(), role.master.as_str()]);
+                }
+            }
+        }
+        kin
+    }
+
     /// True time after the heal in which no node led that is akin to one that ever had the key.
     fn leaderless(&self) -> u64 {
         let Some(healed) = self.history.healed else { return 0 };
@@ -218,17 +242,9 @@ impl Book<'_> {
             .history
             .sightings
             .iter()
-            .filter(|s| matches!(s.what, Seen::Leads | Seen::Follows))
+            .filter(|s| matches!(s.what, Seen::Leads | Seen::Follows | Seen::Exited))
             .collect();
-        let keys = self.history.keys.iter().filter(|key| key.key == self.plan.lock.key);
-        let mut kin: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
-        for _ in 0..roles.len() {
-            for role in roles.iter().filter(|role| role.what == Seen::Follows) {
-                if kin.contains(role.by.as_str()) || kin.contains(role.master.as_str()) {
-                    kin.extend([role.by.as_str(), role.master.as_str()]);
-                }
-            }
-        }
+        let kin = self.kin();
         let leads = |node: &str, at: Point| {
             let told = roles.iter().filter(|r| r.by == node && (r.at.at, r.at.seq) <= at);
             let Some(told) = told.max_by_key(|role| role.at.seq) else { return false };
@@ -296,7 +312,7 @@ impl Book<'_> {
             });
             own.next().map_or(0, |piece| i64::from(piece.line.rate_ppm))
         };
-        let moments = self.history.clocks.iter().map(|piece| (piece.from.at, piece.from.seq));
+        let moments = self.history.clocks.iter().map(|piece| (piece.from.at, u64::MAX));
         let apart = moments.map(|at| {
             let rates: Vec<i64> = hosts.iter().map(|host| rate(host, at)).collect();
             rates.iter().max().unwrap_or(&0).abs_diff(*rates.iter().min().unwrap_or(&0))
@@ -311,21 +327,32 @@ impl Book<'_> {
             let at = (key.at.at, key.at.seq);
             let deaths: Vec<&Condition> =
                 self.on(&key.node).filter(|c| Book::kills(c) && self.span(c).0 <= at).collect();
-            let last = deaths.iter().map(|death| self.span(death).0).max();
-            let again = key.change == KeyChange::Set && key.by.is_none();
-            let untouched = last.is_some_and(|last| {
-                self.history.keys[..index].iter().all(|earlier| {
-                    earlier.node != key.node
-                        || (earlier.at.at, earlier.at.seq) <= last
-                        || earlier.by.is_none()
-                })
+            let exits = self.history.sightings.iter().filter(|s| {
+                s.by == key.node && s.what == Seen::Exited && (s.at.at, s.at.seq) <= at
             });
-            if key.change != KeyChange::LostAtRestart && !(again && untouched) {
+            let exit = exits.map(|s| (s.at.at, s.at.seq)).max();
+            let died = deaths.iter().map(|death| self.span(death).0).max();
+            let last = died.max(exit);
+            let earlier = || self.history.keys[..index].iter().filter(|e| e.node == key.node);
+            // An older state: of nobody's making, or of one whose command had come before.
+            let older = match key.change {
+                KeyChange::Set if key.by.is_some() => {
+                    earlier().any(|e| e.by == key.by && e.key == key.key)
+                }
+                KeyChange::Set | KeyChange::Extended => key.by.is_none(),
+                _ => false,
+            };
+            let untouched = last.is_some_and(|last| {
+                let mut since = earlier().filter(|e| (e.at.at, e.at.seq) > last);
+                since.all(|e| e.by.is_none() || e.at.seq == key.at.seq)
+            });
+            let again = older && untouched && !self.follows(&key.node, at);
+            if key.change != KeyChange::LostAtRestart && !again {
                 continue;
             }
-            // Back through outages that overlap.
+            // Back through outages that overlap; a process that ended by itself was up before.
             let mut down = last.unwrap_or(at);
-            for death in deaths.iter().rev() {
+            for death in deaths.iter().rev().filter(|_| exit < died) {
                 let (from, to) = self.span(death);
                 if from < down && to >= down && death.verb != Verb::Restart {
                     down = from;
@@ -338,38 +365,46 @@ impl Book<'_> {
 
     fn failovers(&self) -> u64 {
         let sightings = &self.history.sightings;
+        let kin = self.kin();
         let role = |by: &str, before: usize| {
             let mut own = sightings[..before].iter().rev().filter(|s| s.by == by);
             own.find(|s| matches!(s.what, Seen::Leads | Seen::Follows)).map(|s| s.what)
         };
         let led = (0..sightings.len()).filter(|index| {
             let now = &sightings[*index];
-            now.what == Seen::Leads && role(&now.by, *index) == Some(Seen::Follows)
+            let counts = kin.is_empty() || kin.contains(now.by.as_str());
+            counts && now.what == Seen::Leads && role(&now.by, *index) == Some(Seen::Follows)
         });
         let led = led.count() as u64;
         let lost = |change: KeyChange| {
             self.history.keys.iter().position(|key| key.change == change).unwrap_or(usize::MAX)
         };
         let silent = lost(KeyChange::LostAtFailover) < lost(KeyChange::LostAtRestart);
-        let told = sightings.iter().any(|s| !matches!(s.what, Seen::Watched(_)));
+        let told = sightings.iter().any(|s| matches!(s.what, Seen::Leads | Seen::Follows));
         if !told && silent { 1 } else { led }
     }
 
+    fn follows(&self, node: &str, at: Point) -> bool {
+        let told = self
+            .history
+            .sightings
+            .iter()
+            .rev()
+            .filter(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows));
+        let mut told = told.filter(|s| (s.at.at, s.at.seq) <= at);
+        told.next().is_some_and(|s| s.what == Seen::Follows)
+    }
+
     fn removals(&self) -> u64 {
-        let follows = |node: &str, at: Point| {
-            let told = self
-                .history
-                .sightings
-                .iter()
-                .rev()
-                .filter(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows));
-            let mut told = told.filter(|s| (s.at.at, s.at.seq) <= at);
-            told.next().is_some_and(|s| s.what == Seen::Follows)
-        };
         let removed = self.history.keys.iter().filter(|key| {
+            let at = (key.at.at, key.at.seq);
+            let mut wiped = self.on(&key.node).filter(|c| {
+                matches!(c.verb, Verb::Evict { .. } | Verb::Flush) && self.span(c).0 <= at
+            });
             let by_nobody = key.change == KeyChange::Deleted
                 && key.by.is_none()
-                && !follows(&key.node, (key.at.at, key.at.seq));
+                && wiped.next().is_some()
+                && !self.follows(&key.node, at);
             key.change == KeyChange::Evicted || by_nobody
         });
         removed.count() as u64

@@ -123,7 +123,12 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
         let kinds = Signature::of(&run.judgement.verdict).kinds.into_iter().collect();
         table.insert(out, Seen { kinds, broken });
     }
-    let inside = || table.values().filter(|seen| seen.broken.is_empty());
+    let most = table.keys().map(BTreeSet::len).max();
+    let inside = || {
+        let all = table.iter();
+        let inside = all.filter(|(out, s)| s.broken.is_empty() || Some(out.len()) == most);
+        inside.map(|(_, seen)| seen)
+    };
     let in_model = inside().any(|seen| !seen.kinds.is_empty());
     if class.is_in_model() != in_model {
         wrong.push(format!("in-model is {in_model}, the class says {class:?}"));
@@ -154,21 +159,27 @@ fn worst_of(trial: &Trial) -> BTreeMap<Bounded, u64> {
 /// Whether every assumption that is listed made a difference, as it is said.
 fn blame(class: &Class, table: &BTreeMap<BTreeSet<u32>, Seen>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let goes = |faults: &BTreeSet<u32>| {
-        class.out_of_model.iter().any(|kind| !table[faults].kinds.contains(kind))
+    let left = |faults: &BTreeSet<u32>| table[faults].kinds.clone();
+    let go = |faults: &BTreeSet<u32>, kinds: &[Kind]| {
+        !kinds.is_empty() && kinds.iter().all(|kind| !left(faults).contains(kind))
     };
+    let names = |index: usize| class.either.iter().any(|set| set.broken.contains(&index));
     let of = |index: usize| class.broken[index].faults.iter().copied().collect::<BTreeSet<u32>>();
     for (index, broken) in class.broken.iter().enumerate() {
-        if broken.alone && !goes(&of(index)) {
+        let (alone, stays) = (!broken.goes.is_empty(), left(&of(index)));
+        if alone && !go(&of(index), &broken.goes) {
             wrong.push(format!("{:?} is said to matter alone: {class:?}", broken.what));
         }
-        if !broken.alone && !class.either.iter().any(|set| set.contains(&index)) {
+        if alone && !stays.iter().eq(&broken.stays) {
+            wrong.push(format!("without {:?} there is {stays:?}: {class:?}", broken.what));
+        }
+        if !alone && !names(index) {
             wrong.push(format!("{:?} is listed for nothing: {class:?}", broken.what));
         }
     }
     for set in &class.either {
-        let whole = set.iter().flat_map(|index| of(*index)).collect();
-        if !goes(&whole) {
+        let whole = set.broken.iter().flat_map(|index| of(*index)).collect();
+        if !go(&whole, &set.kinds) {
             wrong.push(format!("taking {set:?} away changes nothing: {class:?}"));
         }
     }

@@ -73,10 +73,15 @@ fn runs_script(args: &Arguments) -> bool {
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
+    run(&host, config).await;
+    host.record(Event::Exited);
+}
+
+async fn run(host: &Host, config: NodeConfig) {
     let listener = host.listen(config.port).expect("the node's port is free");
-    let server = Rc::new(Server::new(&host, config));
+    let server = Rc::new(Server::new(host, config));
     let load_time = server.node.borrow().config.load_time;
-    if load_time > 0 && has_file(&host, &server.node.borrow()) {
+    if load_time > 0 && has_file(host, &server.node.borrow()) {
         host.spawn(Rc::clone(&server).start_after(load_time));
     } else if !server.start() {
         return;

@@ -65,6 +65,7 @@ impl Trace {
             Event::Saw { .. }
             | Event::Declined { .. }
             | Event::Unreplicated
+            | Event::Exited
             | Event::Dumped { .. }
             | Event::Continued { .. } => {}
         }

@@ -83,7 +83,7 @@ fn ended(
         Ending::Change(KeyChange::LostAtRestart) => {
             format!("{on} comes back without {whose}'s key.")
         }
-        Ending::Change(_) => format!("{whose}'s key is lost on {on} in the failover."),
+        Ending::Change(_) => format!("{on} loses {whose}'s key: its master does not have it."),
         Ending::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
         Ending::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
     };
@@ -132,7 +132,8 @@ fn prolonged(witness: &Witness<'_>) -> Vec<Beat> {
     let named = witness.of_kind(Kind::ForeignExtend).flat_map(|v| v.keys.iter().copied());
     named
         .filter_map(|index| {
-            let key: &Key = witness.history().keys.get(index)?;
+            let keys = &witness.history().keys;
+            let key: &Key = keys.get(index).filter(|key| key.change == KeyChange::Extended)?;
             let (by, who) = (key.by?, witness.caller(key.by?)?);
             let life = witness.lives.iter().rfind(|l| l.node == key.node && l.from < key.at)?;
             let owner = life.owner.filter(|owner| witness.caller(*owner) != Some(who))?;

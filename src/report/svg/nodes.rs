@@ -92,7 +92,7 @@ fn ending(
         (KeyChange::Expired, _) => ("expired".to_owned(), INK),
         (KeyChange::Evicted, _) => ("removed".to_owned(), ALARM_TEXT),
         (KeyChange::LostAtRestart, _) => ("forgotten at restart".to_owned(), ALARM_TEXT),
-        (KeyChange::LostAtFailover, _) => ("lost in the failover".to_owned(), ALARM_TEXT),
+        (KeyChange::LostAtFailover, _) => ("lost at its resync".to_owned(), ALARM_TEXT),
         (KeyChange::Changed | KeyChange::Extended, _) => return,
     };
     if pass != (fill != GREY) {
