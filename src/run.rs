@@ -162,7 +162,7 @@ impl Lab {
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::Ledger => Invariant::Ledger,
             },
-            callers: plan.workload.clients,
+            contends: true,
             faults: plan.faults.iter().map(|fault| fault.id).collect(),
             reenters: plan.workload.reenter,
             asked,

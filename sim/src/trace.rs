@@ -264,8 +264,7 @@ pub enum Event {
         /// Which request.
         request: Request,
     },
-    /// A master tells a client that too few replicas have what was written, or are heard at all:
-    /// WAIT and WAITAOF after their time, NOREPLICAS. A remark, too.
+    /// A master tells of too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
     Unreplicated,
     /// A node's process ends by itself. A remark, too.
     Exited,
@@ -304,15 +303,9 @@ pub enum Sight {
 impl Event {
     /// Whether it only explains other records: it has no number of its own and enters no hash.
     pub fn is_remark(&self) -> bool {
-        matches!(
-            self,
-            Event::Saw { .. }
-                | Event::Declined { .. }
-                | Event::Unreplicated
-                | Event::Exited
-                | Event::Dumped { .. }
-                | Event::Continued { .. }
-        )
+        let told = matches!(self, Event::Saw { .. } | Event::Declined { .. });
+        let became = matches!(self, Event::Unreplicated | Event::Exited);
+        told || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
     }
 }
 

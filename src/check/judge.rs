@@ -53,7 +53,7 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
 fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let idle = idle::reasons(case).into_iter();
     let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
-    if counts.contended == 0 {
+    if case.terms.contends && counts.contended == 0 {
         why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
     }
     why.extend(nobody_granted(case));

@@ -46,8 +46,8 @@ pub struct Terms {
     pub longest_ttl: Nanos,
     /// What the resource must keep.
     pub invariant: Invariant,
-    /// Callers that want the lock, the probe not counted.
-    pub callers: u32,
+    /// Whether two callers, the probe not counted, must have wanted the lock at once.
+    pub contends: bool,
     /// The faults of the plan, by number: each must have struck something.
     pub faults: Vec<u32>,
     /// Whether callers take the lock again while they hold it.

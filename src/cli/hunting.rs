@@ -94,7 +94,11 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
     let tested = tested(&catch.tally);
     let Some((finding, shrink_runs)) = &catch.found else {
         if catch.tally.struck_in_hold == 0 {
-            say(&format!("unknown: nothing was tested ({tested}); {seeds}"));
+            let within = match arguments.within_assumptions {
+                true => " (inside its assumptions nothing strikes a lock that breaks them)",
+                false => "",
+            };
+            say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));
             return Ok(Ending::Unknown);
         }
         say(&format!("no violation in {tested}; {seeds}"));

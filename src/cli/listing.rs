@@ -80,7 +80,9 @@ fn fault(row: &Row) -> [String; 2] {
 fn meaning(kind: Kind) -> &'static str {
     match kind {
         Kind::BrokenContract => "the lock did what the contract of locks forbids",
-        Kind::DoubleGrant => "more holders than allowed, all of them still covered",
+        Kind::DoubleGrant => {
+            "more holders than allowed, all of them covered, or one whose lease was over at its grant"
+        }
         Kind::StaleHolder => "more holders than allowed, one past its deadline",
         Kind::Corruption => "what the lock guards was damaged",
         Kind::ForeignRelease => "one caller's release or overwrite hit another's key",

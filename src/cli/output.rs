@@ -20,7 +20,8 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Puts a file in the place of what is there, whole or not at all: on a full disk the old one stays.
+/// Puts a file in the place of what is there, whole or not at all: on a full disk the old one
+/// stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_added_extension("new");
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));

@@ -152,8 +152,8 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
     above(ledger, Bounded::Failover, count, conditions.map(strike::part).collect())
 }
 
-/// Keys that were evicted, or removed by a fault's command. What else nobody has deleted, a lock has
-/// by a connection of its own.
+/// Keys that were evicted, or removed by a fault's command. What else nobody has deleted, a lock
+/// has by a connection of its own.
 fn removals(ledger: &Ledger) -> Option<Breach> {
     let (mut count, mut parts) = (0, BTreeSet::new());
     for key in &ledger.reading.history.keys {

@@ -99,7 +99,7 @@ fn terms(dice: &mut Dice, taste: Taste) -> Terms {
         ttl: Some((2 + dice.below(12)) * MILLISECOND),
         longest_ttl: dice.below(8) * MILLISECOND,
         invariant: dice.pick(&invariants),
-        callers: 3,
+        contends: true,
         reenters: taste == Taste::Reentries,
         asked: 3,
         site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },

@@ -72,7 +72,7 @@ struct StoryTerms {
     ttl: u64,
     longest_ttl: u64,
     invariant: Invariant,
-    callers: u32,
+    contends: bool,
     faults: Vec<u32>,
     nodes: Vec<String>,
     reenters: bool,
@@ -93,7 +93,7 @@ impl Default for StoryTerms {
             ttl: 10_000,
             longest_ttl: 10_000,
             invariant: Invariant::None,
-            callers: 1,
+            contends: false,
             faults: Vec::new(),
             nodes: (1..=5).map(|n| format!("n{n}")).collect(),
             reenters: false,
@@ -118,7 +118,7 @@ impl Story {
             ttl: Some(terms.ttl * MILLISECOND),
             longest_ttl: terms.longest_ttl * MILLISECOND,
             invariant: terms.invariant,
-            callers: terms.callers,
+            contends: terms.contends,
             faults: terms.faults.clone(),
             reenters: terms.reenters,
             asked: terms.asked,
@@ -177,6 +177,7 @@ impl Teller {
             ["fault", id, what, who, when, ref rest @ ..] => self.fault(id, what, who, when, rest),
             ["leads", at, node] => self.role(at, node, Seen::Leads, node),
             ["follows", at, node, master] => self.role(at, node, Seen::Follows, master),
+            ["exited", at, node] => self.role(at, node, Seen::Exited, node),
             ["unreplicated", at, node] => self.role(at, node, Seen::Unreplicated, node),
             ["breach", at, who, clause, ref rest @ ..] => self.breach(at, who, clause, rest),
             ["clock", at, host, clock, reading, ref rest @ ..] => {
@@ -377,16 +378,17 @@ impl Teller {
 
 /// A verb with its figure: `pause`, `delay=200` (ms), `clock-step=-500` (ms), `clock-rate=100`.
 fn verb(text: &str) -> Option<Verb> {
-    let (word, number) = text.split_once('=').unwrap_or((text, "0"));
+    let (word, figure) = text.split_once('=').unwrap_or((text, ""));
     let row = verbs::find(word)?;
-    let number = number.parse::<i64>().ok()?;
+    let number = || if figure.is_empty() { Some(0) } else { figure.parse::<i64>().ok() };
+    let key = if figure.is_empty() { "lock" } else { figure };
     row.verb(match (row.plain)().figure() {
         Figure::None => Figure::None,
-        Figure::Length(_) => Figure::Length(u64::try_from(number).ok()? * MILLISECOND),
-        Figure::Share(_) => Figure::Share(u32::try_from(number).ok()?),
-        Figure::Shift(_) => Figure::Shift(number * 1_000_000),
-        Figure::Rate(_) => Figure::Rate(i32::try_from(number).ok()?),
-        Figure::Key(_) => Figure::Key("lock".to_owned()),
+        Figure::Length(_) => Figure::Length(u64::try_from(number()?).ok()? * MILLISECOND),
+        Figure::Share(_) => Figure::Share(u32::try_from(number()?).ok()?),
+        Figure::Shift(_) => Figure::Shift(number()? * 1_000_000),
+        Figure::Rate(_) => Figure::Rate(i32::try_from(number()?).ok()?),
+        Figure::Key(_) => Figure::Key(key.to_owned()),
     })
 }
 
