@@ -5,6 +5,9 @@
 //! - lives on after its owner's release returned as released, or
 //! - an extend set, whose grant was given up: its release returned, or its loss was told.
 //!
+//! A key is not left while the tenure lasts in which its acquire was called: an inner grant that is
+//! given back may only have been counted down.
+//!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. That excuse ends where the release said that it had
 //! removed the key, unless its acquire had given that very key up before it tried again: such a key
@@ -21,7 +24,7 @@ use lockstorm_sim::trace::Leg;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 
@@ -75,27 +78,18 @@ fn left_over_from(case: &Case, key: &Incarnation) -> Option<(OpId, Moment)> {
     let told = match op.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => op.ret?.into(),
         Outcome::Granted { .. } if key.by == Some(owner) => released(case, owner)?.0,
-        Outcome::Granted { .. } => given_up_at(case, owner)?,
+        Outcome::Granted { .. } => case.endings(owner).filter_map(|ending| ending.done).min()?,
         _ => return None,
     };
-    let from = key.from.max(told);
+    let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
+    let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
 }
 
-/// The first release of a grant that returned as released, and when.
-fn released<'a>(case: &Case<'a>, grant: OpId) -> Option<(Moment, &'a Op)> {
-    let releases = case.ops_of(grant).filter(|op| op.outcome == Outcome::Released);
+/// The first release that gave a key's tenure back and returned as released, and when.
+fn released<'a>(case: &Case<'a>, owner: OpId) -> Option<(Moment, &'a Op)> {
+    let releases = case.releases(owner).filter(|op| op.outcome == Outcome::Released);
     releases.filter_map(|op| Some((Moment::from(op.ret?), op))).min_by_key(|(at, _)| *at)
-}
-
-/// When a release of a grant first returned, or its loss was told.
-fn given_up_at(case: &Case, grant: OpId) -> Option<Moment> {
-    let given_up = |op: &Op| match (&op.kind, &op.outcome) {
-        (OpKind::Release { .. } | OpKind::Lost { .. }, _) => op.ret,
-        (OpKind::Extend { background: false, .. }, Outcome::Lost) => op.ret,
-        _ => None,
-    };
-    case.ops_of(grant).filter_map(given_up).map(Moment::from).min()
 }
 
 /// From when on a release had said that it removed the key of its grant. With several nodes it
@@ -167,9 +161,7 @@ impl<'a> Way<'a> {
 
     /// Whether the owner released it by a request, or died in its release.
     fn was_released(&self, case: &Case, requests: &[Vec<&Request>]) -> bool {
-        let ops = case.ops_of(self.owner);
-        let mut releases = ops.filter(|op| matches!(op.kind, OpKind::Release { .. }));
-        releases.any(|op| {
+        case.releases(self.owner).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
             let mut sent = requests[op.id as usize].iter();
             op.ret.is_none() && died() || sent.any(|request| self.follows(request))

@@ -28,7 +28,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
                     }
                     _ => access.value != last.unwrap_or(0) + 1,
                 };
-                (undone(accesses, &writes, index), wrong)
+                (undone(table, &writes, index), wrong)
             }
             (Invariant::Ledger, AccessKind::Append) => {
                 let Some(own) = granted_at(table, access) else { continue };
@@ -64,12 +64,14 @@ pub fn wrong_sum(table: &Table) -> bool {
 }
 
 /// What was written since the writer last looked; if it never did or nothing was, the last one.
-fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
+fn undone(table: &Table, writes: &[usize], index: usize) -> Vec<usize> {
+    let accesses = &table.history.accesses;
+    let began = |access: &Access| access.grant.map(|grant| table.began(grant));
     let writer = &accesses[index];
     let looked = (0..index).rfind(|other| {
         let other = &accesses[*other];
         other.kind == AccessKind::Read
-            && (&other.caller, other.grant) == (&writer.caller, writer.grant)
+            && (&other.caller, began(other)) == (&writer.caller, began(writer))
     });
     let since = |write: &&usize| looked.is_some_and(|looked| **write > looked);
     let undone = writes.iter().filter(since).copied().collect::<Vec<_>>();
@@ -78,13 +80,16 @@ fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
 
 fn granted_at(table: &Table, access: &Access) -> Option<Point> {
     let op = table.op(access.grant?);
-    matches!(op.outcome, Outcome::Granted { .. }).then(|| op.ret.map(stamp)).flatten()
+    let granted = matches!(op.outcome, Outcome::Granted { .. });
+    granted.then(|| table.op(table.began(op.id)).ret.map(stamp)).flatten()
 }
 
 fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     let fault = |access: &Access| match access.grant.map(|grant| table.op(grant)) {
         Some(op) if matches!(op.outcome, Outcome::Granted { .. }) => {
-            table.over(op, point(access.at)).then_some(Cause::InFlight)
+            let grants = table.tenure(table.began(op.id));
+            let over = grants.iter().all(|op| table.over(op, point(access.at)));
+            over.then_some(Cause::InFlight)
         }
         _ => Some(Cause::Caller),
     };
@@ -92,12 +97,12 @@ fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     let grants = involved.filter_map(|access| Some(table.op(access.grant?)));
     let mut grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
     let earlier = table.points.iter().filter(|at| **at < point(access.at)).collect::<Vec<_>>();
-    let overlapped =
-        grants.any(|op| {
-            table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
-                earlier.iter().any(|at| table.holds(op, **at) && table.holds(other, **at))
-            })
-        });
+    let overlapped = grants.any(|op| {
+        table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
+            let began = table.began(op.id);
+            earlier.iter().any(|at| table.has(began, **at) && table.holds(other, **at))
+        })
+    });
     let theirs = harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
     fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
 }
@@ -147,6 +152,12 @@ fn owner_of(table: &Table, by: u32) -> Option<u32> {
         OpKind::Extend { grant, .. } => Some(grant),
         _ => None,
     }
+}
+
+/// The tenure whose key was created so.
+fn tenure_of(table: &Table, born: usize) -> Option<u32> {
+    let owner = creator(table, born).and_then(|by| owner_of(table, by));
+    owner.map(|owner| table.began(owner))
 }
 
 /// Sets of acquires that left keys behind, with the first acquire that failed by them.
@@ -199,9 +210,12 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     if owner.caller == victim.caller {
         return false;
     }
+    let began = table.began(owner.id);
+    let left = table.left(began);
+    // What was done with before the tenure was over gave nothing back.
     let of_grant = table.history.ops.iter().filter(|op| match op.kind {
         OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
-            grant == owner.id
+            table.began(grant) == began && op.ret.is_none_or(|ret| stamp(ret) >= left)
         }
         _ => false,
     });
@@ -216,7 +230,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         }),
         _ => None,
     };
-    let Some(over) = over else { return false };
+    let Some(over) = over.map(|over| over.max(left)) else { return false };
     // Alive just after a place in the trace: what the next change would meet.
     let lives = |at: Point| {
         let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
@@ -322,16 +336,18 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         if removes || !came || key.key != table.terms.lock_key {
             continue;
         }
+        let began = table.began(grant);
+        let left = table.left(began);
         let late = table.history.ops.iter().any(|release| {
             let returned = release.ret.map(stamp).filter(|ret| *ret <= point(key.at));
-            release.kind == OpKind::Release { grant }
-                && returned.is_some_and(|ret| {
+            let OpKind::Release { grant: given } = release.kind else { return false };
+            table.began(given) == began
+                && returned.filter(|ret| *ret >= left).is_some_and(|ret| {
                     let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
                     stamp(extend.call) > ret || table.terms.quorum == 1 && sure
                 })
         });
-        let owns =
-            |born: usize| creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant);
+        let owns = |born: usize| tenure_of(table, born) == Some(began);
         let wrong = match alive_before(table, &key.node, index) {
             Some(born) => late && owns(born),
             None if key.change == KeyChange::Extended => false,
@@ -353,7 +369,7 @@ fn leg(request: &Request, leg: Leg) -> Option<Instant> {
     request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
 }
 
-/// The smallest time from a grant's last accepted change to the end of enough of its keys, ns.
+/// The smallest time from a tenure's last accepted change to the end of enough of its keys, ns.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
@@ -361,12 +377,14 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     if asked.is_empty() {
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
-    let misses = table.grants().into_iter().filter_map(|op| {
-        let accesses = table.history.accesses.iter().filter(|access| access.grant == Some(op.id));
+    let misses = table.tenures().into_iter().filter_map(|began| {
+        let grants = table.tenure(began);
+        let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
+        let accesses = table.history.accesses.iter().filter(own);
         let mut writes =
             accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
         let last = writes.next_back()?.at.at;
-        let mut ends = asked.iter().filter_map(|node| end_on(table, node, op.id));
+        let mut ends = asked.iter().filter_map(|node| end_on(table, node, began));
         let mut ends = ends.by_ref().collect::<Vec<_>>();
         if ends.is_empty() {
             return None;
@@ -380,11 +398,11 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     misses.min()
 }
 
-/// When the last of a grant's keys on a node ends; `None` if it made none there.
-fn end_on(table: &Table, node: &str, grant: u32) -> Option<u64> {
+/// When the last of a tenure's keys on a node ends; `None` if it made none there.
+fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
     let keys = &table.history.keys;
-    let own =
-        births(table).filter(|born| keys[*born].node == node && keys[*born].by == Some(grant));
+    let here = births(table).filter(|born| keys[*born].node == node);
+    let own = here.filter(|born| tenure_of(table, *born) == Some(began));
     let ends = own.map(|born| {
         let next = |index: &usize| keys[*index].node == node && keys[*index].key == keys[born].key;
         let mut until = keys[born].until_ms;
