@@ -6,12 +6,12 @@ mod story;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lockstorm::check::case::Case;
 use lockstorm::check::judge::judge;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::{Cause, Judgement, Kind, Verdict, Violation};
 use lockstorm::ledger::part::Part;
 use lockstorm::ledger::{self, Breach};
-use lockstorm::reading::Reading;
 use lockstorm_sim::time::MILLISECOND;
 
 use crate::story::{Story, unit};
@@ -81,7 +81,7 @@ fn check(file: &Path) -> Result<(), String> {
 /// The breaches that the ledger sees, as a file writes them.
 fn broken(story: &Story) -> Vec<String> {
     let (history, terms) = (story.history(), story.terms());
-    let seen = ledger::seen(&Reading::of(&history, &terms.lock_key), &terms.site);
+    let seen = ledger::seen(&Case::new(&history, &terms), &terms.site);
     let breach = |breach: &Breach| {
         let word = serde_json::to_value(breach.what).expect("an assumption has a word");
         let word = word.as_str().expect("a word is text").to_owned();

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use crate::check::Terms;
 use crate::history::History;
-use crate::reading::Reading;
+use crate::reading::{Reading, tenure};
 
 /// What is judged, and by what.
 pub struct Case<'a> {
@@ -18,7 +18,8 @@ pub struct Case<'a> {
 impl<'a> Case<'a> {
     /// Makes a history ready to be judged.
     pub fn new(history: &'a History, terms: &'a Terms) -> Case<'a> {
-        Case { reading: Reading::of(history, &terms.lock_key), terms }
+        let nests = tenure::nest(terms.reenters, terms.holders);
+        Case { reading: Reading::of(history, &terms.lock_key, nests), terms }
     }
 }
 

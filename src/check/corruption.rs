@@ -5,7 +5,7 @@
 use crate::check::case::Case;
 use crate::check::{Cause, Invariant, Kind, Violation};
 use crate::history::{Access, AccessKind, OpId, OpKind, Outcome};
-use crate::reading::hold::Ended;
+use crate::reading::hold::{Ended, Hold};
 use crate::reading::moment::Moment;
 
 /// Every access that broke the invariant; or, if none did, the end of a run whose sum is wrong.
@@ -67,14 +67,14 @@ fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
         let access = &accesses[*earlier];
         access.kind == AccessKind::Read
             && access.caller == writer.caller
-            && access.grant == writer.grant
+            && tenure(case, access) == tenure(case, writer)
     });
     let since = read.map_or(writes.len(), |read| writes.partition_point(|write| *write < read));
     let since = since.min(writes.len().saturating_sub(1));
     writes[since..].to_vec()
 }
 
-/// An accepted entry must not be of an earlier acquire than one that is there already.
+/// An accepted entry must not be of an earlier tenure than one that is there already.
 fn ledger(case: &Case) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut latest: Option<(Moment, usize)> = None;
@@ -97,10 +97,15 @@ fn accepted<'a>(
     accesses.filter(move |(_, access)| access.accepted && access.kind == kind)
 }
 
-/// When the acquire under which an access was sent returned as granted.
+/// When the acquire returned as granted that began the tenure in which an access was sent.
 fn granted_at(case: &Case, access: &Access) -> Option<Moment> {
-    let grant = access.grant.filter(|grant| case.is_granted(*grant))?;
-    case.op(grant)?.ret.map(Moment::from)
+    let first = case.outermost(access.grant.filter(|grant| case.is_granted(*grant))?);
+    case.op(first)?.ret.map(Moment::from)
+}
+
+/// What stands for the tenure in which an access was sent, if it was sent under any acquire.
+fn tenure(case: &Case, access: &Access) -> Option<OpId> {
+    access.grant.map(|grant| case.outermost(grant))
 }
 
 fn violation(case: &Case, harmed: &[usize], index: usize) -> Violation {
@@ -126,15 +131,20 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     faults.into_iter().find(|fault| *fault != Cause::None).unwrap_or(Cause::None)
 }
 
-/// Whether an access came without a grant, or after its grant's hold was over.
+/// Whether an access came without a grant, or after its tenure was over.
 fn own_fault(case: &Case, access: &Access) -> Cause {
-    let Some(hold) = access.grant.and_then(|grant| case.hold(grant)) else { return Cause::Caller };
+    let Some(hold) = access.grant.and_then(|grant| held(case, grant)) else { return Cause::Caller };
     let over = hold.ended != Ended::Open && hold.end <= access.at.into();
     if over { Cause::InFlight } else { Cause::None }
 }
 
+/// The whole tenure of a grant.
+fn held<'a>(case: &'a Case, grant: OpId) -> Option<&'a Hold> {
+    case.tenure(grant).filter(|_| case.is_granted(grant)).map(|tenure| &tenure.whole)
+}
+
 fn overlapped_before(case: &Case, grant: OpId, moment: Moment) -> bool {
-    let Some(hold) = case.hold(grant) else { return false };
+    let Some(hold) = held(case, grant) else { return false };
     case.holds.iter().any(|other| {
         other.owner != hold.owner && other.overlaps(hold) && other.start.max(hold.start) < moment
     })

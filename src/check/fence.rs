@@ -1,5 +1,5 @@
 //! Fence regress: a grant that began after another's end of acquire has no larger number, or two
-//! grants share one.
+//! grants share one. Grants of one tenure may: what is taken again has no smaller number.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     returns.sort_by_key(|index| grants[*index].ret);
     let mut returns = returns.into_iter().peekable();
     let mut largest: Option<&Numbered> = None;
-    let mut owners: BTreeMap<u64, &Numbered> = BTreeMap::new();
+    let mut owners: BTreeMap<u64, Vec<&Numbered>> = BTreeMap::new();
     let mut found = Vec::new();
     for grant in &grants {
         while let Some(index) = returns.next_if(|index| grants[*index].ret < grant.call) {
@@ -32,11 +32,16 @@ pub fn violations(case: &Case) -> Vec<Violation> {
                 largest = Some(&grants[index]);
             }
         }
-        let overtaken = largest.filter(|largest| grant.fence <= largest.fence);
-        if let Some(other) = overtaken.or(owners.get(&grant.fence).copied()) {
+        let is_apart = |other: &Numbered| case.outermost(other.op) != case.outermost(grant.op);
+        let overtaken = largest.filter(|largest| {
+            grant.fence < largest.fence || grant.fence == largest.fence && is_apart(largest)
+        });
+        let owners = owners.entry(grant.fence).or_default();
+        let taken = owners.iter().copied().find(|owner| is_apart(owner));
+        if let Some(other) = overtaken.or(taken) {
             found.push(violation(case, other, grant));
         }
-        owners.entry(grant.fence).or_insert(grant);
+        owners.push(grant);
     }
     found
 }

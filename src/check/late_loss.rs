@@ -5,12 +5,13 @@ use crate::check::{Kind, Violation};
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
-/// One violation for each hold that outlived its coverage while its caller ran.
+/// One violation for each tenure that outlived its coverage while its caller ran. What one grant
+/// of several counts on says nothing while another covers its caller.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if !case.terms.tells_loss {
         return Vec::new();
     }
-    case.holds.iter().filter_map(|hold| violation(case, hold)).collect()
+    case.tenures.iter().filter_map(|tenure| violation(case, &tenure.whole)).collect()
 }
 
 fn violation(case: &Case, hold: &Hold) -> Option<Violation> {

@@ -2,8 +2,12 @@
 //!
 //! Left over is a key that
 //! - an acquire left that was told refused or unknown, or
-//! - lives on after its owner's release returned as released, or
+//! - lives on after its owner's release returned as released, or came to it and returned as not
+//!   its own, or
 //! - an extend set, whose grant was given up: its release returned, or its loss was told.
+//!
+//! A key is not left while the tenure lasts in which its acquire was called: an inner grant that is
+//! given back may only have been counted down.
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. So is one that nobody could ask the lock to free:
@@ -41,13 +45,10 @@ struct Leftover<'a> {
 /// One violation for each set of acquires whose leftovers made another's acquire fail, with the
 /// first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    let mut requests = Vec::new();
+    let requests = requests_by_op(case);
     let mut leftovers = Vec::new();
     for key in &case.lives.incarnations {
-        let Some((owner, from)) = left_over_from(case, key) else { continue };
-        if requests.is_empty() {
-            requests = requests_by_op(case);
-        }
+        let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
         let way = Way::of(&requests, key, owner);
         let cleaned = way.was_cleaned();
         let freed = cleaned || way.was_released(case, &requests) || was_dropped(case, owner);
@@ -70,16 +71,23 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 }
 
 /// The acquire whose key was left, and from when on nobody owned it.
-fn left_over_from(case: &Case, key: &Incarnation) -> Option<(OpId, Moment)> {
+fn left_over_from(
+    case: &Case,
+    requests: &[Vec<&Request>],
+    key: &Incarnation,
+) -> Option<(OpId, Moment)> {
     let owner = case.owner(key.by?)?;
     let op = case.op(owner)?;
     let told = match op.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => op.ret?.into(),
-        Outcome::Granted { .. } if key.by == Some(owner) => released(case, owner)?.0,
-        Outcome::Granted { .. } => given_up_at(case, owner)?,
+        Outcome::Granted { .. } if key.by == Some(owner) => {
+            answered_at(case, requests, key, owner)?
+        }
+        Outcome::Granted { .. } => case.endings(owner).filter_map(|ending| ending.done).min()?,
         _ => return None,
     };
-    let from = key.from.max(told);
+    let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
+    let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
 }
 
@@ -90,38 +98,49 @@ fn was_dropped(case: &Case, acquire: OpId) -> bool {
     releases.next().is_none() && case.op(acquire).is_some_and(|op| op.outcome == Outcome::Unknown)
 }
 
-/// The first release of a grant that returned as released, and when.
-fn released<'a>(case: &Case<'a>, grant: OpId) -> Option<(Moment, &'a Op)> {
-    let releases = case.ops_of(grant).filter(|op| op.outcome == Outcome::Released);
-    releases.filter_map(|op| Some((Moment::from(op.ret?), op))).min_by_key(|(at, _)| *at)
+/// When a release that gave a key's tenure back was first answered: as released, or, though it had
+/// come to the key, as not its own.
+fn answered_at(
+    case: &Case,
+    requests: &[Vec<&Request>],
+    key: &Incarnation,
+    owner: OpId,
+) -> Option<Moment> {
+    let answers = case.releases(owner).filter(|release| match release.outcome {
+        Outcome::Released => true,
+        Outcome::NotMine => came(requests, key, release),
+        _ => false,
+    });
+    answers.filter_map(|release| release.ret).map(Moment::from).min()
 }
 
-/// When a release of a grant first returned, or its loss was told.
-fn given_up_at(case: &Case, grant: OpId) -> Option<Moment> {
-    let given_up = |op: &Op| match (&op.kind, &op.outcome) {
-        (OpKind::Release { .. } | OpKind::Lost { .. }, _) => op.ret,
-        (OpKind::Extend { background: false, .. }, Outcome::Lost) => op.ret,
-        _ => None,
-    };
-    case.ops_of(grant).filter_map(given_up).map(Moment::from).min()
-}
-
-/// From when on a release had said that it removed the key of its grant. With several nodes it
-/// speaks of a majority, and so of those alone that it came to while the key was there, or was
-/// never sent to.
+/// From when on a release had said that it removed the key of its grant, or that there was none
+/// though it had come to it. With several nodes an answer speaks of a majority, and so of those
+/// alone that it came to while the key was there.
 fn denied_from(
     case: &Case,
     requests: &[Vec<&Request>],
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    let (at, release) = released(case, owner)?;
+    let denies = case.releases(owner).filter(|release| match release.outcome {
+        Outcome::Released => case.terms.quorum <= 1 || came(requests, key, release),
+        Outcome::NotMine => came(requests, key, release),
+        _ => false,
+    });
+    denies.filter_map(|release| release.ret).map(Moment::from).min()
+}
+
+/// Whether a release came to the node of a key while the key was there, and was not answered with
+/// an error.
+fn came(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
+    let returned = release.ret.map_or(Moment::NEVER, Moment::from);
     let mut sent = requests[release.id as usize].iter().filter(|request| request.to == key.node);
-    let came = |request: &&Request| {
+    sent.any(|request| {
         let applied = leg(request, Leg::Applied).map(Moment::from);
-        !request.declined && applied.is_some_and(|applied| key.from <= applied && applied <= at)
-    };
-    (case.terms.quorum <= 1 || sent.any(came)).then_some(at)
+        !request.declined
+            && applied.is_some_and(|applied| key.from <= applied && applied <= returned)
+    })
 }
 
 fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
@@ -175,9 +194,7 @@ impl<'a> Way<'a> {
 
     /// Whether the owner released it by a request, or died in its release.
     fn was_released(&self, case: &Case, requests: &[Vec<&Request>]) -> bool {
-        let ops = case.ops_of(self.owner);
-        let mut releases = ops.filter(|op| matches!(op.kind, OpKind::Release { .. }));
-        releases.any(|op| {
+        case.releases(self.owner).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
             let mut sent = requests[op.id as usize].iter();
             op.ret.is_none() && died() || sent.any(|request| self.follows(request))

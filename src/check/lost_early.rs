@@ -1,10 +1,12 @@
 //! Lost early: the key of a covered hold went before its lease had ended, though nobody got in.
 //!
-//! The lease is what the grant may count on, by its deadline on the holder's clock; the key lives
-//! on its nodes, by theirs. A loss counts from the moment at which so many of the grant's keys are
-//! gone that another could get its quorum. A breach in the ledger excuses it: then the environment
-//! did more than the lock withstands. What the owner ended or shortened is no loss, what another's
-//! command ended is foreign, and if another did get in, that is the violation.
+//! The lease is what the holder may count on, by its grants' deadlines on its own clock; the keys
+//! live on their nodes, by theirs. What is taken again keeps the same keys, so a tenure is judged as
+//! a whole. A loss counts from the moment at which so many of its keys are gone that another could
+//! get its quorum: the first such moment since each of its grants was asked for. A breach in the
+//! ledger excuses it: then the environment did more than the lock withstands. What the owner ended,
+//! or shortened with the last change of the end, is no loss, what another's command ended is
+//! foreign, and if another did get in, that is the violation.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +14,20 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::{OpId, OpKind};
+use crate::history::OpId;
 use crate::ledger;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
+use crate::reading::tenure::Tenure;
 
-/// One violation for each hold whose key went early, unless the ledger excuses it.
+/// One violation for each key that went early in a tenure, unless the ledger excuses it.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
     }
     let found: Vec<Violation> =
-        case.holds.iter().filter_map(|hold| violation(case, hold)).collect();
+        case.tenures.iter().flat_map(|tenure| violations_of(case, tenure)).collect();
     if found.is_empty() || !ledger::seen(case, &case.terms.site).is_empty() {
         Vec::new()
     } else {
@@ -32,49 +35,59 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
 }
 
-fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
+fn violations_of(case: &Case, tenure: &Tenure) -> Vec<Violation> {
     let keys: Vec<usize> = (0..case.lives.incarnations.len())
-        .filter(|index| owner(case, &case.lives.incarnations[*index]) == Some(hold.grant))
+        .filter(|index| is_of(case, case.lives.incarnations[*index].by, tenure))
         .collect();
-    let (lost, from) = lost_at(case, &keys)?;
+    let calls = tenure.holds.iter().filter_map(|hold| case.op(case.holds[*hold].grant));
+    let lost = calls.filter_map(|op| lost_at(case, &keys, op.call.into()));
+    let lost: BTreeSet<(Moment, usize)> = lost.collect();
+    lost.into_iter().filter_map(|(from, key)| violation(case, tenure, key, from)).collect()
+}
+
+fn violation(case: &Case, tenure: &Tenure, lost: usize, from: Moment) -> Option<Violation> {
     let key = &case.lives.incarnations[lost];
-    let until = hold.covered.iter().map(|(_, to)| *to).find(|to| from < *to)?;
-    let is_covered = hold.covered.iter().any(|(start, to)| *start <= from && from < *to);
-    if !is_covered
-        || is_taken(case, key)
-        || is_shortened(case, key)
-        || another_got_in(case, hold, until)
+    let (_, until) = *tenure.whole.covered.iter().find(|part| part.0 <= from && from < part.1)?;
+    if is_taken(case, key)
+        || is_shortened(case, key, tenure)
+        || another_got_in(case, &tenure.whole, until)
     {
         return None;
     }
     Some(Violation {
-        ops: vec![hold.grant],
+        ops: vec![covering(case, tenure, from)],
         keys: vec![key.ended?.key],
         ..Violation::new(Kind::LostEarly, from.instant(case.history), until.instant(case.history))
     })
 }
 
-/// The grant that a key belongs to: of the acquire, or of the extend, that created it.
-fn owner(case: &Case, key: &Incarnation) -> Option<OpId> {
-    let op = case.op(key.by?)?;
-    match op.kind {
-        OpKind::Acquire => Some(op.id),
-        OpKind::Extend { grant, .. } => Some(grant),
-        _ => None,
-    }
+/// Whether an operation belongs to a tenure: its acquires, and the extends of their grants.
+fn is_of(case: &Case, by: Option<OpId>, tenure: &Tenure) -> bool {
+    let owner = by.and_then(|by| case.owner(by));
+    owner.is_some_and(|owner| tenure.acquires.contains(&owner))
 }
 
-/// The key with whose end another could have got its quorum for the first time, and when.
-fn lost_at(case: &Case, keys: &[usize]) -> Option<(usize, Moment)> {
+/// The first grant of a tenure that covers it at that moment.
+fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
+    let covers =
+        |hold: &&Hold| hold.covered.iter().any(|(from, to)| *from <= moment && moment < *to);
+    let mut holds = tenure.holds.iter().map(|hold| &case.holds[*hold]);
+    holds.find(covers).map_or(tenure.whole.grant, |hold| hold.grant)
+}
+
+/// The key with whose end another could have got its quorum for the first time since a grant was
+/// asked for, and when.
+fn lost_at(case: &Case, keys: &[usize], since: Moment) -> Option<(Moment, usize)> {
     let spare = case.terms.asked.saturating_sub(case.terms.quorum) as usize;
-    let mut ends = keys.to_vec();
-    ends.sort_by_key(|index| case.lives.incarnations[*index].to);
+    let to = |index: &usize| case.lives.incarnations[*index].to;
+    let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
+    ends.sort_by_key(to);
     ends.into_iter().find_map(|index| {
-        let end = case.lives.incarnations[index].to;
+        let end = to(&index);
         let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
         let alive = alive.filter(|key| key.from <= end && end < key.to);
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
-        (end != Moment::NEVER && alive.len() <= spare).then_some((index, end))
+        (end != Moment::NEVER && alive.len() <= spare).then_some((end, index))
     })
 }
 
@@ -85,13 +98,16 @@ fn is_taken(case: &Case, key: &Incarnation) -> bool {
     })
 }
 
-/// Whether the owner itself set an earlier end than the key had before.
-fn is_shortened(case: &Case, key: &Incarnation) -> bool {
+/// Whether the last change of the key's end was one of the owner's own to an earlier one.
+fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let life = changes.take_while(|change| Moment::from(change.at) < key.to);
     let own = life.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
-    let ends: Vec<u64> = own.filter_map(|change| change.until_ms).collect();
-    ends.windows(2).any(|pair| pair[1] < pair[0])
+    let ends = own.filter_map(|change| Some((change.until_ms?, change.by)));
+    let mut ends: Vec<(u64, Option<OpId>)> = ends.collect();
+    ends.dedup_by_key(|(until, _)| *until);
+    let [.., (before, _), (last, by)] = ends[..] else { return false };
+    last < before && is_of(case, by, tenure)
 }
 
 /// Whether another held the lock before the lease had ended.

@@ -1,4 +1,4 @@
-//! How near a run that held came to a violation: for each hold the time from its last guarded
+//! How near a run that held came to a violation: for each tenure the time from its last guarded
 //! write to the instant at which its lease would have let another in.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,14 @@ use crate::history::{AccessKind, OpId};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 
-/// The smallest distance of the run in nanoseconds, over the holds that wrote.
+/// The smallest distance of the run in nanoseconds, over the tenures that wrote.
 pub fn nearest(case: &Case) -> Option<i64> {
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<&Incarnation>> = BTreeMap::new();
     for key in &case.lives.incarnations {
-        if let Some(by) = key.by.filter(|by| last.contains_key(by)) {
-            keys.entry(by).or_default().push(key);
+        let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
+        if let Some(owner) = owner.filter(|owner| last.contains_key(owner)) {
+            keys.entry(owner).or_default().push(key);
         }
     }
     let asked = asked_nodes(case);
@@ -28,11 +29,13 @@ pub fn nearest(case: &Case) -> Option<i64> {
     misses.min()
 }
 
+/// The last accepted change in each tenure, by the acquire that stands for it.
 fn last_writes(case: &Case) -> BTreeMap<OpId, Moment> {
     let accesses = case.history.accesses.iter();
     let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
     let granted = writes.filter_map(|access| Some((access.grant?, access.at.into())));
-    granted.filter(|(grant, _)| case.is_granted(*grant)).collect()
+    let granted = granted.filter(|(grant, _)| case.is_granted(*grant));
+    granted.map(|(grant, at)| (case.outermost(grant), at)).collect()
 }
 
 /// The nodes that acquires were sent to: those whose keys decide. All, if it is not known.
@@ -47,7 +50,7 @@ fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     asked
 }
 
-/// When, had nobody released, so many of a grant's keys would have ended that another could get
+/// When, had nobody released, so many of a tenure's keys would have ended that another could get
 /// its quorum from them and the nodes that never held one.
 fn free_at(case: &Case, keys: &[&Incarnation], asked: &BTreeSet<&str>) -> Option<Moment> {
     let mut ends: BTreeMap<&str, Moment> = BTreeMap::new();

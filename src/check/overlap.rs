@@ -1,8 +1,11 @@
 //! Double grants and stale holders: stretches in which more callers hold than the lock allows.
 //!
-//! A stretch is as long as it can be. It is a double grant if at some instant of it more than
-//! the allowed number are covered, or if one of its grants was dead on arrival; else at least
-//! one holder is past its deadline: stale. Neither says who is to blame.
+//! A caller counts once for each of its tenures: grants that nest are one, permits are not. A
+//! stretch is as long as it can be. It is a double grant if at some instant of it more than
+//! the allowed number are covered, or if one of its grants was dead on arrival while nothing else
+//! covered its caller; else at least one holder is past its deadline: stale. Neither says who is to blame.
+
+use std::collections::BTreeSet;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
@@ -39,7 +42,9 @@ pub fn violations(case: &Case, overlaps: &[Overlap]) -> Vec<Violation> {
 
 fn violation(case: &Case, overlap: &Overlap) -> Violation {
     let kind = if overlap.is_double_grant { Kind::DoubleGrant } else { Kind::StaleHolder };
-    let ops = overlap.holds.iter().map(|hold| case.holds[*hold].grant).collect();
+    let holds = overlap.holds.iter().filter_map(|hold| case.tenure(case.holds[*hold].grant));
+    let whole = holds.map(|tenure| (tenure.whole.start, tenure.whole.grant));
+    let ops = whole.collect::<BTreeSet<_>>().into_iter().map(|(_, grant)| grant).collect();
     let (from, to) = (overlap.from.instant(case.history), overlap.to.instant(case.history));
     Violation { ops, ..Violation::new(kind, from, to) }
 }
@@ -73,8 +78,10 @@ fn edges(case: &Case) -> Vec<(Moment, Edge)> {
 /// Walks through the edges in order and notes the stretches with too many holders.
 struct Sweep<'a> {
     case: &'a Case<'a>,
-    /// How many holds each caller has, and how many of them are covered.
+    /// How many of the holds of each tenure there are now, and how many of them are covered.
     held: Vec<(u32, u32)>,
+    /// The tenure of each hold.
+    tenures: Vec<usize>,
     holders: u32,
     covered: u32,
     active: Vec<usize>,
@@ -85,10 +92,14 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(case: &'a Case<'a>) -> Sweep<'a> {
-        let callers = case.holds.iter().map(|hold| hold.owner + 1).max().unwrap_or(0);
+        let mut tenures = vec![0; case.holds.len()];
+        for (index, tenure) in case.tenures.iter().enumerate() {
+            tenure.holds.iter().for_each(|hold| tenures[*hold] = index);
+        }
         Sweep {
             case,
-            held: vec![(0, 0); callers],
+            held: vec![(0, 0); case.tenures.len()],
+            tenures,
             holders: 0,
             covered: 0,
             active: Vec::new(),
@@ -116,7 +127,8 @@ impl<'a> Sweep<'a> {
             });
             open.to = moment;
             for index in &self.active {
-                let dead = self.case.holds[*index].is_dead_on_arrival();
+                let start = self.case.holds[*index].start;
+                let dead = !self.case.tenures[self.tenures[*index]].covers(start);
                 open.is_double_grant |= covered || dead;
                 if let Err(place) = open.holds.binary_search(index) {
                     open.holds.insert(place, *index);
@@ -131,7 +143,7 @@ impl<'a> Sweep<'a> {
         | Edge::EndOfHold(index)
         | Edge::StartOfCover(index)
         | Edge::EndOfCover(index)) = edge;
-        let (holds, covers) = &mut self.held[self.case.holds[index].owner];
+        let (holds, covers) = &mut self.held[self.tenures[index]];
         match edge {
             Edge::StartOfHold(_) => {
                 *holds += 1;

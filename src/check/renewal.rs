@@ -3,12 +3,13 @@
 //! Only effects count: what an extend's own request changed on the node that it was sent to. A
 //! renewal that finds nothing of its owner's does nothing, however late it comes; what a replica
 //! applies late was done in time. An effect is a violation if
-//! - the extend was invoked after a release of its grant had returned, whatever that came to, or
+//! - the extend was invoked after a release of its tenure had returned, whatever that came to, or
 //! - it comes after a release had returned as released or not mine, and the lock asks one node:
 //!   with several such an answer says nothing of the one node that the extend came to late, or
 //! - the extend creates the key, though fewer nodes than grant the lock still had it.
 //!
-//! A key of another grant is not its business: that of another caller is a foreign extend.
+//! While a tenure lasts, a release of one of its grants makes nothing late. A key of another tenure
+//! is not an extend's business: that of another caller is a foreign extend.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +34,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         }
         let at = change.at.into();
         let is_late = match met.get(&index) {
-            Some(met) => owner(case, *met) == Some(grant) && is_over(case, extend, grant, at),
+            Some(met) => is_of(case, *met, grant) && is_over(case, extend, grant, at),
             None if change.change == KeyChange::Extended => false,
             None => is_over(case, extend, grant, at) || is_lost(case, grant, at),
         };
@@ -50,8 +51,10 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
     matches!(op.kind, OpKind::Extend { .. }).then_some((op, case.owner(op.id)?))
 }
 
-fn owner(case: &Case, life: usize) -> Option<OpId> {
-    case.owner(case.lives.incarnations[life].by?)
+/// Whether a key is that of a grant's tenure.
+fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
+    let owner = case.lives.incarnations[life].by.and_then(|by| case.owner(by));
+    owner.is_some_and(|owner| case.outermost(owner) == case.outermost(grant))
 }
 
 /// Whether the operation's own request came to the node; taken for granted where no requests are
@@ -65,11 +68,11 @@ fn asked(case: &Case, op: &Op, node: &str) -> bool {
         })
 }
 
-/// The first release of a grant that had returned by then and makes what the extend does late.
+/// The first release of a tenure that had returned by then and makes what the extend does late.
 fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
     let is_sole = case.terms.quorum <= 1;
-    let releases = case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    let returned = releases.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
+    let returned =
+        case.releases(grant).filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
     let late = returned.filter(|op| {
         let is_sure = matches!(op.outcome, Outcome::Released | Outcome::NotMine);
         let ret = op.ret.map_or(Moment::NEVER, Moment::from);
@@ -82,12 +85,12 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
     release_before(case, extend, grant, at).is_some()
 }
 
-/// Whether too few nodes had the grant's key just before that moment. With one node to ask there
+/// Whether too few nodes had the tenure's key just before that moment. With one node to ask there
 /// is nobody else who could have it.
 fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
     let living = case.lives.incarnations.iter().enumerate();
-    let theirs = living
-        .filter(|(life, key)| key.from < at && at <= key.to && owner(case, *life) == Some(grant));
+    let theirs =
+        living.filter(|(life, key)| key.from < at && at <= key.to && is_of(case, *life, grant));
     let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
     case.terms.quorum <= 1 || nodes.len() < case.terms.quorum as usize
 }

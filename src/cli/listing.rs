@@ -81,7 +81,7 @@ fn meaning(kind: Kind) -> &'static str {
     match kind {
         Kind::BrokenContract => "the lock did what the contract of locks forbids",
         Kind::DoubleGrant => {
-            "more holders than allowed, all of them covered, or one whose lease was over at its grant"
+            "more holders than allowed, all covered, or one whose lease was over at its grant"
         }
         Kind::StaleHolder => "more holders than allowed, one past its deadline",
         Kind::Corruption => "what the lock guards was damaged",

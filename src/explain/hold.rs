@@ -37,6 +37,11 @@ pub fn holds<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
     reading.holds.iter().filter_map(|hold| shown(reading, hold)).collect()
 }
 
+/// Every tenure as one hold, in order of its beginning.
+pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
+    reading.tenures.iter().filter_map(|tenure| shown(reading, &tenure.whole)).collect()
+}
+
 fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<Hold<'a>> {
     let (history, grant) = (reading.history, reading.op(hold.grant)?);
     let lease = deadline(grant).and_then(|(clock, deadline)| {

@@ -4,11 +4,11 @@ use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
-use crate::explain::hold::{Hold, grant_of, holds, op};
+use crate::explain::hold::{Hold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId};
-use crate::reading::Reading;
 use crate::reading::hold::Ended;
+use crate::reading::{Reading, tenure};
 
 /// A finding with what sentences and pictures ask of it again and again.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Witness<'a> {
     pub reading: Reading<'a>,
     /// Every hold, in order.
     pub holds: Vec<Hold<'a>>,
+    /// Every tenure as one hold, of the acquire that began it, in order.
+    pub tenures: Vec<Hold<'a>>,
     /// Every life of the lock's key, in order.
     pub lives: Vec<Incarnation>,
     /// What is told: the first violation.
@@ -31,7 +33,8 @@ impl<'a> Witness<'a> {
     /// Reads a finding.
     pub fn of(finding: &'a Finding) -> Witness<'a> {
         let history = &finding.history;
-        let reading = Reading::of(history, &finding.plan.lock.key);
+        let nests = tenure::nest(finding.plan.workload.reenter, finding.promise.holders);
+        let reading = Reading::of(history, &finding.plan.lock.key, nests);
         let primary = violations(&finding.judgement.verdict).first();
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
         let mut actors: Vec<OpId> =
@@ -43,6 +46,7 @@ impl<'a> Witness<'a> {
         Witness {
             finding,
             holds: holds(&reading),
+            tenures: tenures(&reading),
             lives: incarnations(&reading),
             reading,
             primary,

@@ -1,7 +1,8 @@
 //! Pauses and late accesses: what is taken from a lease, added up for each time under the lock.
 //!
 //! A stretch runs from the call of an acquire to the end of what belongs to it: its refusal, the
-//! return of its release, the loss, the death of its process. A pause counts with what of it lies
+//! return of its release, the loss, the death of its process. What a caller takes again belongs to
+//! the stretch that it has, whatever that comes to. A pause counts with what of it lies
 //! in the stretch, a suspend also with the wait for what the sleep kept back; an access counts
 //! with what it took longer than undisturbed links explain. Another client's faults do not count.
 
@@ -13,13 +14,14 @@ use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
+use crate::reading::hold::{self, Ended, Ending};
 use crate::reading::moment::Moment;
 
 /// From the call of an acquire to the end of what belongs to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
-    /// The acquire.
-    pub acquire: OpId,
+    /// The acquire, and those of its tenure.
+    pub acquires: Vec<OpId>,
     /// Whose it is.
     pub process: &'a str,
     /// The acquire's call.
@@ -31,31 +33,38 @@ pub struct Stretch<'a> {
 /// Every stretch of a client, in order of their calls.
 pub fn stretches<'a>(ledger: &Ledger<'a>) -> Vec<Stretch<'a>> {
     let acquires = ledger.reading.acquires().filter(|op| op.process != PROBE);
-    acquires.map(|op| stretch(ledger, op)).collect()
+    let first = acquires.filter(|op| ledger.reading.outermost(op.id) == op.id);
+    first.map(|op| stretch(ledger, op)).collect()
 }
 
 fn stretch<'a>(ledger: &Ledger<'a>, op: &'a Op) -> Stretch<'a> {
     let from = Moment::from(op.call);
     let open = Moment::from(ledger.reading.history.end);
     let death = ledger.reading.death_after(&op.process, from).map_or(open, |death| death.at);
-    let to = match (&op.outcome, op.ret) {
-        (Outcome::Refused { .. }, Some(ret)) => ret.into(),
-        (_, Some(_)) => given_up(ledger, op.id).unwrap_or(open),
-        (_, None) => open,
-    };
-    Stretch { acquire: op.id, process: &op.process, from, to: to.min(death) }
+    let acquires = ledger.reading.together(op.id);
+    let ends = acquires.iter().filter_map(|id| ledger.reading.op(*id));
+    let ends = ends.map(|member| done_with(ledger, member, member.id != op.id).unwrap_or(open));
+    let to = ends.max().unwrap_or(open).min(death);
+    Stretch { acquires, process: &op.process, from, to }
 }
 
-/// When the caller had done with a grant: the return of its last release, or its loss.
-fn given_up(ledger: &Ledger, grant: OpId) -> Option<Moment> {
-    let releases =
-        || ledger.reading.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    if releases().any(|op| op.ret.is_none()) {
+/// When the caller had done with an acquire and its grant: the return of its last release, or its
+/// loss. What it took again in vain it has done with at once.
+fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
+    let ret = op.ret.map(Moment::from)?;
+    if matches!(op.outcome, Outcome::Refused { .. }) {
+        return Some(ret);
+    }
+    let is_release = |ending: &Ending| matches!(ending.ended, Ended::Released(_));
+    let (releases, losses): (Vec<Ending>, Vec<Ending>) =
+        hold::endings(ledger.reading, op.id).partition(is_release);
+    if releases.iter().any(|release| release.done.is_none()) {
         return None;
     }
-    let lost = ledger.reading.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Lost { .. }));
-    let released = releases().filter_map(|op| op.ret).map(Moment::from).max();
-    released.or(lost.map(|op| op.call.into()).min())
+    let released = releases.iter().filter_map(|release| release.done).max();
+    let lost = losses.iter().filter_map(|loss| loss.done).min();
+    let in_vain = is_inner && !ledger.reading.is_granted(op.id);
+    released.or(lost).or(in_vain.then_some(ret))
 }
 
 /// The breaches of what is assumed of pauses and late accesses.
@@ -122,7 +131,7 @@ struct Lateness {
 fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
-    for op in ledger.reading.history.ops.iter().filter(|op| grant_of(op) == Some(stretch.acquire)) {
+    for op in ledger.reading.history.ops.iter().filter(|op| is_of(stretch, op)) {
         let Some((arrived, done)) = ways(ledger, op) else { continue };
         let from = Moment::from(op.call);
         let lasted = |to: Moment| {
@@ -144,6 +153,10 @@ fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Latenes
     }
     late.total = taken.saturating_sub(ledger.site.message.saturating_mul(messages));
     late
+}
+
+fn is_of(stretch: &Stretch, access: &Op) -> bool {
+    grant_of(access).is_some_and(|grant| stretch.acquires.contains(&grant))
 }
 
 fn grant_of(op: &Op) -> Option<OpId> {

@@ -41,11 +41,6 @@ pub enum Ended {
 }
 
 impl Hold {
-    /// Whether the grant was past its deadline when its caller got it.
-    pub fn is_dead_on_arrival(&self) -> bool {
-        self.covered.first().is_none_or(|(from, _)| *from > self.start)
-    }
-
     /// Whether the two holds share an instant.
     pub fn overlaps(&self, other: &Hold) -> bool {
         self.start.max(other.start) < self.end.min(other.end)
@@ -72,25 +67,41 @@ pub fn hold_of(reading: &Reading, grant: OpId) -> Option<Hold> {
     Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
 }
 
-fn end_of(reading: &Reading, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
-    let mut first = (Moment::from(reading.history.end).max(start), Ended::Open);
-    if let Some(death) = reading.death_after(process, start) {
-        first = (death.at, Ended::Died(death.condition));
-    }
-    for op in reading.ops_of(grant) {
-        let end = match (&op.kind, &op.outcome, op.ret) {
+/// What its caller did or heard, with which a grant was over for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// What it was: a release or a loss.
+    pub ended: Ended,
+    /// From when on the caller no longer counted on the grant.
+    pub at: Moment,
+    /// When the caller had done with it: the return; `None` if it never came.
+    pub done: Option<Moment>,
+}
+
+/// Every ending of an acquire's grant: each release, each loss that the caller was told by a notice
+/// or by an extend of its own. That a renewal in the background came back as lost it was not told.
+pub fn endings(reading: &Reading, grant: OpId) -> impl Iterator<Item = Ending> {
+    reading.ops_of(grant).filter_map(|op| {
+        let (at, ended) = match (&op.kind, &op.outcome, op.ret) {
             (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released(op.id)),
             (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost(op.id)),
             (OpKind::Extend { background: false, .. }, Outcome::Lost, Some(ret)) => {
                 (ret.into(), Ended::Lost(op.id))
             }
-            _ => continue,
+            _ => return None,
         };
-        if end.0 < first.0 {
-            first = end;
-        }
+        Some(Ending { ended, at, done: op.ret.map(Moment::from) })
+    })
+}
+
+/// The first of its endings, the death of its process and the end of the run.
+fn end_of(reading: &Reading, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
+    let mut first = (Moment::from(reading.history.end).max(start), Ended::Open);
+    if let Some(death) = reading.death_after(process, start) {
+        first = (death.at, Ended::Died(death.condition));
     }
-    first
+    let endings = endings(reading, grant).map(|ending| (ending.at, ending.ended));
+    endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })
 }
 
 /// The grant's deadlines, each from when on it replaced the one before.

@@ -5,6 +5,7 @@
 //! - [`moment`]: points in time that can be compared
 //! - [`clocks`]: what a host's clock read when
 //! - [`hold`]: from when to when a caller believes that it owns the lock
+//! - [`tenure`]: grants of one caller that nest, as one
 //! - [`incarnation`]: one life of the lock's key on one node
 //! - [`leaders`]: when no node led that could have served the lock
 //!
@@ -18,6 +19,7 @@ pub mod incarnation;
 pub mod leaders;
 pub mod moment;
 pub mod provenance;
+pub mod tenure;
 
 use std::collections::BTreeMap;
 
@@ -25,9 +27,10 @@ use lockstorm_sim::fault::Target;
 
 use crate::history::{History, Op, OpId, OpKind, Outcome};
 use crate::reading::clocks::Clocks;
-use crate::reading::hold::Hold;
+use crate::reading::hold::{Ended, Ending, Hold};
 use crate::reading::incarnation::Lives;
 use crate::reading::moment::Moment;
+use crate::reading::tenure::Tenure;
 
 /// A history, and what follows from it at once.
 #[derive(Clone, Debug)]
@@ -40,10 +43,14 @@ pub struct Reading<'a> {
     pub clocks: Clocks<'a>,
     /// The holds of the lock, in order of their start.
     pub holds: Vec<Hold>,
+    /// The tenures that they make up, in order of their beginning.
+    pub tenures: Vec<Tenure>,
     /// The lives of the lock's key on every node.
     pub lives: Lives<'a>,
     callers: Vec<usize>,
     by_grant: Vec<Vec<OpId>>,
+    /// The tenure of each acquire that has one, by index.
+    by_acquire: BTreeMap<OpId, usize>,
     deaths: BTreeMap<&'a str, Vec<Death>>,
 }
 
@@ -57,21 +64,28 @@ pub struct Death {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key.
-    pub fn of(history: &'a History, lock_key: &'a str) -> Reading<'a> {
+    /// Reads a history for the lock with that key, of which a caller's grants nest or do not: see
+    /// [`tenure::nest`].
+    pub fn of(history: &'a History, lock_key: &'a str, nests: bool) -> Reading<'a> {
         let mut reading = Reading {
             history,
             lock_key,
             clocks: Clocks::of(history),
             holds: Vec::new(),
+            tenures: Vec::new(),
             lives: Lives::of(history, lock_key),
             callers: number_callers(history),
             by_grant: sort_by_grant(history),
+            by_acquire: BTreeMap::new(),
             deaths: deaths(history),
         };
         let acquires = reading.acquires().map(|op| op.id).collect::<Vec<_>>();
         reading.holds = acquires.into_iter().filter_map(|id| hold::hold_of(&reading, id)).collect();
         reading.holds.sort_by_key(|hold| hold.start);
+        reading.tenures = tenure::tenures(&reading, nests);
+        for (index, tenure) in reading.tenures.iter().enumerate() {
+            reading.by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
+        }
         reading
     }
 
@@ -113,6 +127,37 @@ impl<'a> Reading<'a> {
     /// The hold that an acquire began.
     pub fn hold(&self, grant: OpId) -> Option<&Hold> {
         self.holds.iter().find(|hold| hold.grant == grant)
+    }
+
+    /// The tenure that an acquire began, or was called in.
+    pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
+        self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
+    }
+
+    /// The acquire that stands for an acquire's tenure: the one that began it; itself without any.
+    pub fn outermost(&self, acquire: OpId) -> OpId {
+        self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
+    }
+
+    /// The acquires of an acquire's tenure; itself alone without any.
+    pub fn together(&self, acquire: OpId) -> Vec<OpId> {
+        self.tenure(acquire).map_or_else(|| vec![acquire], |tenure| tenure.acquires.clone())
+    }
+
+    /// The endings by which an acquire's key was given up: those of its tenure that were done with
+    /// once this was over. Before that a grant that is given back leaves the key to the others.
+    pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
+        let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
+        let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
+        all.filter(move |ending| ending.done.is_none_or(|done| done >= over))
+    }
+
+    /// The releases among those.
+    pub fn releases(&self, acquire: OpId) -> impl Iterator<Item = &'a Op> {
+        self.endings(acquire).filter_map(|ending| match ending.ended {
+            Ended::Released(id) => self.op(id),
+            _ => None,
+        })
     }
 
     /// When the process died for the first time after a moment.

@@ -28,7 +28,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
                     }
                     _ => access.value != last.unwrap_or(0) + 1,
                 };
-                (undone(accesses, &writes, index), wrong)
+                (undone(table, &writes, index), wrong)
             }
             (Invariant::Ledger, AccessKind::Append) => {
                 let Some(own) = granted_at(table, access) else { continue };
@@ -64,12 +64,14 @@ pub fn wrong_sum(table: &Table) -> bool {
 }
 
 /// What was written since the writer last looked; if it never did or nothing was, the last one.
-fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
+fn undone(table: &Table, writes: &[usize], index: usize) -> Vec<usize> {
+    let accesses = &table.history.accesses;
+    let began = |access: &Access| access.grant.map(|grant| table.began(grant));
     let writer = &accesses[index];
     let looked = (0..index).rfind(|other| {
         let other = &accesses[*other];
         other.kind == AccessKind::Read
-            && (&other.caller, other.grant) == (&writer.caller, writer.grant)
+            && (&other.caller, began(other)) == (&writer.caller, began(writer))
     });
     let since = |write: &&usize| looked.is_some_and(|looked| **write > looked);
     let undone = writes.iter().filter(since).copied().collect::<Vec<_>>();
@@ -78,13 +80,16 @@ fn undone(accesses: &[Access], writes: &[usize], index: usize) -> Vec<usize> {
 
 fn granted_at(table: &Table, access: &Access) -> Option<Point> {
     let op = table.op(access.grant?);
-    matches!(op.outcome, Outcome::Granted { .. }).then(|| op.ret.map(stamp)).flatten()
+    let granted = matches!(op.outcome, Outcome::Granted { .. });
+    granted.then(|| table.op(table.began(op.id)).ret.map(stamp)).flatten()
 }
 
 fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     let fault = |access: &Access| match access.grant.map(|grant| table.op(grant)) {
         Some(op) if matches!(op.outcome, Outcome::Granted { .. }) => {
-            table.over(op, point(access.at)).then_some(Cause::InFlight)
+            let grants = table.tenure(table.began(op.id));
+            let over = grants.iter().all(|op| table.over(op, point(access.at)));
+            over.then_some(Cause::InFlight)
         }
         _ => Some(Cause::Caller),
     };
@@ -92,12 +97,12 @@ fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     let grants = involved.filter_map(|access| Some(table.op(access.grant?)));
     let mut grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
     let earlier = table.points.iter().filter(|at| **at < point(access.at)).collect::<Vec<_>>();
-    let overlapped =
-        grants.any(|op| {
-            table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
-                earlier.iter().any(|at| table.holds(op, **at) && table.holds(other, **at))
-            })
-        });
+    let overlapped = grants.any(|op| {
+        table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
+            let began = table.began(op.id);
+            earlier.iter().any(|at| table.has(began, **at) && table.holds(other, **at))
+        })
+    });
     let theirs = harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
     fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
 }
@@ -147,6 +152,12 @@ fn owner_of(table: &Table, by: u32) -> Option<u32> {
         OpKind::Extend { grant, .. } => Some(grant),
         _ => None,
     }
+}
+
+/// The tenure whose key was created so.
+fn tenure_of(table: &Table, born: usize) -> Option<u32> {
+    let owner = creator(table, born).and_then(|by| owner_of(table, by));
+    owner.map(|owner| table.began(owner))
 }
 
 /// Sets of acquires that left keys behind, with the first acquire that failed by them.
@@ -199,24 +210,31 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     if owner.caller == victim.caller {
         return false;
     }
+    let began = table.began(owner.id);
+    let left = table.left(began);
+    // What was done with before the tenure was over gave nothing back.
     let of_grant = table.history.ops.iter().filter(|op| match op.kind {
         OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
-            grant == owner.id
+            table.began(grant) == began && op.ret.is_none_or(|ret| stamp(ret) >= left)
         }
         _ => false,
     });
     let of_grant = of_grant.collect::<Vec<_>>();
-    let released = first(&of_grant, |op| op.outcome == Outcome::Released);
+    let met = |op: &Op| meets(table, born, op);
+    let answered = first(&of_grant, |op| {
+        op.outcome == Outcome::Released
+            || is_release(op) && op.outcome == Outcome::NotMine && met(op)
+    });
     let over = match owner.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
-        Outcome::Granted { .. } if keys[born].by == Some(owner.id) => released,
+        Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
         Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
             OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
             _ => true,
         }),
         _ => None,
     };
-    let Some(over) = over else { return false };
+    let Some(over) = over.map(|over| over.max(left)) else { return false };
     // Alive just after a place in the trace: what the next change would meet.
     let lives = |at: Point| {
         let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
@@ -239,8 +257,12 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let cleaned = tried_to_free(table, born, owner.id, &[]);
-    let denied = released.filter(|_| !cleaned);
-    if denied.is_some_and(|at| at <= moment && speaks_of(table, born, at, &of_grant)) {
+    let denied = first(&of_grant, |op| match op.outcome {
+        Outcome::Released => table.terms.quorum == 1 || met(op),
+        Outcome::NotMine => is_release(op) && met(op),
+        _ => false,
+    });
+    if !cleaned && denied.is_some_and(|at| at <= moment) {
         // A re-entrant owner's other grant has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
         let here = |index: &usize| keys[*index].node == *node;
@@ -253,7 +275,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         return own.next().is_none();
     }
     let died = table.dies(&owner.process, stamp(owner.call), moment);
-    let releases = of_grant.iter().filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    let releases = of_grant.iter().filter(|op| is_release(op));
     let cut_short = releases.clone().any(|op| {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
@@ -268,20 +290,19 @@ fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
     returned.map(stamp).min()
 }
 
-/// Whether the first release that returned as released, then, speaks of this key: one node was
-/// asked, or it came to the key's node while the key was there.
-fn speaks_of(table: &Table, born: usize, released: Point, of_grant: &[&Op]) -> bool {
-    let key = &table.history.keys[born];
-    let is_it = |op: &&&Op| op.outcome == Outcome::Released && op.ret.map(stamp) == Some(released);
-    let release = of_grant.iter().find(is_it).expect("a release returned then");
-    let mut requests = table.history.requests.iter();
-    table.terms.quorum == 1
-        || requests.any(|request| {
-            let applied = leg(request, Leg::Applied).map(point);
-            (request.op, &request.to) == (release.id, &key.node)
-                && !request.declined
-                && applied.is_some_and(|at| point(key.at) <= at && at <= released)
-        })
+fn is_release(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Release { .. })
+}
+
+/// Whether an operation came to the key's node while the key was there, and got no error.
+fn meets(table: &Table, born: usize, op: &Op) -> bool {
+    let (key, returned) = (&table.history.keys[born], op.ret.map_or((u64::MAX, 0), stamp));
+    table.history.requests.iter().any(|request| {
+        let applied = leg(request, Leg::Applied).map(point);
+        (request.op, &request.to) == (op.id, &key.node)
+            && !request.declined
+            && applied.is_some_and(|at| point(key.at) <= at && at <= returned)
+    })
 }
 
 fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bool {
@@ -323,16 +344,18 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         if removes || !came || key.key != table.terms.lock_key {
             continue;
         }
+        let began = table.began(grant);
+        let left = table.left(began);
         let late = table.history.ops.iter().any(|release| {
             let returned = release.ret.map(stamp).filter(|ret| *ret <= point(key.at));
-            release.kind == OpKind::Release { grant }
-                && returned.is_some_and(|ret| {
+            let OpKind::Release { grant: given } = release.kind else { return false };
+            table.began(given) == began
+                && returned.filter(|ret| *ret >= left).is_some_and(|ret| {
                     let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
                     stamp(extend.call) > ret || table.terms.quorum == 1 && sure
                 })
         });
-        let owns =
-            |born: usize| creator(table, born).and_then(|by| owner_of(table, by)) == Some(grant);
+        let owns = |born: usize| tenure_of(table, born) == Some(began);
         let wrong = match alive_before(table, &key.node, index) {
             Some(born) => late && owns(born),
             None if key.change == KeyChange::Extended => false,
@@ -354,7 +377,7 @@ fn leg(request: &Request, leg: Leg) -> Option<Instant> {
     request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
 }
 
-/// The smallest time from a grant's last accepted change to the end of enough of its keys, ns.
+/// The smallest time from a tenure's last accepted change to the end of enough of its keys, ns.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
@@ -362,12 +385,14 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     if asked.is_empty() {
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
-    let misses = table.grants().into_iter().filter_map(|op| {
-        let accesses = table.history.accesses.iter().filter(|access| access.grant == Some(op.id));
+    let misses = table.tenures().into_iter().filter_map(|began| {
+        let grants = table.tenure(began);
+        let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
+        let accesses = table.history.accesses.iter().filter(own);
         let mut writes =
             accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
         let last = writes.next_back()?.at.at;
-        let mut ends = asked.iter().filter_map(|node| end_on(table, node, op.id));
+        let mut ends = asked.iter().filter_map(|node| end_on(table, node, began));
         let mut ends = ends.by_ref().collect::<Vec<_>>();
         if ends.is_empty() {
             return None;
@@ -381,11 +406,11 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     misses.min()
 }
 
-/// When the last of a grant's keys on a node ends; `None` if it made none there.
-fn end_on(table: &Table, node: &str, grant: u32) -> Option<u64> {
+/// When the last of a tenure's keys on a node ends; `None` if it made none there.
+fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
     let keys = &table.history.keys;
-    let own =
-        births(table).filter(|born| keys[*born].node == node && keys[*born].by == Some(grant));
+    let here = births(table).filter(|born| keys[*born].node == node);
+    let own = here.filter(|born| tenure_of(table, *born) == Some(began));
     let ends = own.map(|born| {
         let next = |index: &usize| keys[*index].node == node && keys[*index].key == keys[born].key;
         let mut until = keys[born].until_ms;

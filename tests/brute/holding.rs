@@ -1,5 +1,7 @@
 //! Overlaps, late losses, fences, liveness and counts, from the words of the table.
 
+use std::collections::BTreeSet;
+
 use lockstorm::check::Kind;
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_sim::fault::{Target, Verb};
@@ -10,7 +12,7 @@ use crate::table::{Point, Table, point, stamp};
 /// A violation as far as a brute force can say: kind, operations, when.
 pub type Found = (Kind, Vec<u32>, u64, u64);
 
-/// Longest runs of points with more than k owners.
+/// Longest runs of points with more than k tenures.
 pub fn overlaps(table: &Table) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut open = false;
@@ -19,8 +21,10 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         let holding = holding.collect::<Vec<_>>();
         let covered = holding.iter().copied().filter(|op| table.covers(op, at));
         let limit = table.terms.holders as usize;
-        let double = owners(covered) > limit || holding.iter().any(|op| dead_on_arrival(table, op));
-        if owners(holding.iter().copied()) <= limit {
+        let dead = holding.iter().any(|op| dead_on_arrival(table, op));
+        let double = tenures(table, covered).len() > limit || dead;
+        let began = tenures(table, holding.iter().copied());
+        if began.len() <= limit {
             if open {
                 found.last_mut().expect("one is open").3 = at.0;
             }
@@ -35,36 +39,32 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         if double {
             last.0 = Kind::DoubleGrant;
         }
-        for op in holding {
-            if !last.1.contains(&op.id) {
-                last.1.push(op.id);
-            }
-        }
+        last.1.extend(began);
+        last.1.sort_unstable();
+        last.1.dedup();
         last.1.sort_by_key(|id| table.op(*id).ret.map(stamp));
     }
     found
 }
 
-fn owners<'a>(ops: impl Iterator<Item = &'a Op>) -> usize {
-    let mut owners = ops.map(|op| op.caller.as_str()).collect::<Vec<_>>();
-    owners.sort_unstable();
-    owners.dedup();
-    owners.len()
+fn tenures<'a>(table: &Table, ops: impl Iterator<Item = &'a Op>) -> BTreeSet<u32> {
+    ops.map(|op| table.began(op.id)).collect()
 }
 
+/// Whether nothing covered the caller at the point at which it got a grant.
 fn dead_on_arrival(table: &Table, op: &Op) -> bool {
-    !table.covers(op, stamp(op.ret.expect("granted")))
+    !table.keeps(table.began(op.id), stamp(op.ret.expect("granted")))
 }
 
-/// For each hold: the last point at which it stopped being covered, or stood still then.
+/// For each tenure: the last point at which it stopped being covered, or stood still then.
 pub fn late_losses(table: &Table) -> Vec<Found> {
     let mut found = Vec::new();
-    for op in table.grants() {
-        let held = table.points.iter().copied().filter(|at| table.holds(op, *at));
+    for op in table.tenures().into_iter().map(|id| table.op(id)) {
+        let held = table.points.iter().copied().filter(|at| table.has(op.id, *at));
         let held = held.collect::<Vec<_>>();
         let Some(last) = held.last() else { continue };
         let after = table.points.iter().copied().find(|at| at > last).expect("the end");
-        let uncovered = held.iter().rev().take_while(|at| !table.covers(op, **at));
+        let uncovered = held.iter().rev().take_while(|at| !table.keeps(op.id, **at));
         let Some(mut from) = uncovered.last().map(|at| at.0) else { continue };
         let pauses = || {
             table.history.conditions.iter().filter(|condition| {
@@ -85,7 +85,7 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
     found
 }
 
-/// Grants whose number is not larger than that of one before, or is not theirs alone.
+/// Grants whose number is not larger than that of one before, or is not their tenure's alone.
 pub fn fence_regresses(table: &Table) -> Vec<u32> {
     let fence = |op: &Op| match op.outcome {
         Outcome::Granted { fence, .. } => fence,
@@ -96,7 +96,8 @@ pub fn fence_regresses(table: &Table) -> Vec<u32> {
         grants.iter().any(|other| {
             let before = stamp(other.ret.expect("granted")) < stamp(later.call);
             let same = fence(other) == fence(later) && stamp(other.call) < stamp(later.call);
-            other.id != later.id && (before && fence(later) <= fence(other) || same)
+            let apart = table.began(other.id) != table.began(later.id);
+            other.id != later.id && (before && fence(later) < fence(other) || same && apart)
         })
     });
     let mut wrong = wrong.map(|op| op.id).collect::<Vec<_>>();

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{Key, OpKind, Outcome};
+use lockstorm::history::{Key, OpKind};
 use lockstorm_sim::trace::KeyChange;
 
 use crate::table::{Point, Table, point, stamp};
 
 /// A life of the key on a node.
 struct Life {
-    grant: Option<u32>,
-    ends: Vec<u64>,
+    /// The tenure whose key it is.
+    began: Option<u32>,
+    /// Each new end, with the tenure that set it.
+    ends: Vec<(u64, Option<u32>)>,
 }
 
 /// Grants whose key went early, with the change that took the decisive one.
@@ -25,58 +27,64 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
         if key.key != table.terms.lock_key {
             continue;
         }
-        let Some((grant, ends)) = step(table, &mut lives, key) else { continue };
-        let left = lives.values().filter(|life| life.grant == Some(grant)).count();
-        if left > spare || !decided.insert(grant) {
+        let Some((began, ends)) = step(table, &mut lives, key) else { continue };
+        let left = lives.values().filter(|life| life.began == Some(began)).count();
+        let asked = table.tenure(began).into_iter().filter(|op| stamp(op.call) <= point(key.at));
+        // It is the first for some grant that had been asked for.
+        if left > spare || asked.filter(|op| decided.insert(op.id)).count() == 0 {
             continue;
         }
         let by_command = key.change != KeyChange::Expired && key.by.is_some();
-        let shortened = ends.windows(2).any(|pair| pair[1] < pair[0]);
-        if !by_command && !shortened && is_loss(table, grant, point(key.at)) {
-            found.push((grant, index));
+        if !by_command && !is_shortened(began, &ends) {
+            found.extend(loser(table, began, point(key.at)).map(|grant| (grant, index)));
         }
     }
     found.sort_unstable();
     found
 }
 
-/// Takes one change; the grant whose key it ended, and the ends that this had.
+/// Whether the latest end that differs from the one before was nearer, and set by the tenure.
+fn is_shortened(began: u32, ends: &[(u64, Option<u32>)]) -> bool {
+    let changes = ends.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+    changes.last().is_some_and(|pair| pair[1].0 < pair[0].0 && pair[1].1 == Some(began))
+}
+
+/// Takes one change; the tenure whose key it ended, and the ends that this had.
 fn step<'a>(
     table: &Table,
     lives: &mut BTreeMap<&'a str, Life>,
     key: &'a Key,
-) -> Option<(u32, Vec<u64>)> {
+) -> Option<(u32, Vec<(u64, Option<u32>)>)> {
+    let owner = key.by.and_then(|by| match table.op(by).kind {
+        OpKind::Acquire => Some(table.began(by)),
+        OpKind::Extend { grant, .. } => Some(table.began(grant)),
+        _ => None,
+    });
+    let end = key.until_ms.map(|until| (until, owner));
     let alive = lives.get_mut(key.node.as_str());
     if let (KeyChange::Extended | KeyChange::Changed, Some(life)) = (key.change, alive) {
-        life.ends.extend(key.until_ms);
+        life.ends.extend(end);
         return None;
     }
     let ended = lives.remove(key.node.as_str());
     if matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended) {
-        let owner = key.by.filter(|_| key.change != KeyChange::Extended);
-        let grant = owner.and_then(|by| match table.op(by).kind {
-            OpKind::Acquire => Some(by),
-            OpKind::Extend { grant, .. } => Some(grant),
-            _ => None,
-        });
-        lives.insert(&key.node, Life { grant, ends: key.until_ms.into_iter().collect() });
+        let began = owner.filter(|_| key.change != KeyChange::Extended);
+        lives.insert(&key.node, Life { began, ends: end.into_iter().collect() });
     }
-    ended.and_then(|life| Some((life.grant?, life.ends)))
+    ended.and_then(|life| Some((life.began?, life.ends)))
 }
 
-/// Whether the grant was held and covered at a point, and nobody else held until its cover ended.
-fn is_loss(table: &Table, grant: u32, at: Point) -> bool {
-    let op = table.op(grant);
-    if !matches!(op.outcome, Outcome::Granted { .. }) {
-        return false;
-    }
-    let counts = |at: Point| table.holds(op, at) && table.covers(op, at);
-    let Some(until) = table.points.iter().copied().find(|p| *p > at && !counts(*p)) else {
-        return false;
-    };
-    let start = stamp(op.ret.expect("granted"));
-    let mut points = table.points.iter().filter(|p| start <= **p && **p < until);
-    let others = table.grants().into_iter().filter(|other| other.caller != op.caller);
+/// The first grant that covered its tenure at a point, if nobody else held until nothing covered
+/// that any more.
+fn loser(table: &Table, began: u32, at: Point) -> Option<u32> {
+    let grants = table.tenure(began);
+    let covering = grants.iter().find(|op| table.holds(op, at) && table.covers(op, at))?;
+    let mut later = table.points.iter().copied().filter(|point| *point > at);
+    let until = later.find(|point| !table.keeps(began, *point))?;
+    let start = stamp(grants[0].ret.expect("granted"));
+    let mut points = table.points.iter().filter(|point| start <= **point && **point < until);
+    let others = table.grants().into_iter().filter(|other| other.caller != covering.caller);
     let others = others.collect::<Vec<_>>();
-    counts(at) && !points.any(|p| others.iter().any(|other| table.holds(other, *p)))
+    let met = points.any(|point| others.iter().any(|other| table.holds(other, *point)));
+    (!met).then_some(covering.id)
 }

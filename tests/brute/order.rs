@@ -138,19 +138,11 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
     Some(happening(op, must, deed))
 }
 
-/// The grant of the same caller, the first of those, that is held all the while an acquire lasts;
-/// none where callers do not take a lock again.
+/// The acquire that began the tenure of another one, which its caller had all the while that one
+/// lasted; none where callers do not take a lock again.
 fn taken_under(table: &Table, op: &Op) -> Option<u32> {
-    let (from, to) = (stamp(op.call), stamp(op.ret?));
-    let mut grants = table.grants();
-    grants.sort_by_key(|grant| grant.ret.map(stamp));
-    let outer = grants.into_iter().find(|grant| {
-        grant.caller == op.caller
-            && grant.id != op.id
-            && table.holds(grant, from)
-            && table.holds(grant, to)
-    });
-    outer.map(|grant| grant.id).filter(|_| table.terms.reenters)
+    let (began, to) = (table.began(op.id), stamp(op.ret?));
+    (began != op.id && table.has(began, to)).then_some(began)
 }
 
 /// To take the lock again makes the hold longer. It is sure if the acquire was granted, or, of one
@@ -184,8 +176,8 @@ fn removed_some(table: &Table, release: &Op) -> bool {
 /// Whether the operations of two acquires are legal with all of the first before the second.
 pub fn is_legal_in_order(table: &Table, first: u32, second: u32) -> bool {
     let ops = table.history.ops.iter().filter(|op| op.object == table.terms.lock_key);
-    let of = |acquire: u32| {
-        let own = ops.clone().filter(move |op| block(op) == acquire);
+    let of = |began: u32| {
+        let own = ops.clone().filter(move |op| table.began(block(op)) == began);
         own.filter_map(|op| lock_happening(table, op)).collect::<Vec<_>>()
     };
     let (mut both, later) = (of(first), of(second));

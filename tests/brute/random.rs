@@ -46,8 +46,6 @@ impl Dice {
 pub enum Taste {
     /// Acquires, releases, faults and clocks.
     Holds,
-    /// The same, of callers who take the lock again while they hold it.
-    Reentries,
     /// Keys and requests.
     Keys,
     /// Accesses to the resource.
@@ -83,11 +81,11 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
         // A run that goes on for as long as the probe may take.
         maker.history.end.at += 5 * SECOND + maker.dice.below(12) * MILLISECOND;
     }
-    let terms = terms(&mut maker.dice, taste);
+    let terms = terms(&mut maker.dice);
     (maker.history, terms)
 }
 
-fn terms(dice: &mut Dice, taste: Taste) -> Terms {
+fn terms(dice: &mut Dice) -> Terms {
     let invariants =
         [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::Ledger, Invariant::None];
     Terms {
@@ -100,7 +98,7 @@ fn terms(dice: &mut Dice, taste: Taste) -> Terms {
         longest_ttl: dice.below(8) * MILLISECOND,
         invariant: dice.pick(&invariants),
         contends: true,
-        reenters: taste == Taste::Reentries,
+        reenters: false,
         asked: 3,
         site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
         grants_without_faults: None,
@@ -142,7 +140,7 @@ impl Maker {
 
     fn step(&mut self) {
         let side = match self.taste {
-            Taste::Holds | Taste::Reentries => [0, 0, 0, 0, 0, 0, 1, 2],
+            Taste::Holds => [0, 0, 0, 0, 0, 0, 1, 2],
             Taste::Keys => [0, 0, 0, 3, 3, 4, 4, 1],
             Taste::Accesses => [0, 0, 0, 0, 5, 5, 5, 1],
             Taste::Both => [0, 0, 0, 0, 3, 3, 5, 2],
@@ -321,10 +319,7 @@ impl Maker {
     }
 
     fn request_of(&mut self, op: u32) {
-        if !self.traced
-            || matches!(self.taste, Taste::Holds | Taste::Reentries)
-            || self.taste == Taste::Accesses
-        {
+        if !self.traced || self.taste == Taste::Holds || self.taste == Taste::Accesses {
             return;
         }
         let mut legs = vec![(Leg::Sent, self.tick())];

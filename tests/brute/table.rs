@@ -13,6 +13,8 @@ pub struct Table<'a> {
     pub history: &'a History,
     pub terms: &'a Terms,
     pub points: Vec<Point>,
+    /// For each operation that is an acquire the one that began its tenure, by number.
+    began: Vec<u32>,
 }
 
 impl<'a> Table<'a> {
@@ -26,7 +28,63 @@ impl<'a> Table<'a> {
         points.sort_unstable();
         points.dedup();
         points.retain(|found| *found <= point(history.end));
-        Table { history, terms, points }
+        let mut table = Table { history, terms, points, began: Vec::new() };
+        table.began = history.ops.iter().map(|op| table.first_of(op)).collect();
+        table
+    }
+
+    /// The grant under which its caller called an acquire, and under which that one began, and so on
+    /// to the first; itself if its caller did not hold, or never takes the lock again.
+    fn first_of(&self, op: &Op) -> u32 {
+        if !self.terms.reenters || self.terms.holders > 1 {
+            return op.id;
+        }
+        let granted = matches!(op.outcome, Outcome::Granted { .. });
+        let last = op.ret.filter(|_| granted).unwrap_or(op.call);
+        let mut outer = self.grants();
+        outer.retain(|other| {
+            let both = self.holds(other, stamp(op.call)) && self.holds(other, stamp(last));
+            other.id != op.id && other.caller == op.caller && both
+        });
+        outer.first().map_or(op.id, |outer| self.first_of(outer))
+    }
+
+    /// The acquire that began the tenure of an acquire.
+    pub fn began(&self, acquire: u32) -> u32 {
+        self.began[acquire as usize]
+    }
+
+    /// The grants of a tenure, the earliest first.
+    pub fn tenure(&self, began: u32) -> Vec<&'a Op> {
+        let mut grants = self.grants();
+        grants.retain(|op| self.began(op.id) == began);
+        grants.sort_by_key(|op| op.ret.map(stamp));
+        grants
+    }
+
+    /// Every tenure, by the acquire that began it.
+    pub fn tenures(&self) -> Vec<u32> {
+        let grants = self.grants().into_iter().map(|op| op.id);
+        grants.filter(|id| self.began(*id) == *id).collect()
+    }
+
+    /// Whether some grant of a tenure is held.
+    pub fn has(&self, began: u32, at: Point) -> bool {
+        self.tenure(began).iter().any(|op| self.holds(op, at))
+    }
+
+    /// Whether some grant of a tenure is held and covers.
+    pub fn keeps(&self, began: u32, at: Point) -> bool {
+        self.tenure(began).iter().any(|op| self.holds(op, at) && self.covers(op, at))
+    }
+
+    /// From when on no grant of a tenure is held any more; the first point of all without a grant.
+    pub fn left(&self, began: u32) -> Point {
+        let Some(start) = self.tenure(began).first().and_then(|op| op.ret).map(stamp) else {
+            return (0, 0);
+        };
+        let mut points = self.points.iter().copied();
+        points.find(|at| *at >= start && !self.has(began, *at)).expect("the end of the run")
     }
 
     /// What a clock reads at a point.

@@ -87,9 +87,7 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     for op in case.acquires() {
         let Some(proof) = proven_by(case, op) else { continue };
         let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
-        if case.terms.reenters
-            && let Some(outer) = nested_in(case, op)
-        {
+        if let Some(outer) = nested_in(case, op) {
             items.push(reentry(case, op, ret, outer));
             continue;
         }
@@ -113,12 +111,10 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     items
 }
 
-/// The acquire under whose hold its caller was granted the lock again: the first of those.
+/// The acquire that began the tenure in which another was called and returned.
 fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
-    let (call, ret) = (Moment::from(op.call), Moment::from(op.ret?));
-    let within = |hold: &&Hold| hold.owner == case.caller(op.id) && hold.grant != op.id;
-    let mut holds = case.holds.iter().filter(within);
-    holds.find(|hold| hold.start <= call && ret < hold.end).map(|hold| hold.grant)
+    let Hold { grant, end, .. } = case.tenure(op.id)?.whole;
+    (grant != op.id && Moment::from(op.ret?) < end).then_some(grant)
 }
 
 /// A re-entrant grant is no hold of its own: it prolongs the one that it is part of, and what that

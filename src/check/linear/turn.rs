@@ -2,7 +2,9 @@
 //! have begun its turn at the lock, and when its turn can be over at the earliest.
 //!
 //! Two turns have no order if each can be over only after the other must have begun. Of three or
-//! more that is not the whole argument, but each figure is true.
+//! more that is not the whole argument, but each figure is true. Grants that nest have one turn.
+
+use std::collections::BTreeSet;
 
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};
@@ -18,12 +20,13 @@ type Turns<'a> = Vec<&'a Item<LockAction>>;
 pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     let items = spec::lock_items(case);
     let acquires = ops.iter().filter_map(|id| case.op(*id).filter(|op| op.kind == OpKind::Acquire));
-    let turns = acquires.filter_map(|op| {
+    let first: BTreeSet<OpId> = acquires.map(|op| case.outermost(op.id)).collect();
+    let turns = first.into_iter().filter_map(|id| case.op(id)).filter_map(|op| {
         let own: Turns = items.iter().filter(|item| item.block == i64::from(op.id)).collect();
         let shown_by = spec::proven_by(case, op)?;
         let end = earliest_end(&own, None, Moment::default());
         let (free, end) = match end {
-            Some((free, last)) => (free, reason(case, op.id, last)),
+            Some((free, ends, last)) => (free, reason(case, op.id, &own, ends, last)),
             None => (Moment::NEVER, TurnEnd::Contradiction),
         };
         let free_from = (free != Moment::NEVER).then(|| instant(case, free));
@@ -36,12 +39,13 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
 }
 
 /// The earliest moment at which the lock can be free of a grant of which `left` is not placed yet,
-/// and the item that ends it; `None` if what is left fits nowhere.
+/// from when on it ends by itself, if it is not given back, and the last item; `None` if what is
+/// left fits nowhere.
 fn earliest_end<'a>(
     left: &[&'a Item<LockAction>],
     state: Option<(i64, Moment)>,
     now: Moment,
-) -> Option<(Moment, &'a Item<LockAction>)> {
+) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
     let ends = left.iter().enumerate().filter_map(|(index, item)| {
         let (state, now) = Lock.step(state, item, now.max(item.call))?;
         let mut rest = left.to_vec();
@@ -51,22 +55,36 @@ fn earliest_end<'a>(
         }
         match (rest.is_empty(), state) {
             (false, _) => earliest_end(&rest, state, now),
-            (true, None) => Some((now, *item)),
-            (true, Some((_, ends))) => Some((now.max(ends), *item)),
+            (true, None) => Some((now, None, *item)),
+            (true, Some((_, ends))) => Some((now.max(ends), Some(ends), *item)),
         }
     });
-    ends.min_by_key(|(free, _)| *free)
+    ends.min_by_key(|(free, ..)| *free)
 }
 
-fn reason(case: &Case, grant: OpId, last: &Item<LockAction>) -> TurnEnd {
-    let (LockAction::Acquire(ends) | LockAction::Extend(ends)) = last.action else {
-        return TurnEnd::Released(last.op);
-    };
+fn reason(
+    case: &Case,
+    grant: OpId,
+    own: &[&Item<LockAction>],
+    ends: Option<Moment>,
+    last: &Item<LockAction>,
+) -> TurnEnd {
+    let Some(ends) = ends else { return TurnEnd::Released(last.op) };
     match spec::released_from(case, grant) {
-        Some((from, release)) if from == ends => TurnEnd::MayBeReleased(release),
-        _ if ends == Moment::NEVER => TurnEnd::Never,
-        _ => TurnEnd::Lease(last.op),
+        Some((from, release)) if from == ends => return TurnEnd::MayBeReleased(release),
+        _ if ends == Moment::NEVER => return TurnEnd::Never,
+        _ => {}
     }
+    // What was taken again after the lease before was over can be free from its own release on.
+    let mut again = case.ops_of(last.op).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    if let Some(release) = again.find(|op| Moment::from(op.call) == ends) {
+        return TurnEnd::MayBeReleased(release.id);
+    }
+    let lasts = |item: &&&Item<LockAction>| match item.action {
+        LockAction::Acquire(to) | LockAction::Extend(to) | LockAction::Reenter(to, _) => to == ends,
+        LockAction::Release => false,
+    };
+    TurnEnd::Lease(own.iter().find(lasts).map_or(last.op, |item| item.op))
 }
 
 /// The moment with its own time, also where that lies behind the end of the run.

@@ -8,7 +8,7 @@ use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::history::{Condition, Op, OpId, OpKind, Outcome};
 
 /// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -26,7 +26,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
     let holds: Vec<&Hold<'_>> =
-        witness.holds.iter().filter(|hold| hold.grant.process != "probe").collect();
+        witness.tenures.iter().filter(|hold| hold.grant.process != "probe").collect();
     let (first, last) = (holds.first()?, holds.last()?);
     let mut callers: Vec<String> =
         holds[1..].iter().map(|hold| hold.grant.caller.clone()).collect();
@@ -42,6 +42,11 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
             if more == 1 { "s" } else { ", one after the other" },
             moment(last.until.at),
         ),
+    };
+    let again = witness.holds.iter().filter(|hold| hold.grant.process != "probe").count();
+    let text = match again - holds.len() {
+        0 => text,
+        more => format!("{text} Whoever has it takes it again, {}.", count(more as u64, "time")),
     };
     let evidence = holds.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
     Some(Beat::new(Weight::Crux, first.from, text, evidence))
@@ -92,7 +97,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
 /// A holder that was past its lease without harm, because nobody else was let in.
 fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let bare = |hold: &&Hold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
-    let hold = witness.holds.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
+    let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
     let paused = witness
         .history()
         .conditions
@@ -108,28 +113,36 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, hold.until, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
-/// The hold that was prolonged most often.
+/// The tenure that was prolonged most often.
 fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     let kept = |hold: &Hold<'_>| -> Vec<&Op> {
         let ops = witness.history().ops.iter();
         let prolongs = |op: &&Op| {
             let kept = matches!(op.outcome, Outcome::Kept { .. });
-            kept && matches!(op.kind, OpKind::Extend { grant, .. } if grant == hold.grant.id)
+            kept && matches!(op.kind, OpKind::Extend { grant, .. } if is_of(witness, hold, grant))
         };
         ops.filter(prolongs).collect()
     };
-    let hold = witness.holds.iter().rev().max_by_key(|hold| kept(hold).len())?;
+    let hold = witness.tenures.iter().rev().max_by_key(|hold| kept(hold).len())?;
     let kept = kept(hold);
+    let often = match kept.len() {
+        1 => "once".to_owned(),
+        more => format!("for the first of {}", count(more as u64, "time")),
+    };
     let text = format!(
-        "{}'s lease is prolonged for the first of {} before its hold ends at {}.",
+        "{}'s lease is prolonged {often} before its hold ends at {}.",
         hold.grant.caller,
-        count(kept.len() as u64, "time"),
         moment(hold.until.at),
     );
     let at = kept.first()?.ret?.instant();
     let mut evidence = vec![Evidence::Op(hold.grant.id)];
     evidence.extend(kept.iter().map(|op| Evidence::Op(op.id)));
     Some(Beat::new(Weight::Cause, at, text, evidence))
+}
+
+/// Whether a grant belongs to a tenure.
+fn is_of(witness: &Witness<'_>, tenure: &Hold<'_>, grant: OpId) -> bool {
+    witness.reading.outermost(grant) == tenure.grant.id
 }
 
 /// The caller that asked in vain for longest.
@@ -169,9 +182,9 @@ fn is_granted(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Granted { .. })
 }
 
-/// The two holds of different callers with the least time between them.
+/// The two tenures of different callers with the least time between them.
 fn closest(witness: &Witness<'_>) -> Option<Beat> {
-    let pairs = witness.holds.windows(2);
+    let pairs = witness.tenures.windows(2);
     let gap = |pair: &&[Hold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
     let pair = pairs
         .filter(|pair| pair[0].grant.caller != pair[1].grant.caller)

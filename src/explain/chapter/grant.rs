@@ -28,7 +28,7 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     evidence.insert(0, Evidence::Op(grant.id));
     let on = if nodes.is_empty() { String::new() } else { format!(" on {}", list(&nodes)) };
     let beside = witness.holds.iter().find(|other| {
-        other.grant.id != grant.id && other.from < hold.from && hold.from < other.until
+        other.grant.caller != grant.caller && other.from < hold.from && hold.from < other.until
     });
     let also = match beside {
         Some(other) if witness.overlap().is_none() => {

@@ -7,14 +7,14 @@ use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{length, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind};
+use crate::history::{Access, AccessKind, OpId};
 
 /// The write that the checks measured; nothing if it cannot be told which it was.
 pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let miss = witness.finding.judgement.nearest_miss?;
-    witness.holds.iter().find_map(|hold| {
+    witness.tenures.iter().find_map(|hold| {
         let (index, access) = last_write(witness, hold)?;
-        let mut lives = witness.lives.iter().filter(|l| l.owner == Some(hold.grant.id));
+        let mut lives = witness.lives.iter().filter(|life| is_of(witness, hold, life.owner));
         let life = lives.find(|life| {
             let free = free_at(witness, life).map(i128::from);
             free.is_some_and(|free| free - i128::from(access.at.at) == i128::from(miss))
@@ -45,8 +45,13 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a Access)> {
     let mut accesses = witness.history().accesses.iter().enumerate();
     accesses.rfind(|(_, access)| {
-        access.grant == Some(hold.grant.id) && access.accepted && access.kind != AccessKind::Read
+        is_of(witness, hold, access.grant) && access.accepted && access.kind != AccessKind::Read
     })
+}
+
+/// Whether a grant belongs to a tenure.
+fn is_of(witness: &Witness<'_>, tenure: &Hold<'_>, grant: Option<OpId>) -> bool {
+    grant.is_some_and(|grant| witness.reading.outermost(grant) == tenure.grant.id)
 }
 
 /// When a key would have ended by itself, as its node's wall clock went when it was set.

@@ -1,0 +1,89 @@
+//! Tenures: from when to when a caller has the lock, however many grants that is made of.
+//!
+//! A caller that takes the lock again while it has it begins nothing new: its grants nest, and
+//! what is asked of a holder (is it covered, was it told, does it still have its key) is asked of
+//! all of them together. The tenure begins with the first grant, ends with the last that ends, and
+//! is covered where any of its grants is. Where grants do not nest, each is a tenure.
+
+use crate::history::OpId;
+use crate::reading::Reading;
+use crate::reading::hold::Hold;
+use crate::reading::moment::Moment;
+
+/// The grants of one caller that nest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// The acquire that began it, then each that its caller called in it, whatever that came to.
+    pub acquires: Vec<OpId>,
+    /// Its grants: indices of the reading's holds, in order of their start.
+    pub holds: Vec<usize>,
+    /// All of it as one hold, of the acquire that began it.
+    pub whole: Hold,
+}
+
+/// Whether grants of one caller nest. Where several may hold each is a permit of its own, and a
+/// caller that never takes the lock again has no use for a second grant.
+pub fn nest(reenters: bool, holders: u32) -> bool {
+    reenters && holders == 1
+}
+
+impl Tenure {
+    /// Whether any of its grants covers it at that moment.
+    pub fn covers(&self, moment: Moment) -> bool {
+        self.whole.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
+    }
+
+    /// Whether an acquire was called and, if it was granted, returned while the caller had the lock.
+    fn takes_in(&self, reading: &Reading, acquire: OpId) -> bool {
+        let Some(op) = reading.op(acquire) else { return false };
+        let last = op.ret.filter(|_| reading.is_granted(acquire)).unwrap_or(op.call);
+        let Hold { owner, start, end, .. } = self.whole;
+        owner == reading.caller(acquire) && start <= op.call.into() && Moment::from(last) < end
+    }
+
+    fn add(&mut self, index: usize, hold: &Hold) {
+        self.acquires.push(hold.grant);
+        self.holds.push(index);
+        if hold.end > self.whole.end {
+            (self.whole.end, self.whole.ended) = (hold.end, hold.ended);
+        }
+        self.whole.covered = united(&self.whole.covered, &hold.covered);
+    }
+}
+
+/// Every tenure, in order of its beginning.
+pub fn tenures(reading: &Reading, nests: bool) -> Vec<Tenure> {
+    let mut tenures: Vec<Tenure> = Vec::new();
+    for (index, hold) in reading.holds.iter().enumerate() {
+        let mut known = tenures.iter_mut().rev();
+        match known.find(|tenure| nests && tenure.takes_in(reading, hold.grant)) {
+            Some(tenure) => tenure.add(index, hold),
+            None => tenures.push(Tenure {
+                acquires: vec![hold.grant],
+                holds: vec![index],
+                whole: hold.clone(),
+            }),
+        }
+    }
+    for op in reading.acquires().filter(|op| nests && !reading.is_granted(op.id)) {
+        let mut known = tenures.iter_mut();
+        if let Some(tenure) = known.find(|tenure| tenure.takes_in(reading, op.id)) {
+            tenure.acquires.push(op.id);
+        }
+    }
+    tenures
+}
+
+/// The parts that lie in either, in order, apart.
+fn united(one: &[(Moment, Moment)], other: &[(Moment, Moment)]) -> Vec<(Moment, Moment)> {
+    let mut all = [one, other].concat();
+    all.sort_unstable();
+    let mut parts: Vec<(Moment, Moment)> = Vec::new();
+    for (from, to) in all {
+        match parts.last_mut() {
+            Some((_, end)) if from <= *end => *end = to.max(*end),
+            _ => parts.push((from, to)),
+        }
+    }
+    parts
+}
