@@ -79,6 +79,19 @@ impl Model for Lock {
             (LockAction::Release, _) => mine.then_some((None, from)),
         }
     }
+
+    /// What is taken again once the lease before is over can be given back by itself.
+    fn step_later(
+        &self,
+        state: Self::State,
+        item: &Item<LockAction>,
+        from: Moment,
+    ) -> Option<(Self::State, Moment)> {
+        let (holder, over) = state?;
+        let waits = holder == item.block && over > from && over != Moment::NEVER;
+        let LockAction::Reenter(_, ends) = item.action else { return None };
+        waits.then_some((Some((item.block, ends)), over))
+    }
 }
 
 /// What counts as an action on the lock.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::case::Case;
-use crate::check::linear::search::{Item, Model};
+use crate::check::linear::search::{self, Item};
 use crate::check::linear::spec::{self, Lock, LockAction};
 use crate::check::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
@@ -46,8 +46,12 @@ fn earliest_end<'a>(
     state: Option<(i64, Moment)>,
     now: Moment,
 ) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
-    let ends = left.iter().enumerate().filter_map(|(index, item)| {
-        let (state, now) = Lock.step(state, item, now.max(item.call))?;
+    let items = left.iter().enumerate();
+    let steps = items.flat_map(|(index, item)| {
+        let steps = search::steps(&Lock, state, item, now.max(item.call));
+        steps.map(move |step| (index, item, step))
+    });
+    let ends = steps.filter_map(|(index, item, (state, now))| {
         let mut rest = left.to_vec();
         rest.remove(index);
         if now > item.ret || rest.iter().any(|item| item.ret < now) {
