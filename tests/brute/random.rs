@@ -78,7 +78,8 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     maker.clocks();
     maker.traced = !maker.dice.one_in(if again { 2 } else { 4 });
     let keyed = if matches!(taste, Taste::Keys | Taste::Both) { 14 } else { 0 };
-    let steps = 8 + keyed + maker.dice.below(28);
+    let more = if again && taste != Taste::Holds { 30 } else { 0 };
+    let steps = 8 + keyed + more + maker.dice.below(28);
     for _ in 0..steps {
         maker.step();
     }

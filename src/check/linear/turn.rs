@@ -22,7 +22,8 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     let acquires = ops.iter().filter_map(|id| case.op(*id).filter(|op| op.kind == OpKind::Acquire));
     let first: BTreeSet<OpId> = acquires.map(|op| case.outermost(op.id)).collect();
     let turns = first.into_iter().filter_map(|id| case.op(id)).filter_map(|op| {
-        let own: Turns = items.iter().filter(|item| item.block == i64::from(op.id)).collect();
+        let own = items.iter().filter(|item| item.is_certain && item.block == i64::from(op.id));
+        let own: Turns = own.collect();
         let shown_by = spec::proven_by(case, op)?;
         let end = earliest_end(&own, None, Moment::default());
         let (free, end) = match end {
