@@ -24,12 +24,15 @@ use lockstorm::history::{History, OpKind};
 use crate::random::Taste;
 use crate::table::Table;
 
+/// What a check found and what the brute force expects.
+type Both<T> = (T, T);
+
 /// Runs a comparison on random histories. At least one in so many must find something: a check
 /// that never fires tests nothing.
 fn compare<T: PartialEq + std::fmt::Debug + Default>(
     taste: Taste,
     one_in: u64,
-    both: fn(&Case, &Table) -> (T, T),
+    both: fn(&Case, &Table) -> Both<T>,
 ) {
     let mut hits = 0;
     for seed in 0..cases() {
@@ -44,7 +47,7 @@ fn compare<T: PartialEq + std::fmt::Debug + Default>(
 fn compare_again<T: PartialEq + std::fmt::Debug>(
     taste: Taste,
     one_in: u64,
-    both: fn(&Case, &Table) -> (T, T),
+    both: fn(&Case, &Table) -> Both<T>,
 ) {
     let mut hits = 0;
     for seed in 0..cases() {
@@ -67,7 +70,7 @@ fn agreed<T: PartialEq + std::fmt::Debug>(
     seed: u64,
     history: &History,
     terms: &Terms,
-    both: fn(&Case, &Table) -> (T, T),
+    both: fn(&Case, &Table) -> Both<T>,
 ) -> T {
     let (found, expected) = both(&Case::new(history, terms), &Table::new(history, terms));
     assert_eq!(found, expected, "seed {seed}: {terms:#?} {history:#?}");
@@ -80,7 +83,7 @@ fn overlaps() {
     compare_again(Taste::Holds, 4, overlap);
 }
 
-fn overlap(case: &Case, table: &Table) -> (Vec<holding::Found>, Vec<holding::Found>) {
+fn overlap(case: &Case, table: &Table) -> Both<Vec<holding::Found>> {
     let found = overlap::violations(case, &overlap::overlaps(case));
     let found = found.into_iter().map(|v| (v.kind, v.ops, v.from.at, v.to.at));
     (found.collect::<Vec<_>>(), holding::overlaps(table))
@@ -92,7 +95,7 @@ fn late_losses() {
     compare_again(Taste::Holds, 5, late_loss);
 }
 
-fn late_loss(case: &Case, table: &Table) -> (Vec<holding::Found>, Vec<holding::Found>) {
+fn late_loss(case: &Case, table: &Table) -> Both<Vec<holding::Found>> {
     let found = late_loss::violations(case).into_iter();
     let found = found.map(|v| (v.kind, v.ops, v.late.unwrap_or(0), v.to.at));
     let mut expected = holding::late_losses(table);
@@ -108,7 +111,7 @@ fn fences() {
     compare_again(Taste::Holds, 30, fence);
 }
 
-fn fence(case: &Case, table: &Table) -> (Vec<u32>, Vec<u32>) {
+fn fence(case: &Case, table: &Table) -> Both<Vec<u32>> {
     let mut found = fence::violations(case).iter().map(later).collect::<Vec<_>>();
     found.sort_unstable();
     (found, holding::fence_regresses(table))
@@ -149,10 +152,7 @@ fn corruptions() {
     compare_again(Taste::Accesses, 300, corruption);
 }
 
-fn corruption(
-    case: &Case,
-    table: &Table,
-) -> ((Vec<(usize, Cause)>, bool), (Vec<(usize, Cause)>, bool)) {
+fn corruption(case: &Case, table: &Table) -> Both<(Vec<(usize, Cause)>, bool)> {
     let mut found = corruption::violations(case);
     let sum = found.pop_if(|v| v.accesses.is_empty()).is_some();
     let cause = |v: &Violation| v.cause.expect("a cause");
@@ -221,7 +221,7 @@ fn losses_before_the_end_of_a_lease() {
     compare_again(Taste::Keys, 300, lost_early);
 }
 
-fn lost_early(case: &Case, table: &Table) -> (Vec<(u32, usize)>, Vec<(u32, usize)>) {
+fn lost_early(case: &Case, table: &Table) -> Both<Vec<(u32, usize)>> {
     let found = lost_early::violations(case).into_iter();
     let mut found = found.map(|v| (v.ops[0], v.keys[0])).collect::<Vec<_>>();
     found.sort_unstable();
@@ -234,7 +234,7 @@ fn nearest_misses() {
     compare_again(Taste::Both, 100, nearest_miss);
 }
 
-fn nearest_miss(case: &Case, table: &Table) -> (Option<i64>, Option<i64>) {
+fn nearest_miss(case: &Case, table: &Table) -> Both<Option<i64>> {
     (nearest_miss::nearest(case), damage::nearest_miss(table))
 }
 
