@@ -180,10 +180,7 @@ fn leaks() {
     compare_again(Taste::Keys, 1000, leak);
 }
 
-fn leak(
-    case: &Case,
-    table: &Table,
-) -> (BTreeMap<BTreeSet<u32>, u32>, BTreeMap<BTreeSet<u32>, u32>) {
+fn leak(case: &Case, table: &Table) -> Both<BTreeMap<BTreeSet<u32>, u32>> {
     let found = leak::violations(case).into_iter();
     let keyed = found.map(|v| {
         let by = |key: &usize| {
@@ -202,10 +199,7 @@ fn renewals() {
     compare_again(Taste::Keys, 200, renewal);
 }
 
-fn renewal(
-    case: &Case,
-    table: &Table,
-) -> (BTreeMap<u32, BTreeSet<usize>>, BTreeMap<u32, BTreeSet<usize>>) {
+fn renewal(case: &Case, table: &Table) -> Both<BTreeMap<u32, BTreeSet<usize>>> {
     let found = renewal::violations(case).into_iter();
     let extend = |v: &Violation| {
         let extends = |op: &&u32| matches!(table.op(**op).kind, OpKind::Extend { .. });
