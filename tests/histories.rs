@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use lockstorm::check::case::Case;
 use lockstorm::check::judge::judge;
 use lockstorm::check::signature::Signature;
-use lockstorm::check::{Cause, Judgement, Kind, Verdict, Violation};
+use lockstorm::check::{Cause, Judgement, Kind, Turn, TurnEnd, Verdict, Violation};
 use lockstorm::ledger::part::Part;
 use lockstorm::ledger::{self, Breach};
 use lockstorm_sim::time::MILLISECOND;
@@ -111,12 +111,25 @@ fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
     let ops = violations.iter().map(|violation| violation.ops.clone()).collect();
     let causes = violations.iter().filter_map(|violation| violation.cause.map(word)).collect();
     same("ops", story.ops.as_ref(), &ops)?;
+    let turns = violations.iter().flat_map(|violation| &violation.turns).map(turn).collect();
+    same("turns", story.turns.as_ref(), &turns)?;
     same("cause", story.cause.as_ref(), &causes)?;
     same("late", story.late.as_ref(), &of(|violation| Some(violation.late? / MILLISECOND)))?;
     let miss = judgement.nearest_miss.map(|miss| miss / MILLISECOND as i64);
     same("nearest_miss", story.nearest_miss.map(Some).as_ref(), &miss)?;
     same("contended", story.contended.as_ref(), &judgement.counts.contended)?;
     same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
+}
+
+fn turn(turn: &Turn) -> String {
+    let end = match turn.end {
+        TurnEnd::Released(op) => format!("released by {op}"),
+        TurnEnd::MayBeReleased(op) => format!("may be released by {op}"),
+        TurnEnd::Lease(op) => format!("lease of {op}"),
+        TurnEnd::Never => "never".to_owned(),
+        TurnEnd::Contradiction => "contradiction".to_owned(),
+    };
+    format!("{} {end}", turn.grant)
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(

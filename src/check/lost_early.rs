@@ -1,8 +1,8 @@
 //! Lost early: the key of a covered hold went before its lease had ended, though nobody got in.
 //!
 //! The lease is what the holder may count on, by its grants' deadlines on its own clock; the keys
-//! live on their nodes, by theirs. What is taken again keeps the same keys, so a tenure is judged as
-//! a whole. A loss counts from the moment at which so many of its keys are gone that another could
+//! live on their nodes, by theirs. What is taken again keeps the same keys, so a tenure is judged
+//! as one. A loss counts from the moment at which so many of its keys are gone that another could
 //! get its quorum: the first such moment since each of its grants was asked for. A breach in the
 //! ledger excuses it: then the environment did more than the lock withstands. What the owner ended,
 //! or shortened with the last change of the end, is no loss, what another's command ended is

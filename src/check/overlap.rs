@@ -1,9 +1,10 @@
 //! Double grants and stale holders: stretches in which more callers hold than the lock allows.
 //!
 //! A caller counts once for each of its tenures: grants that nest are one, permits are not. A
-//! stretch is as long as it can be. It is a double grant if at some instant of it more than
-//! the allowed number are covered, or if one of its grants was dead on arrival while nothing else
-//! covered its caller; else at least one holder is past its deadline: stale. Neither says who is to blame.
+//! stretch is as long as it can be. It is a double grant if at some instant of it more than the
+//! allowed number are covered, or if one of its grants was dead on arrival while nothing else
+//! covered its caller; else at least one holder is past its deadline: stale. Neither says who is to
+//! blame.
 
 use std::collections::BTreeSet;
 

@@ -2,8 +2,10 @@
 
 use crate::check::{Verdict, Violation};
 use crate::explain::finding::Finding;
+use crate::explain::fixture::sketch::{self, Sketch, granted};
 use crate::explain::story::{Evidence, LONGEST};
 use crate::explain::{explain, fixture};
+use crate::history::{OpKind, Outcome};
 
 /// The finding as if the event had not been recorded.
 fn without(finding: &Finding, event: Evidence) -> Finding {
@@ -62,4 +64,25 @@ fn a_story_is_short_and_in_order() {
         assert!((4..=LONGEST).contains(&lines.len()), "{}: {}", finding.scenario, lines.len());
         assert!(lines.is_sorted_by_key(|line| line.at));
     }
+}
+
+#[test]
+fn a_lock_is_handed_over_by_the_tenure_and_not_by_each_grant() {
+    let mut s = Sketch::default();
+    let outer = s.take("c1", 10_000, 6, Some(10_000));
+    let inner = s.op("c1", OpKind::Acquire, (100_000, 106_000), granted("c1", Some(10_100_000)));
+    s.op("c1", OpKind::Release { grant: inner }, (500_000, 506_000), Outcome::Released);
+    s.give_back("c1", outer, 1_000_000, 6);
+    let other = s.take("c2", 1_018_000, 6, Some(10_000));
+    s.give_back("c2", other, 2_000_000, 6);
+    let history = s.done(3_000_000, 4_000_000);
+    let mut finding =
+        sketch::finding("taken-again", "Is it one hold?", "redisson", (1, 2), history);
+    finding.plan.workload.reenter = true;
+    let lines = explain(&finding).story.lines;
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let says = |part: &str| assert!(texts.iter().any(|text| text.contains(part)), "{texts:#?}");
+    says("c2 is granted the lock 24 ms after c1's hold ended");
+    says("1 grant to c2 follows");
+    says("takes it again, 1 time");
 }

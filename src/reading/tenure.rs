@@ -33,7 +33,7 @@ impl Tenure {
         self.whole.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
     }
 
-    /// Whether an acquire was called and, if it was granted, returned while the caller had the lock.
+    /// Whether an acquire was called, and if granted returned, while its caller had the lock.
     fn takes_in(&self, reading: &Reading, acquire: OpId) -> bool {
         let Some(op) = reading.op(acquire) else { return false };
         let last = op.ret.filter(|_| reading.is_granted(acquire)).unwrap_or(op.call);

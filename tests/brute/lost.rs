@@ -7,12 +7,14 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::table::{Point, Table, point, stamp};
 
+/// Each new end of a life, with the tenure that set it.
+type Ends = Vec<(u64, Option<u32>)>;
+
 /// A life of the key on a node.
 struct Life {
     /// The tenure whose key it is.
     began: Option<u32>,
-    /// Each new end, with the tenure that set it.
-    ends: Vec<(u64, Option<u32>)>,
+    ends: Ends,
 }
 
 /// Grants whose key went early, with the change that took the decisive one.
@@ -45,8 +47,8 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 
 /// Whether the latest end that differs from the one before was nearer, and set by the tenure.
 fn is_shortened(began: u32, ends: &[(u64, Option<u32>)]) -> bool {
-    let changes = ends.windows(2).filter(|pair| pair[0].0 != pair[1].0);
-    changes.last().is_some_and(|pair| pair[1].0 < pair[0].0 && pair[1].1 == Some(began))
+    let mut changes = ends.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+    changes.next_back().is_some_and(|pair| pair[1].0 < pair[0].0 && pair[1].1 == Some(began))
 }
 
 /// Takes one change; the tenure whose key it ended, and the ends that this had.
@@ -54,7 +56,7 @@ fn step<'a>(
     table: &Table,
     lives: &mut BTreeMap<&'a str, Life>,
     key: &'a Key,
-) -> Option<(u32, Vec<(u64, Option<u32>)>)> {
+) -> Option<(u32, Ends)> {
     let owner = key.by.and_then(|by| match table.op(by).kind {
         OpKind::Acquire => Some(table.began(by)),
         OpKind::Extend { grant, .. } => Some(table.began(grant)),

@@ -56,6 +56,18 @@ pub enum Taste {
 
 /// A history and its terms.
 pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
+    history_of(seed, taste, false)
+}
+
+/// The same of callers who are mostly granted what they ask for, and ask for it again.
+pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
+    let (history, terms) = history_of(seed, taste, true);
+    let quorum = if seed.is_multiple_of(3) { terms.quorum } else { 1 };
+    let invariant = if seed.is_multiple_of(3) { terms.invariant } else { Invariant::Ledger };
+    (history, Terms { reenters: true, quorum, invariant, ..terms })
+}
+
+fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     let mut maker = Maker {
         dice: Dice(seed),
         history: History::default(),
@@ -63,11 +75,13 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
         pending: [None; CALLERS.len()],
         traced: true,
         taste,
+        again,
     };
     maker.clocks();
-    maker.traced = !maker.dice.one_in(4);
+    maker.traced = !maker.dice.one_in(if again { 2 } else { 4 });
     let keyed = if matches!(taste, Taste::Keys | Taste::Both) { 14 } else { 0 };
-    let steps = 8 + keyed + maker.dice.below(28);
+    let more = if again && taste != Taste::Holds { 30 } else { 0 };
+    let steps = 8 + keyed + more + maker.dice.below(28);
     for _ in 0..steps {
         maker.step();
     }
@@ -115,6 +129,8 @@ struct Maker {
     /// Whether anything is known of requests.
     traced: bool,
     taste: Taste,
+    /// Whether callers take the lock again.
+    again: bool,
 }
 
 impl Maker {
@@ -147,7 +163,8 @@ impl Maker {
         };
         match self.dice.pick(&side) {
             0 => {
-                let caller = self.dice.below(CALLERS.len() as u64) as usize;
+                let callers = if self.again { 2 } else { CALLERS.len() };
+                let caller = self.dice.below(callers as u64) as usize;
                 self.go_on(caller);
             }
             1 => self.fault(),
@@ -199,7 +216,10 @@ impl Maker {
     fn kind(&mut self, caller: &str) -> OpKind {
         let ops = self.history.ops.iter();
         let grants = ops.filter(|op| op.caller == caller && op.kind == OpKind::Acquire);
-        let grants = grants.map(|op| op.id).collect::<Vec<_>>();
+        let mut grants = grants.map(|op| op.id).collect::<Vec<_>>();
+        if self.again {
+            grants.drain(..grants.len().saturating_sub(2));
+        }
         let Some(grant) = grants.last().map(|_| self.dice.pick(&grants)) else {
             return OpKind::Acquire;
         };
@@ -214,6 +234,7 @@ impl Maker {
         match self.dice.below(8) {
             0..=2 => OpKind::Acquire,
             3..=4 => OpKind::Release { grant },
+            7 if self.again => OpKind::Extend { grant, background: true },
             5..=6 => OpKind::Extend { grant, background: self.dice.one_in(3) },
             _ => OpKind::Lost { grant },
         }
@@ -228,6 +249,7 @@ impl Maker {
         let value = Outcome::Value { value: self.dice.below(3) as i64 };
         let granted = Outcome::Granted { token: String::new(), fence, deadline };
         let outcomes = match self.history.ops[id as usize].kind {
+            OpKind::Acquire if self.is_first(id) && !self.dice.one_in(5) => vec![granted],
             OpKind::Acquire => vec![granted.clone(), granted, refused, Outcome::Unknown],
             OpKind::Extend { .. } => {
                 vec![Outcome::Kept { deadline }, Outcome::Lost, Outcome::Unknown]
@@ -239,6 +261,11 @@ impl Maker {
             _ => vec![Outcome::Accepted, refused, Outcome::Unknown],
         };
         self.dice.pick(&outcomes)
+    }
+
+    /// Whether an operation is one of the caller that takes the lock again.
+    fn is_first(&self, id: u32) -> bool {
+        self.again && self.history.ops[id as usize].caller == CALLERS[0]
     }
 
     fn fault(&mut self) {
@@ -289,7 +316,7 @@ impl Maker {
         let by = self.some_op().filter(|_| change != KeyChange::Expired);
         let until = EPOCH / MILLISECOND + at.at / MILLISECOND + self.dice.below(9);
         let until_ms = (!self.dice.one_in(3)).then_some(until);
-        let node = self.dice.pick(&NODES).to_owned();
+        let node = if self.again { "n1" } else { self.dice.pick(&NODES) }.to_owned();
         if let (Some(op), true) = (by, self.traced && !self.dice.one_in(3)) {
             let (from, to) = (self.history.ops[op as usize].process.clone(), node.clone());
             let legs = vec![(Leg::Sent, at), (Leg::Applied, self.tick())];
@@ -307,6 +334,11 @@ impl Maker {
         let extends = extends.map(|op| op.id).collect::<Vec<_>>();
         if !extends.is_empty() && self.dice.one_in(5) {
             return Some(self.dice.pick(&extends));
+        }
+        let first = self.history.ops.iter().filter(|op| op.object == "lock");
+        let first = first.map(|op| op.id).filter(|id| self.is_first(*id)).collect::<Vec<_>>();
+        if !first.is_empty() && !self.dice.one_in(3) {
+            return Some(self.dice.pick(&first));
         }
         let ops = self.history.ops.len() as u64;
         (ops > 0 && !self.dice.one_in(6)).then(|| self.dice.below(ops) as u32)

@@ -33,8 +33,8 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// The grant under which its caller called an acquire, and under which that one began, and so on
-    /// to the first; itself if its caller did not hold, or never takes the lock again.
+    /// The grant under which its caller called an acquire, the one under which that began, and so
+    /// on to the first; itself if its caller did not hold, or never takes the lock again.
     fn first_of(&self, op: &Op) -> u32 {
         if !self.terms.reenters || self.terms.holders > 1 {
             return op.id;

@@ -2,7 +2,9 @@
 //! "hold" and "assumption") and from nothing in `src/ledger`. It reads instants one by one.
 //!
 //! - A stretch of a client: an acquire's call, until it was refused, or its release came back, or
-//!   its loss was told, or its process died; else to the end of the run.
+//!   its loss was told, by a notice or in answer to an extend of its own, or its process died; else
+//!   to the end of the run. What a client asks for while it holds begins no stretch: it makes the
+//!   one that it has last until that is over too, which it is at once if nothing was granted.
 //! - Paused in a stretch: true time of it in which a pause or suspend lay on the client.
 //! - Late in a stretch: what its accesses took (until they came back, or arrived, whichever is
 //!   later; pauses not counted) above two messages each and two to connect.
@@ -119,34 +121,83 @@ impl Book<'_> {
         let ops = self.history.ops.iter().filter(|op| {
             op.kind == OpKind::Acquire && op.object == self.plan.lock.key && op.process != "probe"
         });
-        ops.map(|op| self.own(op)).collect()
+        let mut owns: BTreeMap<u32, Vec<&Op>> = BTreeMap::new();
+        for op in ops {
+            owns.entry(self.begun_by(op)).or_default().push(op);
+        }
+        owns.into_values().map(|acquires| self.own(&acquires)).collect()
     }
 
-    fn own(&self, acquire: &Op) -> Own {
-        let from = (acquire.call.at, acquire.call.seq);
-        let mut ends = vec![self.end()];
-        for condition in self.on(&acquire.process).filter(|c| Book::kills(c)) {
+    /// The acquire under which a client asked for the lock again, or that one was asked for again.
+    fn begun_by(&self, acquire: &Op) -> u32 {
+        let granted = |op: &Op| matches!(op.outcome, Outcome::Granted { .. });
+        let call = (acquire.call.at, acquire.call.seq);
+        let back = acquire.ret.filter(|_| granted(acquire)).map(|ret| (ret.at, ret.seq));
+        let outer = self.history.ops.iter().find(|op| {
+            let had = op.ret.is_some_and(|ret| (ret.at, ret.seq) <= call);
+            let kept = || self.let_go(op) > back.unwrap_or(call);
+            let again = self.plan.workload.reenter && op.kind == OpKind::Acquire && granted(op);
+            again && op.caller == acquire.caller && had && kept()
+        });
+        outer.map_or(acquire.id, |outer| self.begun_by(outer))
+    }
+
+    /// When the client of a grant began to give it back, heard of its loss or died.
+    fn let_go(&self, acquire: &Op) -> Point {
+        let ends = self.history.ops.iter().filter_map(|op| match op.kind {
+            OpKind::Release { grant } | OpKind::Lost { grant } if grant == acquire.id => {
+                Some((op.call.at, op.call.seq))
+            }
+            OpKind::Extend { grant, background: false } if grant == acquire.id => {
+                op.ret.filter(|_| op.outcome == Outcome::Lost).map(|ret| (ret.at, ret.seq))
+            }
+            _ => None,
+        });
+        let had = acquire.ret.map(|ret| (ret.at, ret.seq));
+        let deaths = self.on(&acquire.process).filter(|c| Book::kills(c));
+        let deaths = deaths.map(|death| self.span(death).0).filter(|at| Some(*at) > had);
+        ends.chain(deaths).min().unwrap_or(self.end())
+    }
+
+    /// One stretch: of an acquire and of those that were called under it.
+    fn own(&self, acquires: &[&Op]) -> Own {
+        let first = acquires[0];
+        let from = (first.call.at, first.call.seq);
+        let over = acquires.iter().map(|acquire| self.over(acquire, acquire.id != first.id));
+        let mut to = over.max().unwrap_or(self.end());
+        for condition in self.on(&first.process).filter(|c| Book::kills(c)) {
             let at = self.span(condition).0;
-            ends.extend((at > from).then_some(at));
+            to = if at > from { to.min(at) } else { to };
         }
-        let refused = matches!(acquire.outcome, Outcome::Refused { .. });
-        ends.extend(acquire.ret.filter(|_| refused).map(|ret| (ret.at, ret.seq)));
+        let acquires = acquires.iter().map(|acquire| acquire.id).collect();
+        Own { acquires, process: first.process.clone(), stretch: (from, to) }
+    }
+
+    /// When the client had done with an acquire and what came of it.
+    fn over(&self, acquire: &Op, is_again: bool) -> Point {
+        let Some(ret) = acquire.ret.map(|ret| (ret.at, ret.seq)) else { return self.end() };
+        if matches!(acquire.outcome, Outcome::Refused { .. }) {
+            return ret;
+        }
         let mut releases = Vec::new();
         let mut losses = Vec::new();
         for op in &self.history.ops {
+            let back = op.ret.map(|ret| (ret.at, ret.seq));
             match op.kind {
-                OpKind::Release { grant } if grant == acquire.id => releases.push(op.ret),
-                OpKind::Lost { grant } if grant == acquire.id => losses.push(op.call),
+                OpKind::Release { grant } if grant == acquire.id => releases.push(back),
+                OpKind::Lost { grant } if grant == acquire.id => losses.extend(back),
+                OpKind::Extend { grant, background: false } if grant == acquire.id => {
+                    losses.extend(back.filter(|_| op.outcome == Outcome::Lost));
+                }
                 _ => {}
             }
         }
-        if releases.is_empty() {
-            ends.extend(losses.iter().map(|call| (call.at, call.seq)).min());
-        } else if releases.iter().all(Option::is_some) && acquire.ret.is_some() {
-            ends.extend(releases.iter().flatten().map(|ret| (ret.at, ret.seq)).max());
+        if releases.iter().any(Option::is_none) {
+            return self.end();
         }
-        let to = ends.into_iter().min().expect("the end of the run");
-        Own { acquire: acquire.id, process: acquire.process.clone(), stretch: (from, to) }
+        let none = is_again && !matches!(acquire.outcome, Outcome::Granted { .. });
+        let released = releases.into_iter().flatten().max();
+        released.or(losses.into_iter().min()).or(none.then_some(ret)).unwrap_or(self.end())
     }
 
     fn most(&self, of: impl Fn(&Own) -> u64) -> u64 {
@@ -175,7 +226,7 @@ impl Book<'_> {
             else {
                 continue;
             };
-            if grant != Some(own.acquire) {
+            if !grant.is_some_and(|grant| own.acquires.contains(&grant)) {
                 continue;
             }
             let call = (op.call.at, op.call.seq);
@@ -411,9 +462,9 @@ impl Book<'_> {
     }
 }
 
-/// An acquire with its stretch.
+/// An acquire, and those called under it, with their stretch.
 struct Own {
-    acquire: u32,
+    acquires: Vec<u32>,
     process: String,
     stretch: (Point, Point),
 }

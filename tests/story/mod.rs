@@ -49,6 +49,8 @@ pub struct Story {
     pub ops: Option<Vec<Vec<u32>>>,
     /// The cause of each corruption, in order.
     pub cause: Option<Vec<String>>,
+    /// What ends the turn of each grant in an order that there is not: `0 released by 4`.
+    pub turns: Option<Vec<String>>,
     /// How late each loss was told, ms.
     pub late: Option<Vec<u64>>,
     /// The nearest miss, ms.

@@ -3,7 +3,8 @@
 //! A configuration is the first item that is not yet placed, which of the next ones are, the
 //! model's state, and the point in time that the order has reached. Constraints on time are lower
 //! bounds only, so the earliest point is the best, and a configuration that was reached earlier
-//! makes the same one at a later point needless.
+//! makes the same one at a later point needless. Where an item does something else once it has
+//! waited, the model says so, and both are tried.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,6 +31,15 @@ pub trait Model {
         item: &Item<Self::Action>,
         from: Moment,
     ) -> Option<(Self::State, Moment)>;
+    /// The same of an item that takes effect only later, where that can leave another state.
+    fn step_later(
+        &self,
+        _: Self::State,
+        _: &Item<Self::Action>,
+        _: Moment,
+    ) -> Option<(Self::State, Moment)> {
+        None
+    }
 }
 
 /// Something that took effect at one point between its call and its return.
@@ -125,16 +135,17 @@ fn expand<M: Model>(
             continue;
         }
         deadline = deadline.min(item.ret);
-        let Some(mut next) = place(model, item, at) else { continue };
-        next.placed |= 1 << offset;
-        next = slide(next, certain.len());
-        if model.only_looks(&item.action) {
-            // What fits now and changes nothing can be placed at once: it bars no other order.
-            open.truncate(bottom);
+        for next in place(model, item, at) {
+            let next = Configuration { placed: next.placed | 1 << offset, ..next };
+            let next = slide(next, certain.len());
+            if model.only_looks(&item.action) {
+                // What fits now and changes nothing can be placed at once: it bars no other order.
+                open.truncate(bottom);
+                open.push(next);
+                return true;
+            }
             open.push(next);
-            return true;
         }
-        open.push(next);
     }
     if at.now > deadline {
         open.truncate(bottom);
@@ -156,9 +167,21 @@ fn place<M: Model>(
     model: &M,
     item: &Item<M::Action>,
     at: Configuration<M::State>,
-) -> Option<Configuration<M::State>> {
-    let (state, now) = model.step(at.state, item, at.now.max(item.call))?;
-    (now <= item.ret).then_some(Configuration { state, now, ..at })
+) -> impl Iterator<Item = Configuration<M::State>> {
+    let steps = steps(model, at.state, item, at.now.max(item.call));
+    steps.filter_map(move |(state, now)| {
+        (now <= item.ret).then_some(Configuration { state, now, ..at })
+    })
+}
+
+/// What an item can come to from a point on: at once, and later.
+pub fn steps<M: Model>(
+    model: &M,
+    state: M::State,
+    item: &Item<M::Action>,
+    from: Moment,
+) -> impl Iterator<Item = (M::State, Moment)> + use<M> {
+    [model.step(state, item, from), model.step_later(state, item, from)].into_iter().flatten()
 }
 
 /// Moves the window past the items at its beginning that are placed.

@@ -10,7 +10,8 @@
 //!   them had the key: if it removed keys of some nodes, it counts as one of which nobody knows,
 //!   and so does "released" of several nodes, which does not say that each of them had the key.
 //! - An acquire or an extend of which nobody knows is left out, unless a later answer proves the
-//!   acquire: to leave one out never makes an order harder.
+//!   acquire: to leave one out never makes an order harder. A re-entry of which nobody knows may
+//!   have taken effect, from its call on: a later answer to its tenure can rest on that.
 //! - Refusals and lost extends say nothing (lenient).
 //! - A lease may end by itself; see [`lease_end`].
 
@@ -79,16 +80,34 @@ impl Model for Lock {
             (LockAction::Release, _) => mine.then_some((None, from)),
         }
     }
+
+    /// What is taken again once the lease before is over can be given back by itself.
+    fn step_later(
+        &self,
+        state: Self::State,
+        item: &Item<LockAction>,
+        from: Moment,
+    ) -> Option<(Self::State, Moment)> {
+        let (holder, over) = state?;
+        let waits = holder == item.block && over > from && over != Moment::NEVER;
+        let LockAction::Reenter(_, ends) = item.action else { return None };
+        waits.then_some((Some((item.block, ends)), over))
+    }
 }
 
 /// What counts as an action on the lock.
 pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     let mut items = Vec::new();
     for op in case.acquires() {
-        let Some(proof) = proven_by(case, op) else { continue };
-        let ret = proof.ret.map_or(Moment::NEVER, Moment::from);
+        let proof = proven_by(case, op);
+        let ret = proof.and_then(|proof| proof.ret).map_or(Moment::NEVER, Moment::from);
         if let Some(outer) = nested_in(case, op) {
-            items.push(reentry(case, op, ret, outer));
+            let is_certain = proof.is_some();
+            let may = is_certain || op.outcome == Outcome::Unknown && is_sole(case);
+            items.extend(may.then(|| Item { is_certain, ..reentry(case, op, ret, outer) }));
+            continue;
+        }
+        if proof.is_none() {
             continue;
         }
         let permitted = released_from(case, op.id).map_or(Moment::NEVER, |(from, _)| from);

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::case::Case;
-use crate::check::linear::search::{Item, Model};
+use crate::check::linear::search::{self, Item};
 use crate::check::linear::spec::{self, Lock, LockAction};
 use crate::check::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
@@ -22,7 +22,8 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     let acquires = ops.iter().filter_map(|id| case.op(*id).filter(|op| op.kind == OpKind::Acquire));
     let first: BTreeSet<OpId> = acquires.map(|op| case.outermost(op.id)).collect();
     let turns = first.into_iter().filter_map(|id| case.op(id)).filter_map(|op| {
-        let own: Turns = items.iter().filter(|item| item.block == i64::from(op.id)).collect();
+        let own = items.iter().filter(|item| item.is_certain && item.block == i64::from(op.id));
+        let own: Turns = own.collect();
         let shown_by = spec::proven_by(case, op)?;
         let end = earliest_end(&own, None, Moment::default());
         let (free, end) = match end {
@@ -46,8 +47,12 @@ fn earliest_end<'a>(
     state: Option<(i64, Moment)>,
     now: Moment,
 ) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
-    let ends = left.iter().enumerate().filter_map(|(index, item)| {
-        let (state, now) = Lock.step(state, item, now.max(item.call))?;
+    let items = left.iter().enumerate();
+    let steps = items.flat_map(|(index, item)| {
+        let steps = search::steps(&Lock, state, item, now.max(item.call));
+        steps.map(move |step| (index, item, step))
+    });
+    let ends = steps.filter_map(|(index, item, (state, now))| {
         let mut rest = left.to_vec();
         rest.remove(index);
         if now > item.ret || rest.iter().any(|item| item.ret < now) {

@@ -43,12 +43,12 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
             moment(last.until.at),
         ),
     };
-    let again = witness.holds.iter().filter(|hold| hold.grant.process != "probe").count();
-    let text = match again - holds.len() {
+    let all = witness.holds.iter().filter(|hold| hold.grant.process != "probe");
+    let evidence: Vec<Evidence> = all.map(|hold| Evidence::Op(hold.grant.id)).collect();
+    let text = match evidence.len() - holds.len() {
         0 => text,
         more => format!("{text} Whoever has it takes it again, {}.", count(more as u64, "time")),
     };
-    let evidence = holds.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
     Some(Beat::new(Weight::Crux, first.from, text, evidence))
 }
 
