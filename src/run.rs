@@ -140,8 +140,19 @@ impl Lab {
     }
 
     /// What the lock of a plan promises.
+    ///
+    /// # Panics
+    /// If it promises no holder: at least one can hold a lock.
     pub fn promise(&self, plan: &Plan) -> Promise {
-        (self.algorithm(plan).promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
+        let algorithm = self.algorithm(plan);
+        let work = work(&plan.workload, &plan.links, plan.lock.ttl);
+        let promise = (algorithm.promise)(&plan.lock, work);
+        assert!(
+            promise.holders > 0,
+            "the promise of lock '{}' lets nobody hold it",
+            algorithm.name
+        );
+        promise
     }
 
     /// What the history of a plan is judged by.

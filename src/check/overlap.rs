@@ -4,7 +4,7 @@
 //! stretch is as long as it can be. It is a double grant if at some instant of it more than the
 //! allowed number are covered, or if one of its grants was dead on arrival while nothing else
 //! covered its caller; else at least one holder is past its deadline: stale. Neither says who is to
-//! blame.
+//! blame. In a stretch that takes no time nobody can have done anything: it is none.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ impl<'a> Sweep<'a> {
             return;
         }
         if self.holders <= self.case.terms.holders {
-            self.found.extend(self.open.take());
+            self.found.extend(self.open.take().filter(|open| open.from.at < open.to.at));
         } else {
             let covered = self.covered > self.case.terms.holders;
             let from = self.now;
