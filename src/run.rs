@@ -4,6 +4,7 @@
 //! healed, the clients are told to stop, and a probe has to get the lock. What it runs on is a
 //! [`Ground`]: nodes of ours in a simulated world, or real servers.
 
+pub mod asked;
 pub mod evidence;
 
 use std::cell::Cell;
@@ -28,10 +29,9 @@ use crate::history::{History, PROBE};
 use crate::ledger::Site;
 use crate::ledger::overwork::works;
 use crate::lock::catalogue::{Algorithm, Locks};
-use crate::lock::route::Route;
-use crate::lock::slot_map::SlotMap;
 use crate::lock::{Lock, Promise, Setting};
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::run::asked::{MASTER, asked_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
@@ -39,8 +39,6 @@ use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
 
 /// Where nodes listen.
 const NODE_PORT: u16 = 6379;
-/// The name that a failover by hand moves.
-const MASTER: &str = "master";
 /// Where Sentinels listen.
 const SENTINEL_PORT: u16 = 26_379;
 /// What Sentinels call the master.
@@ -198,9 +196,6 @@ impl Lab {
     }
 }
 
-/// Makes a lock for one caller.
-pub type LockMaker = Rc<dyn Fn(Setting) -> Box<dyn Lock>>;
-
 /// What a plan is run on: where its machines are, what its nodes are, and how time passes.
 pub trait Ground {
     /// Where the machine is that has this address in a simulated world.
@@ -293,23 +288,6 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         steps: steps(&remains.trace, &remains.names),
         lines: lines(&remains.trace),
     }
-}
-
-/// The names that a lock asks: every node, the master, or the only one.
-fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
-    match plan.topology.kind {
-        TopologyKind::Independent if algorithm.asks_all => masters(plan),
-        TopologyKind::Replicated => vec![MASTER.to_owned()],
-        TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
-        TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],
-        _ => plan.nodes()[..1].to_vec(),
-    }
-}
-
-/// The names of masters that know nothing of each other: of nodes, unless failovers move them.
-fn masters(plan: &Plan) -> Vec<String> {
-    let letter = if plan.topology.replicas_each > 0 { MASTER } else { "n" };
-    (1..=plan.topology.masters()).map(|n| format!("{letter}{n}")).collect()
 }
 
 /// The names that failovers move, with the nodes that they stand for at the start.

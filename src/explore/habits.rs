@@ -12,6 +12,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use crate::lock::catalogue::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
+use crate::workload::slowest_message;
 
 /// What may be drawn beside faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,8 @@ pub struct Habits {
     check_validity: bool,
 }
 
+/// Messages that a first request takes at the most: to connect, there and back.
+const ROUND: u64 = 4;
 /// What counts as a lease where there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
 
@@ -148,8 +151,13 @@ impl Habits {
         if let Some(hold) = self.hold {
             plan.workload.hold = share(hold);
         }
-        if let Some(timeout) = self.timeout {
-            plan.lock.timeout = Some(share(timeout).max(MILLISECOND));
+        // A request that cannot be answered in time, faults or none, tests no lock.
+        let least = (ROUND * slowest_message(&plan.links)).max(MILLISECOND);
+        let settled = || lock.defaults.settle(&plan.lock).timeout;
+        match self.timeout {
+            Some(timeout) => plan.lock.timeout = Some(share(timeout).max(least)),
+            None if self.ttl.is_some() && settled() < least => plan.lock.timeout = Some(least),
+            None => {}
         }
         plan.topology.nodes = self.nodes.unwrap_or(plan.topology.nodes);
         plan.workload.clients = self.clients.unwrap_or(plan.workload.clients);

@@ -1,4 +1,5 @@
-//! Token-lua, with a number that grows drawn in the same script: INCR of `<key>:fence`.
+//! Token-lua, with a number that grows drawn in the same script: INCR of `{<key>}:fence`,
+//! which a cluster keeps in the slot of the key.
 //!
 //! The lock itself is no safer; a resource that refuses smaller numbers is. The counter has no
 //! time to live, so a node that forgets it breaks the order for ever.

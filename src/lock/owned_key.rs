@@ -20,6 +20,12 @@ pub struct OwnedKey {
     lacks_script: bool,
 }
 
+/// The name of a key's fence counter. Its braces make it share the slot of the key, as a script
+/// that touches both must have it; a key that has some says by itself what decides its slot.
+fn counter(key: &str) -> String {
+    if key.contains('{') { format!("{key}:fence") } else { format!("{{{key}}}:fence") }
+}
+
 impl OwnedKey {
     /// The key on the first node of `setting`, with this time-out of a request.
     pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
@@ -42,7 +48,7 @@ impl OwnedKey {
     /// SET key token NX PX ttl and INCR of the key's fence counter, in one script.
     pub async fn set_and_fence(&mut self, call: Call, token: &str, ttl: Nanos) -> Answer {
         let ttl = milliseconds(ttl);
-        let counter = format!("{}:fence", self.setting.config.key);
+        let counter = counter(&self.setting.config.key);
         let keys = [self.setting.config.key.as_bytes(), counter.as_bytes()];
         let args = [token.as_bytes(), ttl.as_bytes()];
         self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await

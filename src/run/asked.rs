@@ -1,0 +1,27 @@
+//! Whom a lock asks, by the names that its clients know.
+
+use crate::lock::catalogue::Algorithm;
+use crate::lock::route::Route;
+use crate::lock::slot_map::SlotMap;
+use crate::plan::{Plan, TopologyKind};
+use crate::run::WATCHED;
+
+/// The name that a failover by hand moves.
+pub const MASTER: &str = "master";
+
+/// The names that a lock asks: every node, the master, or the only one.
+pub fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
+    match plan.topology.kind {
+        TopologyKind::Independent if algorithm.asks_all => masters(plan),
+        TopologyKind::Replicated => vec![MASTER.to_owned()],
+        TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
+        TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],
+        _ => plan.nodes()[..1].to_vec(),
+    }
+}
+
+/// The names of masters that know nothing of each other: of nodes, unless failovers move them.
+pub fn masters(plan: &Plan) -> Vec<String> {
+    let letter = if plan.topology.replicas_each > 0 { MASTER } else { "n" };
+    (1..=plan.topology.masters()).map(|n| format!("{letter}{n}")).collect()
+}
