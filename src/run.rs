@@ -29,7 +29,7 @@ use crate::history::{History, PROBE};
 use crate::ledger::Site;
 use crate::ledger::overwork::works;
 use crate::lock::catalogue::{Algorithm, Locks};
-use crate::lock::{Lock, Promise, Setting};
+use crate::lock::Promise;
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::run::asked::{MASTER, asked_nodes, masters};
 use crate::workload::progress::Progress;
