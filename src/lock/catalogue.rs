@@ -286,17 +286,6 @@ impl Algorithm {
     pub fn ttl(&self, config: &LockConfig) -> Option<Nanos> {
         self.needs_ttl.then(|| self.choices(config).ttl)
     }
-
-    /// The longest time to live that any key of the lock can get, ns; 0 if keys never end.
-    pub fn longest_ttl(&self, config: &LockConfig) -> Nanos {
-        let ttl = self.ttl(config).unwrap_or(0);
-        if self.needs_ttl { ttl.max(config.renew_ttl.unwrap_or(0)) } else { 0 }
-    }
-
-    /// How many of `nodes` have to grant.
-    pub fn quorum(&self, config: &LockConfig, nodes: usize) -> usize {
-        if self.asks_all { redlock::quorum(config, nodes) } else { 1 }
-    }
 }
 
 #[cfg(test)]

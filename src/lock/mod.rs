@@ -311,8 +311,8 @@ impl Call {
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; the others
-/// with whatever.
+/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; what the others
+/// are answered with means nothing.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
 /// What a lock does by itself.

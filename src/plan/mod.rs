@@ -233,11 +233,6 @@ fn in_turn(nth: u32, masters: u32) -> Option<u32> {
 }
 
 impl Topology {
-    /// Whether `n1` is the master of all the others at the start.
-    pub fn has_one_master(&self) -> bool {
-        matches!(self.kind, TopologyKind::Replicated | TopologyKind::Sentinel)
-    }
-
     /// How many masters there are at the start.
     pub fn masters(&self) -> u32 {
         match self.kind {

@@ -104,23 +104,29 @@ fn end_of(reading: &Reading, grant: OpId, process: &str, start: Moment) -> (Mome
     endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })
 }
 
-/// The grant's deadlines, each from when on it replaced the one before.
+/// The grant's deadlines, each from when on it replaced the one before. An answer to an extend that
+/// was called before another which is answered already says nothing new.
 fn terms(
     reading: &Reading,
     grant: OpId,
     start: Moment,
     first: Option<(Clock, Nanos)>,
 ) -> Vec<Term> {
-    let mut terms = vec![(start, first)];
+    let mut terms = vec![(start, Moment::default(), first)];
     for op in reading.ops_of(grant) {
         if let (OpKind::Extend { .. }, Outcome::Kept { deadline }, Some(ret)) =
             (&op.kind, &op.outcome, op.ret)
         {
-            terms.push((start.max(ret.into()), *deadline));
+            terms.push((start.max(ret.into()), Moment::from(op.call), *deadline));
         }
     }
-    terms.sort_by_key(|(from, _)| *from);
-    terms
+    terms.sort_by_key(|(from, ..)| *from);
+    let mut newest = Moment::default();
+    terms.retain(|(_, call, _)| {
+        newest = newest.max(*call);
+        *call == newest
+    });
+    terms.into_iter().map(|(from, _, deadline)| (from, deadline)).collect()
 }
 
 fn covered(reading: &Reading, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {

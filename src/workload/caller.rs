@@ -1,7 +1,7 @@
 //! A caller: a lock whose every call is written down, with what the lock does by itself.
 //!
 //! It decides nothing; [`crate::workload::client`] does. It takes nothing of the lock on trust:
-//! what breaks the contract is written down, and what the contract allows is not looked at askance.
+//! what breaks the contract is written down, and what the contract allows is no finding.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -141,15 +141,16 @@ impl<'a> Table<'a> {
                 (OpKind::Extend { grant, .. }, Outcome::Kept { deadline }, Some(ret))
                     if *grant == op.id && stamp(ret) <= at =>
                 {
-                    Some((stamp(ret), *deadline))
+                    Some((stamp(other.call), *deadline))
                 }
                 _ => None,
             }
         });
         let mut latest: Option<Point> = None;
-        for (from, new) in kept.by_ref() {
-            if latest.is_none_or(|latest| from > latest) {
-                (latest, deadline) = (Some(from), new);
+        // What was asked for last, of what has been answered.
+        for (asked, new) in kept.by_ref() {
+            if latest.is_none_or(|latest| asked > latest) {
+                (latest, deadline) = (Some(asked), new);
             }
         }
         deadline.is_none_or(|(clock, reading)| {

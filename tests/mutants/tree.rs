@@ -73,8 +73,10 @@ fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) 
 
 /// Builds the copy with the dependencies of the workspace; programs by their target.
 pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
+    // Both crates may have a target of this name.
+    let tests = mutants.iter().filter_map(|mutant| mutant.check.test());
     let targets: BTreeSet<&str> =
-        mutants.iter().filter_map(|mutant| mutant.check.test()).map(|(target, _)| target).collect();
+        tests.map(|(target, _)| target.trim_start_matches("sim/")).collect();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--no-run", "--release", "--locked", "--workspace", "--bins"]);
     // Both crates are built quickly rather than well; the dependencies are those of the workspace.
@@ -82,7 +84,7 @@ pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
         cargo.arg("--config").arg(format!("profile.release.package.{name}.opt-level={level}"));
     }
     for target in &targets {
-        match target.trim_start_matches("sim/") {
+        match *target {
             "lib" => cargo.arg("--lib"),
             name => cargo.args(["--test", name]),
         };
