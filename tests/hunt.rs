@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use lockstorm::check::Kind;
 use lockstorm::explain::finding::{Class, Finding};
+use lockstorm::explore::class::classify;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::{Alphabet, default_verbs};
+use lockstorm::explore::trial::attempt;
 use lockstorm::ledger::planned;
 use lockstorm::lock::ReleaseShape;
 use lockstorm::lock::catalogue::find;
@@ -114,24 +116,30 @@ fn safe_designs_hold_within_their_assumptions() {
 
 #[test]
 fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
-    let base = base("token-lua", TopologyKind::Single, |_| {});
-    let report = lockstorm::explore::hunt::hunt(
-        &Hunt {
-            lab: Lab::default(),
-            base,
-            alphabet: Alphabet {
-                verbs: ["pause", "partition", "jitter"].map(str::to_owned).into(),
-                ..alphabet("token-lua")
-            },
-            seeds: 1..=200,
-        },
-        &|_| {},
-    );
-    let found = report.found.expect("a pause outlives the lease");
-    assert!(found.plan.faults.len() <= found.drawn.faults.len());
-    let again = lockstorm::explore::trial::attempt(&Lab::default(), &found.plan);
-    assert_eq!(again.run.trace, found.trial.run.trace);
-    assert_eq!(again.signature(&found.class), found.signature);
+    let lab = Lab::default();
+    let signature = |plan: &Plan| {
+        let trial = attempt(&lab, plan);
+        (trial.run.trace, trial.signature(&classify(&lab, plan, &trial)))
+    };
+    // Of setnx the same kinds are in the model after a lost reply, and out of it after a crash.
+    for (lock, verbs, from) in [
+        ("token-lua", ["pause", "partition", "jitter"], 1),
+        ("setnx", ["crash", "cut-reply", "restart"], 1),
+        ("setnx", ["crash", "cut-reply", "restart"], 20),
+        ("setnx", ["crash", "cut-reply", "restart"], 40),
+        ("setnx", ["crash", "cut-reply", "restart"], 60),
+    ] {
+        let alphabet = Alphabet { verbs: verbs.map(str::to_owned).into(), ..alphabet(lock) };
+        let base = base(lock, TopologyKind::Single, |_| {});
+        let seeds = from..=from + 200;
+        let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds };
+        let report = lockstorm::explore::hunt::hunt(&hunt, &|_| {});
+        let found = report.found.expect("a violation");
+        assert!(found.plan.faults.len() <= found.drawn.faults.len());
+        let (trace, small) = signature(&found.plan);
+        assert_eq!(trace, found.trial.run.trace);
+        assert_eq!(small, signature(&found.drawn).1, "{lock} from {from} on");
+    }
 }
 
 #[test]

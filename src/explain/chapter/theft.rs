@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
+use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::Kind;
@@ -13,18 +13,26 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
 
+/// Keys that end alike within this are told of in one sentence.
+const TOGETHER: Nanos = SECOND;
 /// A command that takes longer to its node is said to be late.
 const LATE: Nanos = 100 * MILLISECOND;
 
 /// The ends of the actors' keys that were not their own doing, and what they did to others'.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
-    let mut groups: BTreeMap<(OpId, Ending), Vec<&Incarnation>> = BTreeMap::new();
-    for life in &witness.lives {
+    let mut groups: BTreeMap<(OpId, Ending), Vec<Vec<&Incarnation>>> = BTreeMap::new();
+    let mut lives: Vec<&Incarnation> = witness.lives.iter().collect();
+    lives.sort_by_key(|life| life.until);
+    for life in lives {
         let Some((owner, ending)) = ending(witness, life) else { continue };
-        groups.entry((owner, ending)).or_default().push(life);
+        let groups = groups.entry((owner, ending)).or_default();
+        match groups.last_mut() {
+            Some(group) if life.until.at <= group[0].until.at + TOGETHER => group.push(life),
+            _ => groups.push(vec![life]),
+        }
     }
-    let mut beats: Vec<Beat> = groups
-        .iter()
+    let each = groups.iter().flat_map(|(of, groups)| groups.iter().map(move |lives| (of, lives)));
+    let mut beats: Vec<Beat> = each
         .filter_map(|((owner, ending), lives)| ended(witness, *owner, *ending, lives))
         .collect();
     beats.extend(prolonged(witness));
