@@ -116,7 +116,8 @@ fn answered_at(
 
 /// From when on a release had said that it removed the key of its grant, or that there was none
 /// though it had come to it. With several nodes an answer speaks of a majority, and so of those
-/// alone that it came to while the key was there.
+/// alone that it came to while the key was there. It speaks of no key that was set later, as by a
+/// re-entry that was long under way.
 fn denied_from(
     case: &Case,
     requests: &[Vec<&Request>],
@@ -124,7 +125,10 @@ fn denied_from(
     owner: OpId,
 ) -> Option<Moment> {
     let denies = case.releases(owner).filter(|release| match release.outcome {
-        Outcome::Released => case.terms.quorum <= 1 || came(requests, key, release),
+        Outcome::Released => {
+            let was_there = release.ret.is_some_and(|ret| key.from <= ret.into());
+            case.terms.quorum <= 1 && was_there || came(requests, key, release)
+        }
         Outcome::NotMine => came(requests, key, release),
         _ => false,
     });

@@ -258,7 +258,10 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let mut own = own.filter(|op| table.holds(op, moment));
     let cleaned = tried_to_free(table, born, owner.id, &[]);
     let denied = first(&of_grant, |op| match op.outcome {
-        Outcome::Released => table.terms.quorum == 1 || met(op),
+        Outcome::Released => {
+            let there = op.ret.is_some_and(|ret| point(keys[born].at) <= stamp(ret));
+            table.terms.quorum == 1 && there || met(op)
+        }
         Outcome::NotMine => is_release(op) && met(op),
         _ => false,
     });
