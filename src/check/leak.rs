@@ -198,7 +198,8 @@ impl<'a> Way<'a> {
 
     /// Whether the owner released it by a request, or died in its release.
     fn was_released(&self, case: &Case, requests: &[Vec<&Request>]) -> bool {
-        case.releases(self.owner).any(|op| {
+        let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+        own.chain(case.releases(self.owner)).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
             let mut sent = requests[op.id as usize].iter();
             op.ret.is_none() && died() || sent.any(|request| self.follows(request))

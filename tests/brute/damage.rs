@@ -278,7 +278,9 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         return own.next().is_none();
     }
     let died = table.dies(&owner.process, stamp(owner.call), moment);
-    let releases = of_grant.iter().filter(|op| is_release(op));
+    // To have tried counts also where the tenure went on.
+    let own = table.history.ops.iter().filter(|op| op.kind == OpKind::Release { grant: owner.id });
+    let releases = of_grant.iter().copied().chain(own).filter(|op| is_release(op));
     let cut_short = releases.clone().any(|op| {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
