@@ -127,12 +127,19 @@ fn denied_from(
     let denies = case.releases(owner).filter(|release| match release.outcome {
         Outcome::Released => {
             let was_there = release.ret.is_some_and(|ret| key.from <= ret.into());
-            case.terms.quorum <= 1 && was_there || came(requests, key, release)
+            let missed = was_missed(requests, key, release);
+            case.terms.quorum <= 1 && was_there && !missed || came(requests, key, release)
         }
         Outcome::NotMine => came(requests, key, release),
         _ => false,
     });
     denies.filter_map(|release| release.ret).map(Moment::from).min()
+}
+
+/// Whether a release came to the node of a key before the key was there.
+fn was_missed(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
+    let mut sent = requests[release.id as usize].iter().filter(|request| request.to == key.node);
+    sent.any(|request| leg(request, Leg::Applied).is_some_and(|at| Moment::from(at) < key.from))
 }
 
 /// Whether a release came to the node of a key while the key was there, and was not answered with

@@ -235,20 +235,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         _ => None,
     };
     let Some(over) = over.map(|over| over.max(left)) else { return false };
-    // Alive just after a place in the trace: what the next change would meet.
-    let lives = |at: Point| {
-        let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
-        alive_before(table, node, next) == Some(born)
-    };
-    let leaked = |at: &Point| *at >= over && lives(*at);
-    let moment = if table.history.requests.is_empty() {
-        let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
-        table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
-    } else {
-        let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
-        let first = mine.find(|request| request.to == *node && !request.declined);
-        first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
-    };
+    let moment = met_at(table, born, over, victim);
     let Some(moment) = moment else { return false };
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
@@ -257,14 +244,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let cleaned = tried_to_free(table, born, owner.id, &[]);
-    let denied = first(&of_grant, |op| match op.outcome {
-        Outcome::Released => {
-            let there = op.ret.is_some_and(|ret| point(keys[born].at) <= stamp(ret));
-            table.terms.quorum == 1 && there || met(op)
-        }
-        Outcome::NotMine => is_release(op) && met(op),
-        _ => false,
-    });
+    let denied = denied_from(table, born, &of_grant);
     if !cleaned && denied.is_some_and(|at| at <= moment) {
         // A re-entrant owner's other grant has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
@@ -293,6 +273,47 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
 fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
     let returned = ops.iter().filter(|op| of(op)).filter_map(|op| op.ret);
     returned.map(stamp).min()
+}
+
+/// When a refused acquire met a key that nobody owned from `over` on.
+fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point> {
+    let keys = &table.history.keys;
+    let (node, refused) = (&keys[born].node, victim.id);
+    // Alive just after a place in the trace: what the next change would meet.
+    let lives = |at: Point| {
+        let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
+        alive_before(table, node, next) == Some(born)
+    };
+    let leaked = |at: &Point| *at >= over && lives(*at);
+    if table.history.requests.is_empty() {
+        let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
+        table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
+    } else {
+        let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
+        let first = mine.find(|request| request.to == *node && !request.declined);
+        first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
+    }
+}
+
+/// From when on a release spoke of the key and was wrong: it met it; or, of one node, it returned
+/// when the key was there, and had not come before.
+fn denied_from(table: &Table, born: usize, of_grant: &[&Op]) -> Option<Point> {
+    let key = &table.history.keys[born];
+    let early = |op: &Op| {
+        table.history.requests.iter().any(|request| {
+            let applied = leg(request, Leg::Applied).map(point);
+            (request.op, &request.to) == (op.id, &key.node)
+                && applied.is_some_and(|at| at < point(key.at))
+        })
+    };
+    first(of_grant, |op| match op.outcome {
+        Outcome::Released => {
+            let there = op.ret.is_some_and(|ret| point(key.at) <= stamp(ret));
+            table.terms.quorum == 1 && there && !early(op) || meets(table, born, op)
+        }
+        Outcome::NotMine => is_release(op) && meets(table, born, op),
+        _ => false,
+    })
 }
 
 fn is_release(op: &Op) -> bool {
