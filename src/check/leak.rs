@@ -126,9 +126,8 @@ fn denied_from(
 ) -> Option<Moment> {
     let denies = case.releases(owner).filter(|release| match release.outcome {
         Outcome::Released => {
-            let was_there = release.ret.is_some_and(|ret| key.from <= ret.into());
-            let missed = was_missed(requests, key, release);
-            case.terms.quorum <= 1 && was_there && !missed || came(requests, key, release)
+            case.terms.quorum <= 1 && !was_missed(requests, key, release)
+                || came(requests, key, release)
         }
         Outcome::NotMine => came(requests, key, release),
         _ => false,
@@ -136,10 +135,16 @@ fn denied_from(
     denies.filter_map(|release| release.ret).map(Moment::from).min()
 }
 
-/// Whether a release came to the node of a key before the key was there.
+/// Whether a command set a key after a release had returned, or had come to its node. What a start
+/// has put back was set before.
 fn was_missed(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
-    let mut sent = requests[release.id as usize].iter().filter(|request| request.to == key.node);
-    sent.any(|request| leg(request, Leg::Applied).is_some_and(|at| Moment::from(at) < key.from))
+    let applied = |of: OpId| {
+        let to_node = requests[of as usize].iter().filter(|request| request.to == key.node);
+        to_node.filter_map(|request| leg(request, Leg::Applied))
+    };
+    let is_new = key.by.is_some_and(|by| applied(by).any(|at| at.at == key.from.at));
+    let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
+    is_new && (returned || applied(release.id).any(|at| Moment::from(at) < key.from))
 }
 
 /// Whether a release came to the node of a key while the key was there, and was not answered with

@@ -295,22 +295,22 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
     }
 }
 
-/// From when on a release spoke of the key and was wrong: it met it; or, of one node, it returned
-/// when the key was there, and had not come before.
+/// From when on a release spoke of the key and was wrong: it met it; or, of one node, no command
+/// set the key after the release had returned or come.
 fn denied_from(table: &Table, born: usize, of_grant: &[&Op]) -> Option<Point> {
     let key = &table.history.keys[born];
+    let served = |by: u32| {
+        let to_node = table.history.requests.iter().filter(move |request| request.op == by);
+        let to_node = to_node.filter(|request| request.to == key.node);
+        to_node.filter_map(|request| leg(request, Leg::Applied)).map(point)
+    };
+    let new = key.by.is_some_and(|by| served(by).any(|at| at.0 == key.at.at));
     let early = |op: &Op| {
-        table.history.requests.iter().any(|request| {
-            let applied = leg(request, Leg::Applied).map(point);
-            (request.op, &request.to) == (op.id, &key.node)
-                && applied.is_some_and(|at| at < point(key.at))
-        })
+        let returned = op.ret.is_some_and(|ret| stamp(ret) < point(key.at));
+        new && (returned || served(op.id).any(|at| at < point(key.at)))
     };
     first(of_grant, |op| match op.outcome {
-        Outcome::Released => {
-            let there = op.ret.is_some_and(|ret| point(key.at) <= stamp(ret));
-            table.terms.quorum == 1 && there && !early(op) || meets(table, born, op)
-        }
+        Outcome::Released => table.terms.quorum == 1 && !early(op) || meets(table, born, op),
         Outcome::NotMine => is_release(op) && meets(table, born, op),
         _ => false,
     })
