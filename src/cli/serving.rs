@@ -1,7 +1,7 @@
 //! `serve`: nodes on real ports, until somebody ends them.
 
 use std::fs::File;
-use std::io::{BufRead, ErrorKind, Write};
+use std::io::{BufRead, Write};
 use std::net::SocketAddrV4;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -65,13 +65,13 @@ struct History<'a> {
 
 impl History<'_> {
     fn create(path: &Path) -> Result<History<'_>, Refusal> {
-        let file = File::create_new(path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                let what = format!("{} is there already, and would be replaced", path.display());
-                Refusal::of_usage(what, "name another file with --history, or move it away")
-            }
-            _ => unwritable(path, &error),
-        })?;
+        // An empty file loses nothing.
+        if path.metadata().is_ok_and(|there| there.len() > 0) {
+            let what = format!("{} is there already, and would be replaced", path.display());
+            let mend = "name another file with --history, or move it away";
+            return Err(Refusal::of_usage(what, mend));
+        }
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(History { path, file })
     }
 
