@@ -32,7 +32,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
                 largest = Some(&grants[index]);
             }
         }
-        let is_apart = |other: &Numbered| case.outermost(other.op) != case.outermost(grant.op);
+        let is_apart = |other: &Numbered| !case.are_one(other.op, grant.op);
         let overtaken = largest.filter(|largest| {
             grant.fence < largest.fence || grant.fence == largest.fence && is_apart(largest)
         });

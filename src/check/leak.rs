@@ -106,12 +106,9 @@ fn answered_at(
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    let answers = case.releases(owner).filter(|release| match release.outcome {
-        Outcome::Released => true,
-        Outcome::NotMine => came(requests, key, release),
-        _ => false,
-    });
-    answers.filter_map(|release| release.ret).map(Moment::from).min()
+    first_answer(case, owner, |release| {
+        release.outcome == Outcome::Released || came(requests, key, release)
+    })
 }
 
 /// From when on a release had said that it removed the key of its grant, or that there was none
@@ -124,15 +121,19 @@ fn denied_from(
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    let denies = case.releases(owner).filter(|release| match release.outcome {
-        Outcome::Released => {
-            case.terms.quorum <= 1 && !was_missed(requests, key, release)
-                || came(requests, key, release)
-        }
-        Outcome::NotMine => came(requests, key, release),
-        _ => false,
+    let of_all = |release: &Op| release.outcome == Outcome::Released && case.terms.quorum <= 1;
+    first_answer(case, owner, |release| {
+        of_all(release) && !was_missed(requests, key, release) || came(requests, key, release)
+    })
+}
+
+/// When a release that gave an acquire's key back was first answered as released or not its own, of
+/// those that speak of a key.
+fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Option<Moment> {
+    let answered = case.releases(owner).filter(|release| {
+        matches!(release.outcome, Outcome::Released | Outcome::NotMine) && speaks(release)
     });
-    denies.filter_map(|release| release.ret).map(Moment::from).min()
+    answered.filter_map(|release| release.ret).map(Moment::from).min()
 }
 
 /// Whether a command set a key after a release had returned, or had come to its node. What a start

@@ -54,7 +54,7 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
 /// Whether a key is that of a grant's tenure.
 fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
     let owner = case.lives.incarnations[life].by.and_then(|by| case.owner(by));
-    owner.is_some_and(|owner| case.outermost(owner) == case.outermost(grant))
+    owner.is_some_and(|owner| case.are_one(owner, grant))
 }
 
 /// Whether the operation's own request came to the node; taken for granted where no requests are

@@ -8,6 +8,7 @@ use lockstorm_sim::trace::Sight;
 use crate::check::{Kind, Verdict};
 use crate::explain::finding::Finding;
 use crate::history::{History, OpKind, Outcome, PROBE, Seen};
+use crate::reading::leaders;
 
 /// What is measured of any run, in the order in which it is told.
 pub const WINDOWS: [(&str, Measure); 4] = [
@@ -137,16 +138,9 @@ fn goes_on(finding: &Finding) -> Option<Nanos> {
 /// another that the client was sent to.
 fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
     let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
-    let followed = move |at| {
-        let mut roles = history.sightings.iter().rev().filter(|seen| {
-            seen.by == node && seen.at <= at && matches!(seen.what, Seen::Leads | Seen::Follows)
-        });
-        roles.next().is_some_and(|seen| seen.what == Seen::Follows)
-    };
-    let own = history
-        .keys
-        .iter()
-        .filter(move |key| key.node == node && key.by.is_some_and(asked) && !followed(key.at));
+    let own = history.keys.iter().filter(move |key| {
+        key.node == node && key.by.is_some_and(asked) && !leaders::follows(history, node, key.at)
+    });
     own.map(|key| key.at.at)
 }
 

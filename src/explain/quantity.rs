@@ -63,10 +63,15 @@ pub fn mark(of: &Figure) -> String {
 
 /// `n1`, `n1 and n2`, `n1, n2 and n3`.
 pub fn list(names: &[String]) -> String {
+    row(names, "and")
+}
+
+/// `one, two or three`, with that word before the last.
+pub fn row(names: &[String], word: &str) -> String {
     match names {
         [] => "nobody".to_owned(),
         [one] => one.clone(),
-        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+        [head @ .., last] => format!("{} {word} {last}", head.join(", ")),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::chapter::renewal;
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
-use crate::explain::quantity::{count, figure, length, list, rate, signed, span};
+use crate::explain::quantity::{count, figure, length, list, rate, row, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
@@ -220,13 +220,9 @@ fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
 }
 
 /// Kinds in a row.
-fn all_of(kinds: &[Kind], last: &str) -> String {
-    let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
-    match words.split_last() {
-        Some((end, [])) => (*end).to_owned(),
-        Some((end, rest)) => format!("{} {last} {end}", rest.join(", ")),
-        None => String::new(),
-    }
+fn all_of(kinds: &[Kind], word: &str) -> String {
+    let names: Vec<String> = kinds.iter().map(|kind| kind.word().to_owned()).collect();
+    row(&names, word)
 }
 
 /// Of several breaches each is enough.

@@ -94,6 +94,11 @@ impl<'a> Witness<'a> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
+    /// Whether a grant belongs to a tenure.
+    pub fn is_of(&self, tenure: &Hold<'_>, grant: OpId) -> bool {
+        self.reading.are_one(grant, tenure.grant.id)
+    }
+
     /// Who made an operation, by its number.
     pub fn caller(&self, id: OpId) -> Option<&'a str> {
         op(self.history(), id).map(|op| op.caller.as_str())

@@ -73,15 +73,7 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
             (KeyChange::Set, Some(by)) => own().any(|e| e.by == Some(by) && e.key == key.key),
             (change, by) => matches!(change, KeyChange::Set | KeyChange::Extended) && by.is_none(),
         }
-        && !follows(ledger, &key.node, key.at.into())
-}
-
-/// Whether a node had last told that it follows another.
-fn follows(ledger: &Ledger, node: &str, at: Moment) -> bool {
-    let sightings = &ledger.reading.history.sightings;
-    let told = sightings.iter().rev().filter(|role| role.by == node && at >= role.at.into());
-    let mut roles = told.map(|told| told.what);
-    roles.find(|what| matches!(what, Seen::Leads | Seen::Follows)) == Some(Seen::Follows)
+        && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
@@ -164,7 +156,9 @@ fn removals(ledger: &Ledger) -> Option<Breach> {
         let own: Vec<Part> = own.map(strike::part).collect();
         let by_nobody = key.change == KeyChange::Deleted && key.by.is_none();
         // What a replica deletes for nobody, its master has deleted or seen expire.
-        let by_command = by_nobody && !own.is_empty() && !follows(ledger, &key.node, key.at.into());
+        let by_command = by_nobody
+            && !own.is_empty()
+            && !leaders::follows(ledger.reading.history, &key.node, key.at);
         if key.change == KeyChange::Evicted || by_command {
             count += 1;
             parts.extend(own);

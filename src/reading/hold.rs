@@ -162,13 +162,13 @@ fn cover(
     }
 }
 
-/// Adds a part after the others, as one with the last if they touch.
-fn join(parts: &mut Vec<(Moment, Moment)>, from: Moment, until: Moment) {
+/// Adds a part that begins after the others, as one with the last if they touch.
+pub fn join(parts: &mut Vec<(Moment, Moment)>, from: Moment, until: Moment) {
     if from >= until {
         return;
     }
     match parts.last_mut() {
-        Some((_, end)) if *end == from => *end = until,
+        Some((_, end)) if from <= *end => *end = until.max(*end),
         _ => parts.push((from, until)),
     }
 }

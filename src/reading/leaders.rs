@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_sim::time::Instant;
+
 use crate::history::{History, Seen};
 use crate::reading::Reading;
 use crate::reading::moment::Moment;
@@ -70,4 +72,11 @@ pub fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let holding: BTreeSet<&str> =
         keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+}
+
+/// Whether a node had last told, by an instant, that it follows another.
+pub fn follows(history: &History, node: &str, at: Instant) -> bool {
+    let told = history.sightings.iter().rev().filter(|role| role.by == node && role.at <= at);
+    let mut roles = told.map(|told| told.what);
+    roles.find(|what| matches!(what, Seen::Leads | Seen::Follows)) == Some(Seen::Follows)
 }

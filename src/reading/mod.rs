@@ -124,11 +124,6 @@ impl<'a> Reading<'a> {
         ops.iter().filter_map(|id| self.op(*id))
     }
 
-    /// The hold that an acquire began.
-    pub fn hold(&self, grant: OpId) -> Option<&Hold> {
-        self.holds.iter().find(|hold| hold.grant == grant)
-    }
-
     /// The tenure that an acquire began, or was called in.
     pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
         self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
@@ -137,6 +132,11 @@ impl<'a> Reading<'a> {
     /// The acquire that stands for an acquire's tenure: the one that began it; itself without any.
     pub fn outermost(&self, acquire: OpId) -> OpId {
         self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
+    }
+
+    /// Whether two acquires belong to one tenure.
+    pub fn are_one(&self, one: OpId, other: OpId) -> bool {
+        self.outermost(one) == self.outermost(other)
     }
 
     /// The acquires of an acquire's tenure; itself alone without any.

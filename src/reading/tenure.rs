@@ -7,7 +7,7 @@
 
 use crate::history::OpId;
 use crate::reading::Reading;
-use crate::reading::hold::Hold;
+use crate::reading::hold::{self, Hold};
 use crate::reading::moment::Moment;
 
 /// The grants of one caller that nest.
@@ -78,12 +78,7 @@ pub fn tenures(reading: &Reading, nests: bool) -> Vec<Tenure> {
 fn united(one: &[(Moment, Moment)], other: &[(Moment, Moment)]) -> Vec<(Moment, Moment)> {
     let mut all = [one, other].concat();
     all.sort_unstable();
-    let mut parts: Vec<(Moment, Moment)> = Vec::new();
-    for (from, to) in all {
-        match parts.last_mut() {
-            Some((_, end)) if from <= *end => *end = to.max(*end),
-            _ => parts.push((from, to)),
-        }
-    }
+    let mut parts = Vec::new();
+    all.into_iter().for_each(|(from, to)| hold::join(&mut parts, from, to));
     parts
 }

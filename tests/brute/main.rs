@@ -34,12 +34,10 @@ fn compare<T: PartialEq + std::fmt::Debug + Default>(
     one_in: u64,
     both: fn(&Case, &Table) -> Both<T>,
 ) {
-    let mut hits = 0;
-    for seed in 0..cases() {
+    hits(one_in, |seed| {
         let (history, terms) = random::history(seed, taste);
-        hits += u64::from(agreed(seed, &history, &terms, both) != T::default());
-    }
-    assert!(hits * one_in >= cases(), "only {hits} of {} histories show anything", cases());
+        agreed(seed, &history, &terms, both) != T::default()
+    });
 }
 
 /// The same of callers who take the lock again while they hold it. At least one history in so many
@@ -49,14 +47,18 @@ fn compare_again<T: PartialEq + std::fmt::Debug>(
     one_in: u64,
     both: fn(&Case, &Table) -> Both<T>,
 ) {
-    let mut hits = 0;
-    for seed in 0..cases() {
+    hits(one_in, |seed| {
         let (history, nested) = random::history_again(seed, taste);
         let apart = Terms { reenters: false, ..nested.clone() };
         let (alone, _) = both(&Case::new(&history, &apart), &Table::new(&history, &apart));
-        hits += u64::from(agreed(seed, &history, &nested, both) != alone);
-    }
-    assert!(hits * one_in >= cases(), "only {hits} of {} histories are told apart", cases());
+        agreed(seed, &history, &nested, both) != alone
+    });
+}
+
+/// Goes through all cases, of which at least one in so many has to hit.
+fn hits(one_in: u64, is_hit: impl Fn(u64) -> bool) {
+    let hits = (0..cases()).filter(|seed| is_hit(*seed)).count() as u64;
+    assert!(hits * one_in >= cases(), "only {hits} of {} histories show anything", cases());
 }
 
 fn cases() -> u64 {

@@ -8,7 +8,7 @@ use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpId, OpKind, Outcome};
+use crate::history::{Condition, Op, OpKind, Outcome};
 
 /// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -119,7 +119,7 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
         let ops = witness.history().ops.iter();
         let prolongs = |op: &&Op| {
             let kept = matches!(op.outcome, Outcome::Kept { .. });
-            kept && matches!(op.kind, OpKind::Extend { grant, .. } if is_of(witness, hold, grant))
+            kept && matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant))
         };
         ops.filter(prolongs).collect()
     };
@@ -138,11 +138,6 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     let mut evidence = vec![Evidence::Op(hold.grant.id)];
     evidence.extend(kept.iter().map(|op| Evidence::Op(op.id)));
     Some(Beat::new(Weight::Cause, at, text, evidence))
-}
-
-/// Whether a grant belongs to a tenure.
-fn is_of(witness: &Witness<'_>, tenure: &Hold<'_>, grant: OpId) -> bool {
-    witness.reading.outermost(grant) == tenure.grant.id
 }
 
 /// The caller that asked in vain for longest.

@@ -14,7 +14,8 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let miss = witness.finding.judgement.nearest_miss?;
     witness.tenures.iter().find_map(|hold| {
         let (index, access) = last_write(witness, hold)?;
-        let mut lives = witness.lives.iter().filter(|life| is_of(witness, hold, life.owner));
+        let is_of = |owner: Option<OpId>| owner.is_some_and(|owner| witness.is_of(hold, owner));
+        let mut lives = witness.lives.iter().filter(|life| is_of(life.owner));
         let life = lives.find(|life| {
             let free = free_at(witness, life).map(i128::from);
             free.is_some_and(|free| free - i128::from(access.at.at) == i128::from(miss))
@@ -45,13 +46,10 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a Access)> {
     let mut accesses = witness.history().accesses.iter().enumerate();
     accesses.rfind(|(_, access)| {
-        is_of(witness, hold, access.grant) && access.accepted && access.kind != AccessKind::Read
+        access.grant.is_some_and(|grant| witness.is_of(hold, grant))
+            && access.accepted
+            && access.kind != AccessKind::Read
     })
-}
-
-/// Whether a grant belongs to a tenure.
-fn is_of(witness: &Witness<'_>, tenure: &Hold<'_>, grant: Option<OpId>) -> bool {
-    grant.is_some_and(|grant| witness.reading.outermost(grant) == tenure.grant.id)
 }
 
 /// When a key would have ended by itself, as its node's wall clock went when it was set.
