@@ -179,3 +179,17 @@ fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away()
     }
     assert!((130..=200).contains(&plain), "{plain} of 300");
 }
+
+#[test]
+fn the_shortest_time_out_that_is_drawn_is_enough_without_faults() {
+    for kind in [TopologyKind::Single, TopologyKind::Sentinel, TopologyKind::Cluster] {
+        let base = base("token-lua", kind, |_| {});
+        let alphabet = Alphabet { within: true, ..alphabet("token-lua") };
+        let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds: 1..=1 };
+        let drawn = (1..=600).map(|seed| draw(&hunt, seed).current());
+        let shortest = drawn.filter(|plan| plan.lock.timeout.is_some());
+        let shortest = shortest.min_by_key(|plan| plan.lock.timeout).expect("some are drawn");
+        let calm = Plan { faults: Vec::new(), ..shortest };
+        assert!(!attempt(&Lab::default(), &calm).is_violated(), "{}", calm.to_json());
+    }
+}

@@ -130,8 +130,12 @@ fn denied_from(
 /// When a release that gave an acquire's key back was first answered as released or not its own, of
 /// those that speak of a key.
 fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Option<Moment> {
+    // "Not mine" is true of a key that another acquire of the tenure has set.
+    let own = OpKind::Release { grant: owner };
     let answered = case.releases(owner).filter(|release| {
-        matches!(release.outcome, Outcome::Released | Outcome::NotMine) && speaks(release)
+        let is_answer = release.outcome == Outcome::Released
+            || release.outcome == Outcome::NotMine && release.kind == own;
+        is_answer && speaks(release)
     });
     answered.filter_map(|release| release.ret).map(Moment::from).min()
 }

@@ -59,7 +59,7 @@ pub struct Habits {
     check_validity: bool,
 }
 
-/// Messages that a first request takes at the most: to connect, there and back.
+/// Messages of a request that has to connect first: each there and back.
 const ROUND: u64 = 4;
 /// What counts as a lease where there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
@@ -137,6 +137,17 @@ fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>>
     }
 }
 
+/// Messages that a caller's first request takes at the most, one after the other: it may have to
+/// listen to Sentinels, to ask one for the master and this for its role, or to ask one node of a
+/// cluster for the slots and to be sent on by another.
+fn first_request(plan: &Plan) -> u64 {
+    match plan.topology.kind {
+        TopologyKind::Sentinel => 3 * ROUND + 2,
+        TopologyKind::Cluster => 3 * ROUND,
+        TopologyKind::Single | TopologyKind::Independent | TopologyKind::Replicated => ROUND,
+    }
+}
+
 impl Habits {
     /// Gives them to a plan.
     pub fn apply(&self, plan: &mut Plan, lock: &Algorithm) {
@@ -152,7 +163,7 @@ impl Habits {
             plan.workload.hold = share(hold);
         }
         // A request that cannot be answered in time, faults or none, tests no lock.
-        let least = (ROUND * slowest_message(&plan.links)).max(MILLISECOND);
+        let least = (first_request(plan) * slowest_message(&plan.links)).max(MILLISECOND);
         let settled = || lock.defaults.settle(&plan.lock).timeout;
         match self.timeout {
             Some(timeout) => plan.lock.timeout = Some(share(timeout).max(least)),

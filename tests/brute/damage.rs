@@ -223,7 +223,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let met = |op: &Op| meets(table, born, op);
     let answered = first(&of_grant, |op| {
         op.outcome == Outcome::Released
-            || is_release(op) && op.outcome == Outcome::NotMine && met(op)
+            || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
     let over = match owner.outcome {
         Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
@@ -244,7 +244,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let cleaned = tried_to_free(table, born, owner.id, &[]);
-    let denied = denied_from(table, born, &of_grant);
+    let denied = denied_from(table, born, owner.id, &of_grant);
     if !cleaned && denied.is_some_and(|at| at <= moment) {
         // A re-entrant owner's other grant has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
@@ -260,7 +260,8 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let died = table.dies(&owner.process, stamp(owner.call), moment);
     // To have tried counts also where the tenure went on.
     let own = table.history.ops.iter().filter(|op| op.kind == OpKind::Release { grant: owner.id });
-    let releases = of_grant.iter().copied().chain(own).filter(|op| is_release(op));
+    let releases =
+        of_grant.iter().copied().chain(own).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     let cut_short = releases.clone().any(|op| {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
@@ -297,7 +298,7 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
 
 /// From when on a release spoke of the key and was wrong: it met it; or, of one node, no command
 /// set the key after the release had returned or come.
-fn denied_from(table: &Table, born: usize, of_grant: &[&Op]) -> Option<Point> {
+fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Option<Point> {
     let key = &table.history.keys[born];
     let served = |by: u32| {
         let to_node = table.history.requests.iter().filter(move |request| request.op == by);
@@ -311,13 +312,14 @@ fn denied_from(table: &Table, born: usize, of_grant: &[&Op]) -> Option<Point> {
     };
     first(of_grant, |op| match op.outcome {
         Outcome::Released => table.terms.quorum == 1 && !early(op) || meets(table, born, op),
-        Outcome::NotMine => is_release(op) && meets(table, born, op),
+        Outcome::NotMine => gives(op, owner) && meets(table, born, op),
         _ => false,
     })
 }
 
-fn is_release(op: &Op) -> bool {
-    matches!(op.kind, OpKind::Release { .. })
+/// Whether it gives back what this acquire was granted.
+fn gives(op: &Op, acquire: u32) -> bool {
+    matches!(op.kind, OpKind::Release { grant } if grant == acquire)
 }
 
 /// Whether an operation came to the key's node while the key was there, and got no error.
