@@ -114,9 +114,14 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]
 }
 
-/// Runs a scenario on a seed.
+/// Runs a scenario on a seed, for a report.
 pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     examine::scenario(lab, scenario, seed)
+}
+
+/// Runs a scenario on a seed, for a verdict.
+pub fn judge(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    examine::judged(lab, scenario, seed)
 }
 
 /// Runs a plan.

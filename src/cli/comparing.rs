@@ -59,8 +59,8 @@ pub fn compare(arguments: &RunArguments) -> Result<Ending, Refusal> {
 
 fn compare_one(planned: &Planned) -> Compared {
     let Planned { scenario, plan, .. } = planned;
-    let (one, one_took) = timed(|| act::examine(&Lab::event_in_ms(), scenario, plan.seed));
-    let (other, other_took) = timed(|| act::examine(&Lab::turmoil(), scenario, plan.seed));
+    let (one, one_took) = timed(|| act::judge(&Lab::event_in_ms(), scenario, plan.seed));
+    let (other, other_took) = timed(|| act::judge(&Lab::turmoil(), scenario, plan.seed));
     Compared {
         name: scenario.name.clone(),
         seed: plan.seed,

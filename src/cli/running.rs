@@ -78,7 +78,8 @@ pub struct Planned<'a> {
 
 fn run_one<'a>(lab: &Lab, planned: &'a Planned) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
-    let finding = act::examine(lab, scenario, plan.seed);
+    let run = if *first { act::examine } else { act::judge };
+    let finding = run(lab, scenario, plan.seed);
     let (found, met) = (found(&finding), met(scenario, &finding));
     let diverged = first.then(|| act::divergence(lab, plan)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }

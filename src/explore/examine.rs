@@ -11,7 +11,13 @@ use crate::scenario::expectation::{self, Met};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    let mut finding = plan(lab, &scenario.plan(seed));
+    with_calm(lab, judged(lab, scenario, seed))
+}
+
+/// The same without what the plan gives without its faults, which takes another run: for whoever
+/// asks for the verdict alone.
+pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    let mut finding = classified(lab, &scenario.plan(seed));
     let met = met(scenario, &finding);
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
@@ -21,15 +27,32 @@ pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan of which nothing is expected.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
+    with_calm(lab, classified(lab, plan))
+}
+
+fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let class = trial.is_violated().then(|| classify(lab, plan, &trial));
-    finding(lab, plan, trial, class)
+    without_calm(lab, plan, trial, class)
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(lab: &Lab, plan: &Plan, mut trial: Trial, class: Option<Class>) -> Finding {
-    let calm = &mut trial.judgement.counts.grants_without_faults;
-    *calm = Some(calm.unwrap_or_else(|| grants_without_faults(lab, plan)));
+pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
+    with_calm(lab, without_calm(lab, plan, trial, class))
+}
+
+/// With how many grants its plan gives without faults.
+fn with_calm(lab: &Lab, mut finding: Finding) -> Finding {
+    let counts = &mut finding.judgement.counts;
+    let calm = counts.grants_without_faults.unwrap_or_else(|| match finding.plan.faults[..] {
+        [] => counts.grants,
+        _ => grants_without_faults(lab, &finding.plan),
+    });
+    counts.grants_without_faults = Some(calm);
+    finding
+}
+
+fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
     let signature = class.as_ref().map(|class| trial.signature(class));
     Finding {
         scenario: plan.name.clone(),
