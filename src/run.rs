@@ -167,6 +167,8 @@ impl Lab {
             ttl: plan.lock.ttl,
             longest_ttl: plan.longest_ttl(),
             invariant: match plan.workload.kind {
+                // Each workload is sound only if one alone changes the resource at a time.
+                _ if promise.holders > 1 => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::Ledger => Invariant::Ledger,

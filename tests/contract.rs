@@ -49,6 +49,7 @@ enum Oddity {
     PermitInRange,
     LosesAfterRelease,
     LosesWhileAcquiring,
+    LosesAnotherWhileAcquiring,
     LosesTwice,
     LosesWhenDropped,
     LosesWhatNobodyHas,
@@ -142,6 +143,9 @@ impl Odd {
             }
             Oddity::LosesWhileAcquiring => {
                 self.tell(Notice::Lost { token: grant.token.clone() });
+            }
+            Oddity::LosesAnotherWhileAcquiring => {
+                self.tell(Notice::Lost { token: "ghost".into() });
             }
             Oddity::DropsItsRenewal => {
                 let (setting, token) = (self.setting.clone(), grant.token.clone());
@@ -354,6 +358,7 @@ fn a_notice_of_nothing_is_a_finding_and_a_late_one_is_not() {
         Oddity::EndsAnAcquire => renewal("no renewal with the number");
         Oddity::LosesAfterRelease => None;
         Oddity::LosesWhileAcquiring => None;
+        Oddity::LosesAnotherWhileAcquiring => grant("a notice before the grant names 'ghost'");
         Oddity::LosesWhatNobodyHas => grant("Lost names 'ghost'");
         Oddity::ExtendsWhatNobodyHas => grant("Extending names 'ghost'");
         Oddity::LosesTwice => None;

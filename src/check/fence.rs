@@ -1,5 +1,10 @@
-//! Fence regress: a grant that began after another's end of acquire has no larger number, or two
-//! grants share one. Grants of one tenure may: what is taken again has no smaller number.
+//! Fence regress: a grant has no larger number than one that came before it, or two grants share
+//! one. Grants of one tenure may: what is taken again has no smaller number.
+//!
+//! One came before another if its acquire had returned before the other was called; or, where one
+//! alone may hold, if it had been given back before the other was granted: a resource that has seen
+//! the larger number refuses the holder. Who is granted when the lease is over already is not: that
+//! lease may have been the earlier one.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +25,59 @@ struct Numbered {
 pub fn violations(case: &Case) -> Vec<Violation> {
     let mut grants = case.acquires().filter_map(numbered).collect::<Vec<_>>();
     grants.sort_by_key(|grant| grant.call);
-    let mut returns = (0..grants.len()).collect::<Vec<_>>();
-    returns.sort_by_key(|index| grants[*index].ret);
-    let mut returns = returns.into_iter().peekable();
-    let mut largest: Option<&Numbered> = None;
+    let returned = Largest::of(&grants, |grant| Some(grant.ret));
+    let given_back = Largest::of(&grants, |grant| given_back_at(case, grant));
     let mut owners: BTreeMap<u64, Vec<&Numbered>> = BTreeMap::new();
     let mut found = Vec::new();
     for grant in &grants {
-        while let Some(index) = returns.next_if(|index| grants[*index].ret < grant.call) {
-            if largest.is_none_or(|largest| grants[index].fence > largest.fence) {
-                largest = Some(&grants[index]);
-            }
-        }
         let is_apart = |other: &Numbered| !case.are_one(other.op, grant.op);
-        let overtaken = largest.filter(|largest| {
+        let overtaken = returned.before(grant.call).filter(|largest| {
             grant.fence < largest.fence || grant.fence == largest.fence && is_apart(largest)
+        });
+        let outdone = given_back.before(grant.ret).filter(|largest| {
+            grant.fence < largest.fence && is_apart(largest) && is_covered(case, grant)
         });
         let owners = owners.entry(grant.fence).or_default();
         let taken = owners.iter().copied().find(|owner| is_apart(owner));
-        if let Some(other) = overtaken.or(taken) {
+        if let Some(other) = overtaken.or(outdone).or(taken) {
             found.push(violation(case, other, grant));
         }
         owners.push(grant);
     }
     found
+}
+
+/// The largest number of the grants that had come so far by each moment.
+struct Largest<'a>(Vec<(Moment, &'a Numbered)>);
+
+impl<'a> Largest<'a> {
+    fn of(grants: &'a [Numbered], at: impl Fn(&Numbered) -> Option<Moment>) -> Largest<'a> {
+        let marks = grants.iter().filter_map(|grant| Some((at(grant)?, grant)));
+        let mut marks: Vec<(Moment, &Numbered)> = marks.collect();
+        marks.sort_by_key(|(at, _)| *at);
+        let mut largest: Option<&Numbered> = None;
+        for (_, grant) in &mut marks {
+            let most = largest.filter(|largest| largest.fence >= grant.fence).unwrap_or(grant);
+            (*grant, largest) = (most, Some(most));
+        }
+        Largest(marks)
+    }
+
+    fn before(&self, moment: Moment) -> Option<&'a Numbered> {
+        let count = self.0.partition_point(|(at, _)| *at < moment);
+        count.checked_sub(1).map(|last| self.0[last].1)
+    }
+}
+
+/// When a grant was known to be given back, where no other may hold meanwhile.
+fn given_back_at(case: &Case, grant: &Numbered) -> Option<Moment> {
+    let released = case.releases(grant.op).filter(|op| op.outcome == Outcome::Released);
+    let released = released.filter_map(|op| op.ret).map(Moment::from).min();
+    released.filter(|_| case.terms.holders == 1)
+}
+
+fn is_covered(case: &Case, grant: &Numbered) -> bool {
+    case.tenure(grant.op).is_some_and(|tenure| tenure.covers(grant.ret))
 }
 
 fn numbered(op: &Op) -> Option<Numbered> {

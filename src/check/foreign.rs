@@ -1,5 +1,6 @@
 //! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged
-//! the key that another's acquire, or an extend of its grant, created.
+//! the key that another's acquire, or an extend of its grant, created. Where several may hold, one
+//! key can be theirs together, and says nothing of who may touch it.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,9 @@ use crate::history::OpId;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
 pub fn violations(case: &Case) -> Vec<Violation> {
+    if case.terms.holders > 1 {
+        return Vec::new();
+    }
     let mut harms: BTreeMap<(Kind, OpId, OpId), Vec<usize>> = BTreeMap::new();
     for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];

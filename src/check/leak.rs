@@ -50,9 +50,9 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     for key in &case.lives.incarnations {
         let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
         let way = Way::of(&requests, key, owner);
-        let cleaned = way.was_cleaned();
-        let freed = cleaned || way.was_released(case, &requests) || was_dropped(case, owner);
-        let denied = denied_from(case, &requests, key, owner).filter(|_| !cleaned);
+        let excused = way.was_cleaned() || was_dropped(case, owner);
+        let freed = excused || way.was_released(case, &requests);
+        let denied = denied_from(case, &requests, key, owner).filter(|_| !excused);
         leftovers.push(Leftover { key, owner, from, freed, denied });
     }
     if leftovers.is_empty() {

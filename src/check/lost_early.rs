@@ -3,10 +3,11 @@
 //! The lease is what the holder may count on, by its grants' deadlines on its own clock; the keys
 //! live on their nodes, by theirs. What is taken again keeps the same keys, so a tenure is judged
 //! as one. A loss counts from the moment at which so many of its keys are gone that another could
-//! get its quorum: the first such moment since each of its grants was asked for. A breach in the
-//! ledger excuses it: then the environment did more than the lock withstands. What the owner ended,
-//! or shortened with the last change of the end, is no loss, what another's command ended is
-//! foreign, and if another did get in, that is the violation.
+//! get its quorum: the first such moment in its coverage since each of its grants was asked for. A
+//! breach in the ledger that can end a key, or move a deadline, excuses it: then the environment
+//! did more than the lock withstands. What the owner ended, or shortened with the last change of
+//! the end, is no loss, what another's command ended is foreign, and if another did get in, that
+//! is the violation.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +17,7 @@ use crate::check::case::Case;
 use crate::check::{Kind, Violation};
 use crate::history::OpId;
 use crate::ledger;
+use crate::lock::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
@@ -28,10 +30,25 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
     let found: Vec<Violation> =
         case.tenures.iter().flat_map(|tenure| violations_of(case, tenure)).collect();
-    if found.is_empty() || !ledger::seen(case, &case.terms.site).is_empty() {
-        Vec::new()
-    } else {
-        found
+    let excused = || ledger::seen(case, &case.terms.site).iter().any(|b| ends_keys(b.what));
+    if found.is_empty() || excused() { Vec::new() } else { found }
+}
+
+/// Whether a breach of this can be why a key ends before a lease.
+fn ends_keys(what: Bounded) -> bool {
+    match what {
+        Bounded::NodeClockStep
+        | Bounded::ClientClockStep
+        | Bounded::Drift
+        | Bounded::AmnesiacRestart
+        | Bounded::Failover
+        | Bounded::KeyRemoval => true,
+        Bounded::ClientPause
+        | Bounded::ClientCrash
+        | Bounded::Work
+        | Bounded::Leaderless
+        | Bounded::Unreplicated
+        | Bounded::AccessDelay => false,
     }
 }
 
@@ -40,14 +57,14 @@ fn violations_of(case: &Case, tenure: &Tenure) -> Vec<Violation> {
         .filter(|index| is_of(case, case.lives.incarnations[*index].by, tenure))
         .collect();
     let calls = tenure.holds.iter().filter_map(|hold| case.op(case.holds[*hold].grant));
-    let lost = calls.filter_map(|op| lost_at(case, &keys, op.call.into()));
+    let lost = calls.filter_map(|op| lost_at(case, tenure, &keys, op.call.into()));
     let lost: BTreeSet<(Moment, usize)> = lost.collect();
     lost.into_iter().filter_map(|(from, key)| violation(case, tenure, key, from)).collect()
 }
 
 fn violation(case: &Case, tenure: &Tenure, lost: usize, from: Moment) -> Option<Violation> {
     let key = &case.lives.incarnations[lost];
-    let (_, until) = *tenure.whole.covered.iter().find(|part| part.0 <= from && from < part.1)?;
+    let until = tenure.covered_until(from)?;
     if is_taken(case, key)
         || is_shortened(case, key, tenure)
         || another_got_in(case, &tenure.whole, until)
@@ -76,8 +93,9 @@ fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
 }
 
 /// The key with whose end another could have got its quorum for the first time since a grant was
-/// asked for, and when.
-fn lost_at(case: &Case, keys: &[usize], since: Moment) -> Option<(Moment, usize)> {
+/// asked for, and when. An end while nothing covers the tenure, as when a try that came to nothing
+/// is cleaned up, loses nothing.
+fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], since: Moment) -> Option<(Moment, usize)> {
     let spare = case.terms.asked.saturating_sub(case.terms.quorum) as usize;
     let to = |index: &usize| case.lives.incarnations[*index].to;
     let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
@@ -87,7 +105,7 @@ fn lost_at(case: &Case, keys: &[usize], since: Moment) -> Option<(Moment, usize)
         let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
         let alive = alive.filter(|key| key.from <= end && end < key.to);
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
-        (end != Moment::NEVER && alive.len() <= spare).then_some((end, index))
+        (tenure.covers(end) && alive.len() <= spare).then_some((end, index))
     })
 }
 

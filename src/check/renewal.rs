@@ -13,11 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::moment::Moment;
 
 /// One violation for each extend.
@@ -29,7 +29,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let Some((extend, grant)) = extend(case, change.by) else { continue };
         let prolongs =
             matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
-        if change.key != case.terms.lock_key || !prolongs || !asked(case, extend, &change.node) {
+        if change.key != case.terms.lock_key || !prolongs || !asked(case, extend, change) {
             continue;
         }
         let at = change.at.into();
@@ -57,15 +57,12 @@ fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
     owner.is_some_and(|owner| case.are_one(owner, grant))
 }
 
-/// Whether the operation's own request came to the node; taken for granted where no requests are
-/// known at all.
-fn asked(case: &Case, op: &Op, node: &str) -> bool {
-    let mut requests = case.history.requests.iter();
+/// Whether the operation's own request can have made a change: the node had not ended since, and
+/// put back what it had made. Taken for granted where no requests are known at all.
+fn asked(case: &Case, op: &Op, change: &Key) -> bool {
+    let mut applied = case.commands(op.id, &change.node).map(Moment::from);
     case.history.requests.is_empty()
-        || requests.any(|request| {
-            let applied = request.legs.iter().any(|(leg, _)| *leg == Leg::Applied);
-            request.op == op.id && request.to == node && applied && !request.declined
-        })
+        || applied.any(|at| !case.ended_within(&change.node, at, change.at.into()))
 }
 
 /// The first release of a tenure that had returned by then and makes what the extend does late.

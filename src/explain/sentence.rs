@@ -5,7 +5,7 @@ use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
-use crate::explain::chapter::renewal;
+use crate::explain::chapter::{grant, renewal};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::quantity::{count, figure, length, list, rate, row, signed, span};
@@ -128,7 +128,12 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             format!("{first} was told of its loss {late}")
         }
         Kind::LostEarly => format!("{first} lost its key before its lease had ended, unnoticed"),
-        Kind::FenceRegress => format!("{second} got a fence that was not above {first}'s"),
+        Kind::FenceRegress => {
+            let named = grant::regress(witness, violation);
+            let named = named.map(|[larger, smaller]| [larger.0, smaller.0].map(|op| &*op.caller));
+            let [first, second] = named.unwrap_or([first, second]);
+            format!("{second} got a fence that was not above {first}'s")
+        }
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A *sub-plan* is the plan without some of its parts (faults as a whole, and odd conditions that
 //! it begins with). It is *inside* if the ledger sees no breach in its own run, or if all parts are
-//! out of it: then nobody has broken anything but the lock itself.
+//! out of it and nobody works for too long: then nobody has broken anything but the lock itself.
 //!
 //! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
 //!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; where
@@ -22,6 +22,7 @@ use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::Breach;
 use crate::ledger::part::{Part, parts_of, without};
+use crate::lock::Bounded;
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -114,7 +115,9 @@ impl Search<'_, '_> {
         for out in self.candidates() {
             let is_bare = out.len() == self.parts.len();
             let outcome = self.outcome(&out);
-            if outcome.kinds.is_empty() || !(is_bare || outcome.breaches.is_empty()) {
+            let overworks = outcome.breaches.iter().any(|breach| breach.what == Bounded::Work);
+            let is_inside = outcome.breaches.is_empty() || is_bare && !overworks;
+            if outcome.kinds.is_empty() || !is_inside {
                 continue;
             }
             let (mine, new): (Vec<Kind>, Vec<Kind>) =

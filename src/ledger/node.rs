@@ -70,7 +70,10 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
     // What one start finds stands in one place of the trace.
     since.all(|earlier| earlier.by.is_none() || earlier.at == key.at)
         && match (key.change, key.by) {
-            (KeyChange::Set, Some(by)) => own().any(|e| e.by == Some(by) && e.key == key.key),
+            (KeyChange::Set, Some(by)) => {
+                own().any(|e| e.by == Some(by) && e.key == key.key)
+                    && !ledger.reading.commands(by, &key.node).any(|at| at.at == key.at.at)
+            }
             (change, by) => matches!(change, KeyChange::Set | KeyChange::Extended) && by.is_none(),
         }
         && !leaders::follows(ledger.reading.history, &key.node, key.at)

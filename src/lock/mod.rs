@@ -355,7 +355,8 @@ pub enum Notice {
 /// What a lock promises, and what it counts on, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// How many may hold it at once.
+    /// How many may hold it at once. Where it is more than one, the guarded resource is not judged,
+    /// since its changes ask for one holder at a time, nor who touches whose key.
     pub holders: u32,
     /// Whether it tells a running caller that the lock is lost.
     pub tells_loss: bool,

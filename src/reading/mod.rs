@@ -24,8 +24,10 @@ pub mod tenure;
 use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Target;
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::Leg;
 
-use crate::history::{History, Op, OpId, OpKind, Outcome};
+use crate::history::{History, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;
 use crate::reading::hold::{Ended, Ending, Hold};
 use crate::reading::incarnation::Lives;
@@ -158,6 +160,24 @@ impl<'a> Reading<'a> {
             Ended::Released(id) => self.op(id),
             _ => None,
         })
+    }
+
+    /// When a node carried out the commands of an operation, those that it did not refuse.
+    pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
+        let own = self.history.requests.iter().filter(move |request| request.op == op);
+        let own = own.filter(move |request| request.to == node && !request.declined);
+        let legs = own.flat_map(|request| &request.legs);
+        legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
+    }
+
+    /// Whether a node's process ended in between, killed or by itself.
+    pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
+        let mut sightings = self.history.sightings.iter();
+        let exited = sightings.any(|seen| {
+            let at = Moment::from(seen.at);
+            seen.by == node && seen.what == Seen::Exited && from < at && at <= to
+        });
+        exited || self.death_after(node, from).is_some_and(|death| death.at <= to)
     }
 
     /// When the process died for the first time after a moment.

@@ -30,7 +30,13 @@ pub fn nest(reenters: bool, holders: u32) -> bool {
 impl Tenure {
     /// Whether any of its grants covers it at that moment.
     pub fn covers(&self, moment: Moment) -> bool {
-        self.whole.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
+        self.covered_until(moment).is_some()
+    }
+
+    /// Until when its grants cover it from that moment on, if they do.
+    pub fn covered_until(&self, moment: Moment) -> Option<Moment> {
+        let mut parts = self.whole.covered.iter();
+        parts.find(|(from, to)| *from <= moment && moment < *to).map(|(_, to)| *to)
     }
 
     /// Whether an acquire was called, and if granted returned, while its caller had the lock.

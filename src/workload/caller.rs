@@ -36,6 +36,8 @@ struct Desk {
     call: Rc<Cell<Call>>,
     /// Whether that is an acquire.
     is_acquiring: Cell<bool>,
+    /// The tokens that notices named while it was under way, and that nobody had been given.
+    foretold: RefCell<BTreeSet<String>>,
     /// What the caller was given, by its token, in order.
     given: RefCell<BTreeMap<String, Vec<Given>>>,
     /// The grants of which the caller knows that they are lost.
@@ -89,6 +91,7 @@ impl Caller {
             guard: Guard::new(host, &job.recorder, &job.pulse, Rc::clone(&call)),
             call,
             is_acquiring: Cell::default(),
+            foretold: RefCell::default(),
             given: RefCell::default(),
             lost: RefCell::default(),
             renewals: RefCell::default(),
@@ -134,6 +137,7 @@ impl Caller {
     pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Ended> {
         let call = self.desk.begin(OpKind::Acquire).await;
         self.desk.is_acquiring.set(true);
+        self.desk.foretold.borrow_mut().clear();
         let acquired = match limit {
             None => Some(self.ask(|lock| lock.acquire()).await),
             Some(limit) => {
@@ -246,6 +250,9 @@ impl Desk {
     }
 
     fn give(&self, grant: &Grant, acquire: OpId) {
+        for token in self.foretold.take().into_iter().filter(|token| *token != grant.token) {
+            self.unknown_grant("a notice before the grant", &token);
+        }
         let is_held = !self.lost.borrow().contains(&acquire);
         let mut given = self.given.borrow_mut();
         given.entry(grant.token.clone()).or_default().push(Given { acquire, is_held });
@@ -327,6 +334,7 @@ impl Desk {
         let mut meant: Vec<OpId> =
             all.iter().filter(|given| given.is_held).map(|given| given.acquire).collect();
         if meant.is_empty() && self.is_acquiring.get() && all.is_empty() {
+            self.foretold.borrow_mut().insert(token.to_owned());
             meant.push(self.call.get().op);
         }
         if meant.is_empty() {

@@ -125,6 +125,7 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
 pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     let keys = &table.history.keys;
     let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
+    let own = own.filter(|_| table.terms.holders == 1);
     let harms = own.filter_map(|index| {
         let kind = match keys[index].change {
             KeyChange::Set | KeyChange::Deleted => Kind::ForeignRelease,
@@ -243,7 +244,9 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let lasts = last.is_some_and(|last| last.until_ms.is_none());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
-    let cleaned = tried_to_free(table, born, owner.id, &[]);
+    let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
+    let dropped = owner.outcome == Outcome::Unknown && !asked;
+    let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
     let denied = denied_from(table, born, owner.id, &of_grant);
     if !cleaned && denied.is_some_and(|at| at <= moment) {
         // A re-entrant owner's other grant has changed the same key.
@@ -266,8 +269,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
-    let dropped = owner.outcome == Outcome::Unknown && freeing.is_empty();
-    !died && !cut_short && !dropped && !tried_to_free(table, born, owner.id, &freeing)
+    !died && !cut_short && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
 }
 
 /// When the first of these operations returned.
@@ -366,8 +368,10 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         let mut own = table.history.requests.iter().filter(|request| request.op == extend.id);
         let came = table.history.requests.is_empty()
             || own.any(|request| {
-                let applied = leg(request, Leg::Applied).is_some();
-                request.to == key.node && applied && !request.declined
+                let applied = leg(request, Leg::Applied).map(point);
+                // What a node had done before it died, a start puts back.
+                let stands = |at: &Point| !table.dies(&key.node, *at, point(key.at));
+                request.to == key.node && !request.declined && applied.filter(stands).is_some()
             });
         if removes || !came || key.key != table.terms.lock_key {
             continue;

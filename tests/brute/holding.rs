@@ -87,19 +87,36 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
     found
 }
 
-/// Grants whose number is not larger than that of one before, or is not their tenure's alone.
-pub fn fence_regresses(table: &Table) -> Vec<u32> {
-    let fence = |op: &Op| match op.outcome {
+/// The number of a grant.
+pub fn fence(grant: &Op) -> Option<u64> {
+    match grant.outcome {
         Outcome::Granted { fence, .. } => fence,
         _ => None,
-    };
+    }
+}
+
+/// Grants whose number is not larger than that of one before, or of one that had been given back
+/// before they were covered, or is not their tenure's alone.
+pub fn fence_regresses(table: &Table) -> Vec<u32> {
     let grants = table.grants().into_iter().filter(|op| fence(op).is_some()).collect::<Vec<_>>();
     let wrong = grants.iter().filter(|later| {
         grants.iter().any(|other| {
             let before = stamp(other.ret.expect("granted")) < stamp(later.call);
             let same = fence(other) == fence(later) && stamp(other.call) < stamp(later.call);
             let apart = table.began(other.id) != table.began(later.id);
-            other.id != later.id && (before && fence(later) < fence(other) || same && apart)
+            let at = stamp(later.ret.expect("granted"));
+            let covered = table.keeps(table.began(later.id), at);
+            let left = table.left(table.began(other.id));
+            let given_back = table.history.ops.iter().any(|op| {
+                let OpKind::Release { grant } = op.kind else { return false };
+                let returned = op.ret.map(stamp).filter(|ret| left <= *ret && *ret < at);
+                table.began(grant) == table.began(other.id)
+                    && op.outcome == Outcome::Released
+                    && returned.is_some()
+            });
+            let outdone = table.terms.holders == 1 && apart && covered && given_back;
+            let less = fence(later) < fence(other);
+            other.id != later.id && (less && (before || outdone) || same && apart)
         })
     });
     let mut wrong = wrong.map(|op| op.id).collect::<Vec<_>>();

@@ -32,8 +32,11 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
         let Some((began, ends)) = step(table, &mut lives, key) else { continue };
         let left = lives.values().filter(|life| life.began == Some(began)).count();
         let asked = table.tenure(began).into_iter().filter(|op| stamp(op.call) <= point(key.at));
-        // It is the first for some grant that had been asked for.
-        if left > spare || asked.filter(|op| decided.insert(op.id)).count() == 0 {
+        // It is the first while it is covered, for some grant that had been asked for.
+        if left > spare || !table.keeps(began, point(key.at)) {
+            continue;
+        }
+        if asked.filter(|op| decided.insert(op.id)).count() == 0 {
             continue;
         }
         let by_command = key.change != KeyChange::Expired && key.by.is_some();

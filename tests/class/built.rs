@@ -15,6 +15,7 @@ use lockstorm::lock::Bounded;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 
 const MS: Nanos = MILLISECOND;
@@ -244,4 +245,50 @@ fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
     assert_eq!(breach(&trial, Bounded::Drift).parts, [Part::Clocks]);
     assert!(trial.is_violated() && class.in_model.is_empty(), "{class:?}");
     assert_eq!(class.broken[0].initial, [Part::Clocks]);
+}
+
+/// What somebody works for too long is not the lock's fault, however long its requests may take.
+#[test]
+fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
+    let mut plan = plan("token-lua", TopologyKind::Single);
+    plan.lock.timeout = Some(3 * SECOND);
+    plan.workload.hold = 5 * SECOND;
+    let (trial, class) = run(&with(plan.clone(), Vec::new()));
+    assert!(kinds(&trial).contains(&Kind::StaleHolder));
+    assert_eq!(class.in_model, []);
+    let told = told(&plan, trial, class).join(" ");
+    assert!(told.contains("a caller works for 5 s; take this away, and nothing"), "{told}");
+}
+
+#[test]
+fn a_lease_shorter_than_its_messages_is_out_of_the_model() {
+    let mut plan = plan("token-lua", TopologyKind::Single);
+    plan.lock.ttl = Some(1_500 * MS);
+    plan.lock.timeout = Some(1_250 * MS);
+    plan.links.latency = Latency::Constant(300 * MS);
+    plan.workload.timeout = 5 * SECOND;
+    let (trial, class) = run(&with(plan, Vec::new()));
+    assert!(kinds(&trial).contains(&Kind::StaleHolder));
+    assert_eq!(class.in_model, []);
+}
+
+/// The second breach only shows once the first is taken out.
+#[test]
+fn a_breach_behind_another_is_blamed_as_well() {
+    let plan = with(
+        Plan {
+            topology: ground("token-lua", TopologyKind::Single).topology,
+            ..plan("token-lua", TopologyKind::Single)
+        },
+        vec![
+            (Verb::Restart, "n1", after("c1", "acquired", 1, 100 * MS), None),
+            (Verb::Flush, "n1", after("c1", "acquired", 1, 101 * MS), None),
+        ],
+    );
+    let (trial, class) = run(&plan);
+    assert!(kinds(&trial).contains(&Kind::DoubleGrant));
+    assert_eq!(class.in_model, []);
+    let what: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
+    assert_eq!(what, [Bounded::AmnesiacRestart, Bounded::KeyRemoval]);
+    assert_eq!(class.either.iter().map(|either| &either.broken[..]).next(), Some(&[0, 1][..]));
 }

@@ -3,8 +3,8 @@
 use lockstorm_sim::time::Instant;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::check::Kind;
-use crate::explain::hold::Hold;
+use crate::check::{Kind, Violation};
+use crate::explain::hold::{Hold, op};
 use crate::explain::quantity::{list, moment, span};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -124,19 +124,24 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 fn fences(witness: &Witness<'_>) -> Option<Beat> {
-    witness.of_kind(Kind::FenceRegress).next()?;
-    let fence_of = |op: &Op| match &op.outcome {
-        Outcome::Granted { fence, .. } => *fence,
-        _ => None,
-    };
-    let [first, second, ..] = witness.actors[..] else { return None };
+    let violation = witness.of_kind(Kind::FenceRegress).next()?;
+    let [(first, larger), (second, smaller)] = regress(witness, violation)?;
     let text = format!(
-        "{}'s fence {} is not above {}'s fence {}.",
-        second.caller,
-        fence_of(second)?,
-        first.caller,
-        fence_of(first)?
+        "{}'s fence {smaller} is not above {}'s fence {larger}.",
+        second.caller, first.caller,
     );
     let evidence = vec![Evidence::Op(first.id), Evidence::Op(second.id)];
     Some(Beat::new(Weight::Crux, second.ret?.instant(), text, evidence))
+}
+
+/// The grants of a fence regress with their numbers, the one that has to stand back last.
+pub fn regress<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<[(&'a Op, u64); 2]> {
+    let numbered = |id: &OpId| {
+        let op = op(witness.history(), *id)?;
+        let Outcome::Granted { fence, .. } = op.outcome else { return None };
+        Some((op, fence?))
+    };
+    let [one, other] = &violation.ops[..] else { return None };
+    let (one, other) = (numbered(one)?, numbered(other)?);
+    Some(if one.1 < other.1 { [other, one] } else { [one, other] })
 }
