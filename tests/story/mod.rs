@@ -77,6 +77,8 @@ struct StoryTerms {
     contends: bool,
     faults: Vec<u32>,
     nodes: Vec<String>,
+    /// How long a message takes at the most, in milliseconds.
+    message: u64,
     reenters: bool,
     asked: u32,
     /// Milliseconds or counts, by the word for what is bounded.
@@ -98,6 +100,7 @@ impl Default for StoryTerms {
             contends: false,
             faults: Vec::new(),
             nodes: (1..=5).map(|n| format!("n{n}")).collect(),
+            message: 0,
             reenters: false,
             asked: 1,
             assumes: BTreeMap::new(),
@@ -126,7 +129,7 @@ impl Story {
             asked: terms.asked,
             site: Site {
                 nodes: terms.nodes.clone(),
-                message: 0,
+                message: terms.message * MILLISECOND,
                 works: 0,
                 assumes: terms.assumes.iter().map(assumption).collect(),
             },
