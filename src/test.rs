@@ -267,7 +267,7 @@ impl HuntTest {
             let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
             fail(&finding, "expected: no violation");
         }
-        assert!(report.tally.struck_in_hold > 0, "nothing was tested: {:?}", report.tally);
+        assert!(report.tally.has_tested(), "nothing was tested: {:?}", report.tally);
         report.tally
     }
 
@@ -292,7 +292,7 @@ impl HuntTest {
             let finding = examine::finding(&lab, &found.plan, found.trial, Some(found.class));
             say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
             Ending::Violated
-        } else if report.tally.struck_in_hold == 0 {
+        } else if !report.tally.has_tested() {
             say(&format!("unknown: nothing was tested ({tested})"));
             Ending::Unknown
         } else {

@@ -9,6 +9,7 @@ use lockstorm_sim::trace::KeyChange;
 use crate::check::case::Case;
 use crate::history::{AccessKind, OpId};
 use crate::reading::incarnation::Incarnation;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// The smallest distance of the run in nanoseconds, over the tenures that wrote.
@@ -65,9 +66,22 @@ fn free_at(case: &Case, keys: &[&Incarnation], asked: &BTreeSet<&str>) -> Option
     ends.get(needed - 1).copied().filter(|end| *end != Moment::NEVER)
 }
 
-/// When a key would have ended without a release: a key is alive while its node's wall clock
-/// reads its last millisecond, and gone in the next.
+/// When another could have got a node without a release: once the key has ended there and the node
+/// is up; never if it follows another by then.
 fn end_of(case: &Case, key: &Incarnation) -> Moment {
+    let mut end = gone_at(case, key);
+    for down in case.history.conditions.iter().filter(|c| c.verb.kills() && c.strikes(key.node)) {
+        if down.from.at < end.at {
+            end = end.max(down.to.map_or(Moment::NEVER, Moment::from));
+        }
+    }
+    let follows = leaders::follows(case.history, key.node, end.instant(case.history));
+    if follows { Moment::NEVER } else { end }
+}
+
+/// When a key would have ended by itself: it is alive while its node's wall clock reads its last
+/// millisecond, and gone in the next.
+fn gone_at(case: &Case, key: &Incarnation) -> Moment {
     let by_time = key.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
         case.clocks.reaches(key.node, Clock::Wall, key.from, reading)

@@ -101,6 +101,10 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
             say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));
             return Ok(Ending::Unknown);
         }
+        if catch.tally.held == 0 {
+            say(&format!("unknown: no plan tested anything, of {tested}; {seeds}"));
+            return Ok(Ending::Unknown);
+        }
         say(&format!("no violation in {tested}; {seeds}"));
         return Ok(Ending::Held);
     };

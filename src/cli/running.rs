@@ -173,10 +173,11 @@ pub fn found(finding: &Finding) -> String {
     match &finding.judgement.verdict {
         Verdict::Unknown(why) => format!("unknown: {why}"),
         Verdict::Holds => match finding.judgement.nearest_miss {
-            Some(miss) if miss >= 0 => {
-                format!("holds (nearest miss {})", length::write(miss.unsigned_abs()))
+            Some(miss) => {
+                let sign = if miss < 0 { "-" } else { "" };
+                format!("holds (nearest miss {sign}{})", length::write(miss.unsigned_abs()))
             }
-            _ => "holds".to_owned(),
+            None => "holds".to_owned(),
         },
         Verdict::Violated(violations) => {
             let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();

@@ -24,7 +24,8 @@ pub fn verdict(witness: &Witness<'_>) -> String {
         (_, None) => {
             let counts = &judgement.counts;
             let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
-                format!("; the nearest miss was {}", length(miss.unsigned_abs()))
+                let sign = if miss < 0 { "-" } else { "" };
+                format!("; the nearest miss was {sign}{}", length(miss.unsigned_abs()))
             });
             format!(
                 "The lock held: {}, {}, {} struck{miss}.",
@@ -199,7 +200,11 @@ fn spared(witness: &Witness<'_>) -> Option<String> {
         !access.accepted && access.grant.is_some_and(|grant| witness.is_actor(grant))
     })?;
     let by = refused.fence.map_or_else(String::new, |fence| format!(" by its fence {fence}"));
-    Some(format!("; the resource refused {}'s late access{by}", refused.caller))
+    let hold = refused.grant.and_then(|grant| witness.hold(grant));
+    let mut covered = hold.into_iter().flat_map(|hold| &hold.covered);
+    let in_time = covered.any(|(from, to)| *from <= refused.at.at && refused.at.at < *to);
+    let late = if in_time { "" } else { "late " };
+    Some(format!("; the resource refused {}'s {late}access{by}", refused.caller))
 }
 
 /// Who a violation is about: the callers of its grants, else those of its operations.

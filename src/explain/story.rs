@@ -88,6 +88,8 @@ pub fn tell(witness: &Witness<'_>) -> Story {
     beats.truncate(LONGEST);
     let mut lines: Vec<StoryLine> = beats.into_iter().map(|beat| beat.line).collect();
     lines.sort_by_key(|line| line.at);
+    // Two chapters may have told the same.
+    lines.dedup_by(|one, other| one.at == other.at && one.text == other.text);
     Story { lines }
 }
 

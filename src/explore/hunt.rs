@@ -52,6 +52,14 @@ pub struct Tally {
     pub grants: u64,
 }
 
+impl Tally {
+    /// Whether that nothing was found says anything: some fault struck inside a hold, and some plan
+    /// held.
+    pub fn has_tested(&self) -> bool {
+        self.struck_in_hold > 0 && self.held > 0
+    }
+}
+
 /// What a hunt came to.
 pub struct Report {
     /// How much was tested.

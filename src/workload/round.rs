@@ -133,10 +133,12 @@ impl<'a> Round<'a> {
                 self.due_in(rhythm)
             }
             Extended::Lost => SHORTEST_WAIT,
-            // Four times before the reserve is touched.
+            // Four times before the reserve is touched, and not into it.
             Extended::Unknown => {
-                let reserve = self.job.config.ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
-                (reserve / 4).max(SHORTEST_WAIT)
+                let ttl = self.job.config.ttl;
+                let reserve = ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
+                let spare = ttl.map_or(SECOND, |_| self.left().saturating_sub(reserve));
+                (reserve / 4).min(spare).max(SHORTEST_WAIT)
             }
         })
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::{Cause, Invariant, Kind};
-use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
+use lockstorm::history::{Access, AccessKind, Condition, Op, OpKind, Outcome, Request};
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
@@ -460,7 +461,19 @@ fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
         let passes = until.and_then(|until| passes(table, node, point(keys[born].at), until));
         passes.unwrap_or(u64::MAX).min(lost)
     });
-    ends.max()
+    ends.map(|end| up_from(table, node, end)).max()
+}
+
+/// From when on a node is up that may be down at that time.
+fn up_from(table: &Table, node: &str, end: u64) -> u64 {
+    let mut outages = table.history.conditions.iter().filter(|condition| {
+        matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+            && condition.target == Target::Host(node.to_owned())
+    });
+    let is_down =
+        |outage: &&Condition| outage.from.at < end && outage.to.is_none_or(|to| end < to.at);
+    let outage = outages.find(is_down);
+    outage.map_or(end, |outage| outage.to.map_or(u64::MAX, |to| up_from(table, node, to.at)))
 }
 
 /// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.

@@ -157,7 +157,15 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     let shown = if granted { op.ret.map(stamp) } else { proof };
     let ends = lease_end(table, op);
     let given = members().filter(|other| matches!(other.kind, OpKind::Release { .. }));
-    let alone = given.map(|other| stamp(other.call)).fold(ends, Point::min);
+    // What may have given the outer grant back may give this one back, once it is alone.
+    let outers = table.history.ops.iter().filter(|other| block(other) == outer);
+    let may = outers.filter(|other| {
+        let vague = matches!(other.outcome, Outcome::Unknown | Outcome::Pending);
+        let some = table.terms.quorum > 1
+            && (other.outcome == Outcome::Released || removed_some(table, other));
+        matches!(other.kind, OpKind::Release { .. }) && (vague || some)
+    });
+    let alone = given.chain(may).map(|other| stamp(other.call)).fold(ends, Point::min);
     Happening {
         from: stamp(op.call),
         to: shown.unwrap_or(NEVER),

@@ -137,12 +137,14 @@ fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
 }
 
 /// A re-entrant grant is no hold of its own: it prolongs the one that it is part of, and what that
-/// one's release permits is permitted still.
+/// one's release permits is permitted still; also, leniently, if it begins anew what that release
+/// had ended.
 fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
     let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
     let ends = permitted.min(lease_end(case, op));
     let releases = case.ops_of(op.id).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    let freed = releases.map(|op| op.call.into()).fold(ends, Moment::min);
+    let vague = case.ops_of(outer).filter(|op| says_nothing_certain(case, op));
+    let freed = releases.chain(vague).map(|op| op.call.into()).fold(ends, Moment::min);
     let (block, call) = (i64::from(outer), op.call.into());
     let action = LockAction::Reenter(ends, freed);
     Item { op: op.id, block, call, ret, is_certain: true, action }
@@ -184,16 +186,25 @@ pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
 pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     let mut permitted: Option<(Moment, OpId)> = None;
     for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
-        let permits = match op.outcome {
-            Outcome::Released if is_sole(case) => return None,
-            Outcome::NotMine => !is_sole(case) && may_have_removed(case, op.id),
-            _ => true,
-        };
+        if op.outcome == Outcome::Released && is_sole(case) {
+            return None;
+        }
+        let permits = says_nothing_certain(case, op);
         let from = (Moment::from(op.call), op.id);
         permitted =
             if permits { Some(permitted.map_or(from, |at| at.min(from))) } else { permitted };
     }
     permitted
+}
+
+/// Whether an operation is a release that may have removed the key, and may not have.
+fn says_nothing_certain(case: &Case, op: &Op) -> bool {
+    matches!(op.kind, OpKind::Release { .. })
+        && match op.outcome {
+            Outcome::Released => !is_sole(case),
+            Outcome::NotMine => !is_sole(case) && may_have_removed(case, op.id),
+            _ => true,
+        }
 }
 
 /// Whether a release changed a key on some node, as far as the history knows keys.

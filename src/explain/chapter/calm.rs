@@ -85,7 +85,10 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
         format!("{} is back, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
-        let late = hold.lease.filter(|lease| *lease <= back.at);
+        // A lease that was prolonged lasts as long as it covered.
+        let covered = hold.covered.last().map(|(_, end)| *end);
+        let late = hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)));
+        let late = late.filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
