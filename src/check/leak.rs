@@ -50,7 +50,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     for key in &case.lives.incarnations {
         let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
         let way = Way::of(&requests, key, owner);
-        let excused = way.was_cleaned() || was_dropped(case, owner);
+        let excused = way.was_cleaned(key) || was_dropped(case, owner);
         let freed = excused || way.was_released(case, &requests);
         let denied = denied_from(case, &requests, key, owner).filter(|_| !excused);
         leftovers.push(Leftover { key, owner, from, freed, denied });
@@ -207,10 +207,15 @@ impl<'a> Way<'a> {
     }
 
     /// Whether the operation that created the key meant to free it at once: it was one of several
-    /// tries, or came too late.
-    fn was_cleaned(&self) -> bool {
+    /// tries, or came too late. What came to the key and left it there was no clean-up.
+    fn was_cleaned(&self, key: &Incarnation) -> bool {
         let frees = |request: &Request| deletes(request) || self.by_acquire && is_script(request);
-        self.own.iter().any(|request| self.follows(request) && frees(request))
+        let spared = |request: &Request| {
+            let applied = leg(request, Leg::Applied).map(Moment::from);
+            request.to == self.node && applied.is_some_and(|at| key.from <= at && at.at < key.to.at)
+        };
+        let mut later = self.own.iter().filter(|request| self.follows(request));
+        later.any(|request| frees(request) && !spared(request))
     }
 
     /// Whether the owner released it by a request, or died in its release.

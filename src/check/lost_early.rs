@@ -15,8 +15,8 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::OpId;
-use crate::ledger;
+use crate::history::{OpId, OpKind};
+use crate::ledger::{self, Breach};
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
@@ -28,10 +28,28 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
     }
-    let found: Vec<Violation> =
+    let mut found: Vec<Violation> =
         case.tenures.iter().flat_map(|tenure| violations_of(case, tenure)).collect();
-    let excused = || ledger::seen(case, &case.terms.site).iter().any(|b| ends_keys(b.what));
-    if found.is_empty() || excused() { Vec::new() } else { found }
+    if !found.is_empty() {
+        let breaches = ledger::seen(case, &case.terms.site);
+        found.retain(|loss| !breaches.iter().any(|breach| excuses(case, breach, loss)));
+    }
+    found
+}
+
+/// Whether a breach can be why a key was lost: it had begun by then, on a node or on its holder's
+/// host. What no fault did, or nobody knows who, can be.
+fn excuses(case: &Case, breach: &Breach, loss: &Violation) -> bool {
+    let faults: Vec<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
+    let holder = case.op(loss.ops[0]).map_or("", |op| op.process.as_str());
+    let nodes = &case.terms.site.nodes;
+    let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
+    ends_keys(breach.what)
+        && (faults.is_empty()
+            || conditions.any(|c| {
+                c.from <= loss.from
+                    && (c.strikes(holder) || nodes.iter().any(|node| c.strikes(node)))
+            }))
 }
 
 /// Whether a breach of this can be why a key ends before a lease.
@@ -65,9 +83,9 @@ fn violations_of(case: &Case, tenure: &Tenure) -> Vec<Violation> {
 fn violation(case: &Case, tenure: &Tenure, lost: usize, from: Moment) -> Option<Violation> {
     let key = &case.lives.incarnations[lost];
     let until = tenure.covered_until(from)?;
-    if is_taken(case, key)
+    if is_taken(case, key, tenure)
         || is_shortened(case, key, tenure)
-        || another_got_in(case, &tenure.whole, until)
+        || another_got_in(case, &tenure.whole, (from, until))
     {
         return None;
     }
@@ -109,11 +127,15 @@ fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], since: Moment) -> Optio
     })
 }
 
-/// Whether an operation ended the key: its owner's own, or another's, which is foreign.
-fn is_taken(case: &Case, key: &Incarnation) -> bool {
-    key.ended.is_some_and(|end| {
-        end.change != KeyChange::Expired && end.by.is_some_and(|by| case.op(by).is_some())
-    })
+/// Whether an operation ended the key: one of its tenure, or another caller's, which is foreign.
+fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
+    let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
+    let Some(op) = by.and_then(|by| case.op(by)) else { return false };
+    let acquire = match op.kind {
+        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
+        _ => op.id,
+    };
+    case.caller(op.id) != tenure.whole.owner || tenure.acquires.contains(&acquire)
 }
 
 /// Whether the last change of the key's end was one of the owner's own to an earlier one.
@@ -128,8 +150,8 @@ fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
     last < before && is_of(case, by, tenure)
 }
 
-/// Whether another held the lock before the lease had ended.
-fn another_got_in(case: &Case, hold: &Hold, until: Moment) -> bool {
+/// Whether another held the lock from the loss on, before the lease had ended.
+fn another_got_in(case: &Case, hold: &Hold, (from, until): (Moment, Moment)) -> bool {
     let mut others = case.holds.iter().filter(|other| other.owner != hold.owner);
-    others.any(|other| other.start.max(hold.start) < other.end.min(until))
+    others.any(|other| other.start.max(from) < other.end.min(until))
 }

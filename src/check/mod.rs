@@ -120,7 +120,7 @@ pub enum Kind {
     LateLoss,
     /// The key of a covered hold went before its lease had ended, and nobody else got in.
     LostEarly,
-    /// A later grant did not get a larger number.
+    /// A grant's number is not above that of one before it, returned or given back.
     FenceRegress,
     /// No legal order under the declared model.
     NotLinearizable,

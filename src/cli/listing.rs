@@ -94,7 +94,7 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::Stuck => "after the heal nobody gets the lock in time",
         Kind::NeverSettles => "an operation is still pending at the end",
         Kind::LateLoss => "the caller was told too late that the lock is lost",
-        Kind::FenceRegress => "a later grant did not get a larger number",
+        Kind::FenceRegress => "a grant's number is not above that of one before it",
         Kind::LostEarly => {
             "the key of a covered hold went before its lease had ended; nobody got in"
         }

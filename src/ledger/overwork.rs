@@ -38,6 +38,15 @@ pub fn fit(plan: &mut Plan, bound: u64) {
         plan.lock.timeout = None;
         return;
     }
+    // To prolong the lease sooner is the smallest change: what extends do is done still.
+    if workload.extend != Extend::Never {
+        for sooner in Extend::each_sooner() {
+            workload.extend = sooner;
+            if stretch(workload, ttl) <= bound {
+                return;
+            }
+        }
+    }
     workload.extend = Extend::Never;
     workload.reenter &= reentry(workload, ttl) <= bound;
     let again = if workload.reenter { reentry(workload, ttl) } else { 0 };

@@ -249,8 +249,8 @@ impl Locks {
 
 impl Algorithm {
     /// A lock of one's own whose key on one node lives for a while. Unless written over, it
-    /// makes the choices of [`LEASE`] and promises what [`promise::lease`] says: that counts on calls
-    /// which take one time-out of a request at the most, so a lock whose release tries again
+    /// makes the choices of [`LEASE`] and promises what [`promise::lease`] says: that counts on
+    /// calls which take one time-out of a request at the most, so a lock whose release tries again
     /// promises less.
     pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {

@@ -44,6 +44,11 @@ impl Rhythm {
 }
 
 impl Extend {
+    /// Each time that half of the lease has passed, a third, a quarter.
+    pub fn each_sooner() -> impl Iterator<Item = Extend> {
+        (2..=4).map(|of| Extend::Share(Rhythm { parts: 1, of }))
+    }
+
     /// How often it is prolonged, if it is.
     pub fn rhythm(self) -> Option<Rhythm> {
         match self {

@@ -146,12 +146,12 @@ impl<'a> Reading<'a> {
         self.tenure(acquire).map_or_else(|| vec![acquire], |tenure| tenure.acquires.clone())
     }
 
-    /// The endings by which an acquire's key was given up: those of its tenure that were done with
-    /// once this was over. Before that a grant that is given back leaves the key to the others.
+    /// The endings by which an acquire's key was given up: those of its tenure that came when this
+    /// was over. Before that a grant that is given back leaves the key to the others.
     pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
         let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
         let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
-        all.filter(move |ending| ending.done.is_none_or(|done| done >= over))
+        all.filter(move |ending| ending.at >= over)
     }
 
     /// The releases among those.

@@ -214,10 +214,14 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     }
     let began = table.began(owner.id);
     let left = table.left(began);
-    // What was done with before the tenure was over gave nothing back.
+    // What came before the tenure was over gave nothing back.
     let of_grant = table.history.ops.iter().filter(|op| match op.kind {
         OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
-            table.began(grant) == began && op.ret.is_none_or(|ret| stamp(ret) >= left)
+            let told = match op.kind {
+                OpKind::Extend { .. } => op.ret,
+                _ => Some(op.call),
+            };
+            table.began(grant) == began && told.is_none_or(|told| stamp(told) >= left)
         }
         _ => false,
     });
@@ -351,6 +355,19 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
             "EVAL" => creator == owner,
             _ => false,
         };
+        let next = |index: &usize| {
+            table.history.keys[*index].node == key.node
+                && alive_before(table, &key.node, *index) == Some(born)
+        };
+        let gone = (born + 1..table.history.keys.len()).filter(next).find(|index| {
+            let change = table.history.keys[*index].change;
+            !matches!(change, KeyChange::Extended | KeyChange::Changed)
+        });
+        let gone = gone.map_or((u64::MAX, u64::MAX), |index| point(table.history.keys[index].at));
+        let applied = leg(request, Leg::Applied).map(point);
+        let spared = request.to == key.node
+            && applied.is_some_and(|at| point(key.at) <= at && at.0 < gone.0);
+        let cleans = cleans && !spared;
         let frees = releases.contains(&request.op) || request.op == creator && cleans;
         let there = created.is_none() || request.to == key.node;
         let after = created.is_none_or(|created| request.legs[0].1 > created.legs[0].1);
@@ -381,9 +398,10 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         let left = table.left(began);
         let late = table.history.ops.iter().any(|release| {
             let returned = release.ret.map(stamp).filter(|ret| *ret <= point(key.at));
+            let returned = returned.filter(|_| stamp(release.call) >= left);
             let OpKind::Release { grant: given } = release.kind else { return false };
             table.began(given) == began
-                && returned.filter(|ret| *ret >= left).is_some_and(|ret| {
+                && returned.is_some_and(|ret| {
                     let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
                     stamp(extend.call) > ret || table.terms.quorum == 1 && sure
                 })

@@ -109,7 +109,8 @@ pub fn fence_regresses(table: &Table) -> Vec<u32> {
             let left = table.left(table.began(other.id));
             let given_back = table.history.ops.iter().any(|op| {
                 let OpKind::Release { grant } = op.kind else { return false };
-                let returned = op.ret.map(stamp).filter(|ret| left <= *ret && *ret < at);
+                let returned = op.ret.map(stamp).filter(|ret| *ret < at);
+                let returned = returned.filter(|_| left <= stamp(op.call));
                 table.began(grant) == table.began(other.id)
                     && op.outcome == Outcome::Released
                     && returned.is_some()

@@ -39,7 +39,17 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
         if asked.filter(|op| decided.insert(op.id)).count() == 0 {
             continue;
         }
-        let by_command = key.change != KeyChange::Expired && key.by.is_some();
+        let by_command = key.change != KeyChange::Expired
+            && key.by.is_some_and(|by| {
+                let op = table.op(by);
+                let acquire = match op.kind {
+                    OpKind::Extend { grant, .. }
+                    | OpKind::Release { grant }
+                    | OpKind::Lost { grant } => grant,
+                    _ => by,
+                };
+                op.caller != table.op(began).caller || table.began(acquire) == began
+            });
         if !by_command && !is_shortened(began, &ends) {
             found.extend(loser(table, began, point(key.at)).map(|grant| (grant, index)));
         }
@@ -86,8 +96,7 @@ fn loser(table: &Table, began: u32, at: Point) -> Option<u32> {
     let covering = grants.iter().find(|op| table.holds(op, at) && table.covers(op, at))?;
     let mut later = table.points.iter().copied().filter(|point| *point > at);
     let until = later.find(|point| !table.keeps(began, *point))?;
-    let start = stamp(grants[0].ret.expect("granted"));
-    let mut points = table.points.iter().filter(|point| start <= **point && **point < until);
+    let mut points = table.points.iter().filter(|point| at <= **point && **point < until);
     let others = table.grants().into_iter().filter(|other| other.caller != covering.caller);
     let others = others.collect::<Vec<_>>();
     let met = points.any(|point| others.iter().any(|other| table.holds(other, *point)));

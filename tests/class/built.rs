@@ -11,7 +11,7 @@ use lockstorm::explore::ground::ground;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::ledger::Breach;
 use lockstorm::ledger::part::Part;
-use lockstorm::lock::Bounded;
+use lockstorm::lock::{Bounded, ExtendShape};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
@@ -291,4 +291,19 @@ fn a_breach_behind_another_is_blamed_as_well() {
     let what: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
     assert_eq!(what, [Bounded::AmnesiacRestart, Bounded::KeyRemoval]);
     assert_eq!(class.either.iter().map(|either| &either.broken[..]).next(), Some(&[0, 1][..]));
+}
+
+/// To prolong a lease sooner takes the work out, and leaves what extends do wrong.
+#[test]
+fn a_bug_of_extends_stays_in_the_model_where_they_come_late() {
+    let mut plan = plan("token-lua", TopologyKind::Single);
+    plan.lock.extend = ExtendShape::Blind;
+    plan.workload.extend = "8/9".parse().expect("a share");
+    (plan.workload.hold, plan.workload.rounds) = (5 * SECOND, 1);
+    plan.workload.check_validity = true;
+    let delay = Verb::Delay { extra: 4 * SECOND };
+    let late = after("c1", "acquired", 1, 100 * MS);
+    let (trial, class) = run(&with(plan, vec![(delay, "c1 -> n1", late, Some(3 * SECOND))]));
+    assert!(kinds(&trial).contains(&Kind::ForeignExtend));
+    assert_eq!(class.in_model, [Kind::ForeignExtend]);
 }
