@@ -67,12 +67,13 @@ fn a_request_of_redis_rs_survives_a_pause_that_is_shorter_than_its_time_out() {
         let mut one = connect(served.nodes[0]).await;
         served.order("FAULT PAUSE n1 200ms");
         assert!(acquire(&mut one, "a", 5_000).await, "late, but granted");
+        // To connect has a time-out of its own, which is no longer than what is left of the pause.
+        let mut late = connect(served.nodes[0]).await;
+        late.set_response_timeout(Duration::from_secs(10));
         served.order("FAULT PAUSE n1 1500ms");
         let mut get = cmd("GET");
         let reply: RedisResult<Value> = get.arg("lock").query_async(&mut one).await;
         assert!(reply.unwrap_err().is_timeout(), "beyond its time-out nobody knows");
-        let mut late = connect(served.nodes[0]).await;
-        late.set_response_timeout(Duration::from_secs(10));
         assert_eq!(release(&mut late, "a").await, 1, "the lock was kept");
     });
 }
