@@ -212,7 +212,9 @@ impl<'a> Way<'a> {
         let frees = |request: &Request| deletes(request) || self.by_acquire && is_script(request);
         let spared = |request: &Request| {
             let applied = leg(request, Leg::Applied).map(Moment::from);
-            request.to == self.node && applied.is_some_and(|at| key.from <= at && at.at < key.to.at)
+            request.to == self.node
+                && !request.declined
+                && applied.is_some_and(|at| key.from <= at && at.at < key.to.at)
         };
         let mut later = self.own.iter().filter(|request| self.follows(request));
         later.any(|request| frees(request) && !spared(request))

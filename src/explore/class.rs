@@ -224,6 +224,11 @@ impl Search<'_, '_> {
                 sets.entry(set).or_default().push(*kind);
             }
         }
+        // What stays when everything that was broken is taken out, none of it has done.
+        let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
+        let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
+        class.in_model.extend(stays.collect::<Vec<_>>());
+        class.in_model.sort_unstable();
         let listed: BTreeSet<usize> = sets.keys().flatten().copied().collect();
         let place = |index: &usize| listed.iter().position(|listed| listed == index);
         let several = sets.iter().filter(|(set, _)| set.len() > 1);

@@ -366,6 +366,7 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
         let gone = gone.map_or((u64::MAX, u64::MAX), |index| point(table.history.keys[index].at));
         let applied = leg(request, Leg::Applied).map(point);
         let spared = request.to == key.node
+            && !request.declined
             && applied.is_some_and(|at| point(key.at) <= at && at.0 < gone.0);
         let cleans = cleans && !spared;
         let frees = releases.contains(&request.op) || request.op == creator && cleans;

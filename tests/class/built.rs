@@ -307,3 +307,14 @@ fn a_bug_of_extends_stays_in_the_model_where_they_come_late() {
     assert!(kinds(&trial).contains(&Kind::ForeignExtend));
     assert_eq!(class.in_model, [Kind::ForeignExtend]);
 }
+
+/// The lease is so short that no work is allowed, but nobody has worked: nobody is granted.
+#[test]
+fn what_no_broken_assumption_explains_is_in_the_model() {
+    let mut plan = plan("token-lua", TopologyKind::Single);
+    plan.lock.ttl = Some(1_500 * MS);
+    plan.links.latency = Latency::Constant(175 * MS);
+    let (trial, class) = run(&with(plan, Vec::new()));
+    assert_eq!(kinds(&trial), [Kind::Stuck]);
+    assert_eq!((&class.in_model[..], &class.out_of_model[..]), (&[Kind::Stuck][..], &[][..]));
+}
