@@ -14,8 +14,9 @@ use std::collections::BTreeSet;
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
+use crate::check::linear::spec;
 use crate::check::{Kind, Violation};
-use crate::history::{OpId, OpKind};
+use crate::history::OpId;
 use crate::ledger::{self, Breach};
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
@@ -131,10 +132,7 @@ fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], since: Moment) -> Optio
 fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
     let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
-    let acquire = match op.kind {
-        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
-        _ => op.id,
-    };
+    let acquire = spec::item_block(op);
     case.caller(op.id) != tenure.whole.owner || tenure.acquires.contains(&acquire)
 }
 

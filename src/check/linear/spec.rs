@@ -151,7 +151,7 @@ fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
 }
 
 /// The acquire that an operation on the lock belongs to.
-fn item_block(op: &Op) -> OpId {
+pub fn item_block(op: &Op) -> OpId {
     match op.kind {
         OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
         _ => op.id,
