@@ -20,7 +20,7 @@ use crate::explore::examine::{self, met};
 use crate::explore::ground::{ground, ground_of};
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt, Tally};
-use crate::explore::strategy::Alphabet;
+use crate::explore::strategy::{self, Alphabet};
 use crate::lock::catalogue::{self, Algorithm};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
@@ -310,6 +310,9 @@ impl HuntTest {
         }
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
         alphabet.verbs = verbs.unwrap_or(alphabet.verbs);
+        if let Some(why) = strategy::beyond(&base, &alphabet) {
+            panic!("no plan of this hunt is within the assumptions of the lock: {why}");
+        }
         let hunt = Hunt { lab, base, alphabet, seeds };
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)

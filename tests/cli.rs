@@ -91,6 +91,12 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     check(&folder, &hunt, 3, &["invalid value '0'"]);
     let hunt = ["hunt", "--lock", "setnx", "--topology", "single", "--ttl", "3s"];
     check(&folder, &hunt, 3, &["a key of setnx has no time to live"]);
+    let within = ["hunt", "--lock", "token-lua", "--topology", "single", "--within-assumptions"];
+    let hunt = [&within[..], &["--hold", "12s"]].concat();
+    let beyond = ["no plan like this is within", "clients work for 12s", "--extend"];
+    check(&folder, &hunt, 3, &beyond);
+    let hunt = [&within[..], &["--timeout", "3s"]].concat();
+    check(&folder, &hunt, 3, &["a request may take the whole lease of"]);
     check(&folder, &["list", "clocks"], 3, &["'locks'"]);
 }
 

@@ -39,6 +39,7 @@ pub trait Platform {
     fn connect(&self, to: SocketAddrV4) -> LocalFuture<'static, io::Result<Stream>>;
     fn listen(&self, port: u16) -> io::Result<Box<dyn Listen>>;
     fn spawn(&self, task: LocalFuture<'static, ()>);
+    fn exit(&self);
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64;
     fn slowness(&self) -> Slowness;
     /// A command or a script took so much longer.
@@ -159,6 +160,12 @@ impl Host {
     /// Starts a task of this host's process. It dies with the process.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.0.spawn(Box::pin(task));
+    }
+
+    /// Ends this host's process: its tasks are dropped, and with them its connections, when the one
+    /// that says so next yields. The machine stays up and refuses connections.
+    pub fn exit(&self) {
+        self.0.exit();
     }
 
     /// A draw of chance for this host, addressed by purpose and ordinal.

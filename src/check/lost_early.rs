@@ -16,11 +16,12 @@ use lockstorm_sim::trace::KeyChange;
 use crate::check::case::Case;
 use crate::check::linear::spec;
 use crate::check::{Kind, Violation};
-use crate::history::OpId;
+use crate::history::{Condition, OpId};
 use crate::ledger::{self, Breach};
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 
@@ -39,18 +40,44 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 }
 
 /// Whether a breach can be why a key was lost: it had begun by then, on a node or on its holder's
-/// host. What no fault did, or nobody knows who, can be.
+/// host; what takes keys was not over before the holder asked for them. What no fault did can be,
+/// but for a failover that came later.
 fn excuses(case: &Case, breach: &Breach, loss: &Violation) -> bool {
-    let faults: Vec<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
+    if !ends_keys(breach.what) {
+        return false;
+    }
+    let faults: BTreeSet<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
+    if faults.is_empty() {
+        let promoted = leaders::promoted(case);
+        let is_later = promoted.first().is_some_and(|led| led.at > loss.from);
+        return breach.what != Bounded::Failover || !is_later;
+    }
     let holder = case.op(loss.ops[0]).map_or("", |op| op.process.as_str());
     let nodes = &case.terms.site.nodes;
     let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
-    ends_keys(breach.what)
-        && (faults.is_empty()
-            || conditions.any(|c| {
-                c.from <= loss.from
-                    && (c.strikes(holder) || nodes.iter().any(|node| c.strikes(node)))
-            }))
+    conditions.any(|c| {
+        c.from <= loss.from
+            && (c.strikes(holder) || nodes.iter().any(|node| c.strikes(node)))
+            && !is_over(case, c, breach, loss)
+    })
+}
+
+/// Whether a fault that takes keys was over before the holder asked for its own.
+fn is_over(case: &Case, fault: &Condition, breach: &Breach, loss: &Violation) -> bool {
+    takes_keys(breach.what) && Moment::from(fault.until(case.history.end)) < asked_at(case, loss)
+}
+
+/// Whether a breach of this takes the keys that are there, and none that are set later.
+fn takes_keys(what: Bounded) -> bool {
+    matches!(what, Bounded::AmnesiacRestart | Bounded::KeyRemoval)
+}
+
+/// When the tenure of a loss was asked for.
+fn asked_at(case: &Case, loss: &Violation) -> Moment {
+    let mut tenures = case.tenures.iter();
+    let tenure = tenures.find(|tenure| tenure.acquires.contains(&loss.ops[0]));
+    let first = tenure.map_or(loss.ops[0], |tenure| tenure.whole.grant);
+    case.op(first).map_or(loss.from.into(), |op| op.call.into())
 }
 
 /// Whether a breach of this can be why a key ends before a lease.

@@ -9,7 +9,7 @@ use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt};
-use crate::explore::strategy::Alphabet;
+use crate::explore::strategy::{self, Alphabet};
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::index::{self, Linked};
@@ -145,15 +145,7 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
 /// Hunts. `tick` is told how many plans are done.
 pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let base = quarry.base.clone();
-    let lab = quarry.lab.clone();
-    let mut alphabet = Alphabet {
-        varies: quarry.varies.clone(),
-        within: quarry.within_assumptions,
-        ..Alphabet::of(*lab.algorithm(&base))
-    };
-    if !quarry.faults.is_empty() {
-        alphabet.verbs = quarry.faults.iter().cloned().collect();
-    }
+    let (lab, alphabet) = (quarry.lab.clone(), alphabet(quarry));
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {
@@ -161,6 +153,23 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
         (examine::finding(&lab, &found.plan, found.trial, Some(found.class)), runs)
     });
     Catch { tally: report.tally, found }
+}
+
+fn alphabet(quarry: &Quarry) -> Alphabet {
+    let mut alphabet = Alphabet {
+        varies: quarry.varies.clone(),
+        within: quarry.within_assumptions,
+        ..Alphabet::of(*quarry.lab.algorithm(&quarry.base))
+    };
+    if !quarry.faults.is_empty() {
+        alphabet.verbs = quarry.faults.iter().cloned().collect();
+    }
+    alphabet
+}
+
+/// Why no plan of a hunt can be within the lock's assumptions, if none can.
+pub fn beyond(quarry: &Quarry) -> Option<String> {
+    strategy::beyond(&quarry.base, &alphabet(quarry))
 }
 
 /// Runs `work` with so many threads, or with as many as there are cores.

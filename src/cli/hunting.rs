@@ -51,7 +51,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         let what = format!("'{}' needs {need}, and there is none", row.word);
         return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
     }
-    Ok(Quarry {
+    within(Quarry {
         lab: watched(arguments.engine.lab()),
         base,
         faults: arguments.faults.clone(),
@@ -60,6 +60,15 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         seeds: arguments.seeds.clone(),
         jobs: arguments.jobs,
     })
+}
+
+/// A hunt within assumptions changes nothing that was given: refused if that is beyond them.
+fn within(quarry: Quarry) -> Result<Quarry, Refusal> {
+    let Some(why) = act::beyond(&quarry) else { return Ok(quarry) };
+    let what = format!("no plan like this is within the assumptions of the lock: {why}");
+    let mend = "take a shorter --hold or --timeout, a longer --ttl, or have clients --extend; or \
+                leave out --within-assumptions";
+    Err(Refusal::of_usage(what, mend))
 }
 
 /// Puts what was given into the base plan; what is left to be drawn.

@@ -67,7 +67,7 @@ pub struct Class {
     pub out_of_model: Vec<Kind>,
     /// What the kinds out of the model go away without.
     pub broken: Vec<BrokenAssumption>,
-    /// Several of these of which each is enough.
+    /// Several of these, of which no single one makes the difference.
     pub either: Vec<Either>,
     /// What was taken out of the plan in the run that shows the kinds in the model.
     pub without: Vec<Part>,
@@ -82,13 +82,16 @@ impl Class {
     }
 }
 
-/// Broken assumptions of which each is enough for some kinds: these go away only without all.
+/// Broken assumptions of which none alone makes the difference: some kinds go away only without
+/// all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Either {
     /// Which, as places in [`Class::broken`].
     pub broken: Vec<usize>,
     /// For what.
     pub kinds: Vec<Kind>,
+    /// Whether each of them alone is enough, without any other breach.
+    pub alone: bool,
 }
 
 /// An assumption of the lock that was not kept, and made a difference.

@@ -1,7 +1,7 @@
 //! The verdict in one sentence, and a sentence for each assumption that broke.
 
-use lockstorm_sim::fault::Verb;
 use lockstorm_sim::fault::verbs::Figure;
+use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
@@ -235,7 +235,7 @@ fn all_of(kinds: &[Kind], word: &str) -> String {
     row(&names, word)
 }
 
-/// Of several breaches each is enough.
+/// Several breaches, of which each is enough, or of which more than one is needed.
 fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String {
     let broken = || either.broken.iter().filter_map(|index| class.broken.get(*index));
     let bounds: Vec<String> = broken().map(|b| bound(b.what, b.bound)).collect();
@@ -244,10 +244,23 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
         true => deeds(finding, broken),
         false => format!("{bound} ({})", deeds(finding, broken)),
     });
+    let head = if same { format!("{}: ", bounds[0]) } else { String::new() };
+    let is_all = either.kinds == class.out_of_model && class.in_model.is_empty();
+    if !either.alone {
+        let what = match is_all {
+            true => "nothing is violated".to_owned(),
+            false => format!("there is no {}", all_of(&either.kinds, "or")),
+        };
+        let each: Vec<String> = each.collect();
+        return format!(
+            "{head}{}; take all of these away, and {what}; no single one of them makes the \
+             difference.",
+            list(&each)
+        );
+    }
     let first = each.next().unwrap_or_default();
     let each = each.fold(format!("either {first}"), |text, next| format!("{text}, or {next}"));
-    let head = if same { format!("{}: ", bounds[0]) } else { String::new() };
-    let what = match either.kinds == class.out_of_model && class.in_model.is_empty() {
+    let what = match is_all {
         true => String::new(),
         false => format!(" for {}", all_of(&either.kinds, "and")),
     };
@@ -337,6 +350,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
     let (who, word) = (&condition.target, condition.verb.word());
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
+        Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {
             let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
             match (condition.verb == Verb::Suspend, lasted > broken.bound) {

@@ -9,7 +9,9 @@
 //!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
 //! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
 //!   smallest set of breaches without whose parts the kind goes. One breach alone: take this away
-//!   and it goes. Several together: either of them is enough for it.
+//!   and it goes. Several together: each is enough for it, if it stays where only the parts of one
+//!   are left of all breaches; else more than one is needed, and no single one is.
+//! - What stays in every sub-plan that was looked at, none of the breaches has done: in-model too.
 //!
 //! All sub-plans are looked at where there are few parts; among more, those that leave out parts
 //! which some run blames, the largest first.
@@ -21,7 +23,7 @@ use crate::check::signature::Signature;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::Breach;
-use crate::ledger::part::{Part, parts_of, without};
+use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
 use crate::lock::Bounded;
 use crate::plan::Plan;
 use crate::run::Lab;
@@ -83,7 +85,9 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     }
     reruns.known.entry(plan.digest()).or_insert_with(|| own.clone());
     let before = reruns.count;
-    let mut search = Search { parts: parts_of(plan, &reruns.lab.promise(plan)), reruns, plan };
+    let parts = parts_of(plan, &reruns.lab.promise(plan));
+    let struck = strikes(&trial.run.history);
+    let mut search = Search { reruns, plan, parts, struck };
     let mut class = search.inside(&own.kinds);
     // No fault excuses a lock that breaks its contract.
     let contract = class.out_of_model.extract_if(.., |kind| *kind == Kind::BrokenContract);
@@ -101,11 +105,12 @@ struct Search<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
     parts: Vec<Part>,
+    struck: Strikes,
 }
 
 impl Search<'_, '_> {
     fn outcome(&mut self, out: &Out) -> &Outcome {
-        self.reruns.outcome(&without(self.plan, out))
+        self.reruns.outcome(&without(self.plan, out, &self.struck))
     }
 
     /// Which of these kinds are violated by sub-plans inside.
@@ -235,6 +240,7 @@ impl Search<'_, '_> {
         let either = several.map(|(set, kinds)| Either {
             broken: set.iter().filter_map(place).collect(),
             kinds: kinds.clone(),
+            alone: set.iter().all(|index| self.suffices(&breaches, *index, kinds)),
         });
         class.either = either.collect();
         let goes = |index: usize| sets.get(&vec![index]).cloned().unwrap_or_default();
@@ -281,6 +287,15 @@ impl Search<'_, '_> {
         }
         // What changes nothing even when all of it is taken away is no cause.
         if self.goes(breaches, &whole, kind) { vec![whole] } else { Vec::new() }
+    }
+
+    /// Whether these kinds are violated where of all breaches only the parts of one are left.
+    fn suffices(&mut self, breaches: &[Breach], alone: usize, kinds: &[Kind]) -> bool {
+        let own = &breaches[alone].parts;
+        let all = breaches.iter().flat_map(|breach| breach.parts.iter().copied());
+        let out = all.filter(|part| !own.contains(part)).collect();
+        let left = &self.outcome(&out).kinds;
+        kinds.iter().all(|kind| left.contains(kind))
     }
 
     /// Whether a kind is not violated without the parts of these breaches.

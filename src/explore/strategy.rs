@@ -14,13 +14,14 @@ use proptest::strategy::Union;
 use proptest::{collection, sample};
 
 use crate::explore::habits::{Parameter, habits};
-use crate::ledger::overwork::{fit, overworked};
+use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::keep_within;
+use crate::length;
 use crate::lock::Promise;
 use crate::lock::catalogue::{self, Algorithm};
 use crate::lock::slot_map::SlotMap;
 use crate::plan::fault_contradiction::halts_clients;
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind, Workload};
+use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
 use crate::workload::work;
 
 /// What a search may draw.
@@ -77,17 +78,14 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let free = alphabet.varies.contains(&Parameter::Clients);
     let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
     let habits = habits(&base, &alphabet.lock, &alphabet.varies);
+    let plain = fitting(&base, &alphabet).unwrap_or(base);
     (clients, faults, habits)
         .prop_map(move |(clients, faults, habits)| {
-            let mut plan = base.clone();
-            plan.workload.clients = clients;
+            let mut plain = plain.clone();
+            plain.workload.clients = clients;
+            let mut plan = plain.clone();
             habits.apply(&mut plan, &alphabet.lock);
-            if alphabet.within && !is_possible(&mut plan, &alphabet.lock) {
-                plan = Plan {
-                    workload: Workload { clients, ..base.workload.clone() },
-                    ..base.clone()
-                };
-            }
+            let plan = fitting(&plan, &alphabet).unwrap_or(plain);
             assemble(plan, faults, &alphabet)
         })
         .boxed()
@@ -98,12 +96,40 @@ fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
     (lock.promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
 }
 
-/// Has the clients work no longer than the lock assumes; whether that can be.
-fn is_possible(plan: &mut Plan, lock: &Algorithm) -> bool {
-    if let Some(broken) = overworked(plan, &promise(plan, lock)) {
-        fit(plan, broken.bound);
+/// The plan, or where a search is to keep to what the lock assumes and its clients work for too
+/// long, one like it in which they do not. Nothing is changed but what may be drawn; where that is
+/// not enough, there is none.
+pub fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
+    let promise_of = |plan: &Plan| promise(plan, &alphabet.lock);
+    let Some(broken) = overworked(plan, &promise_of(plan)).filter(|_| alphabet.within) else {
+        return Some(plan.clone());
+    };
+    let mut fitted = plan.clone();
+    fit(&mut fitted, broken.bound);
+    let (is, was) = (&fitted.workload, &plan.workload);
+    let is_given = |parameter| !alphabet.varies.contains(&parameter);
+    let changes_given = is.hold != was.hold && is_given(Parameter::Hold)
+        || is.extend != was.extend && is_given(Parameter::Extend)
+        || is.reenter != was.reenter && is_given(Parameter::Reenter)
+        || fitted.lock.timeout != plan.lock.timeout && is_given(Parameter::Timeout);
+    let fits = !changes_given && overworked(&fitted, &promise_of(&fitted)).is_none();
+    fits.then_some(fitted)
+}
+
+/// Why no plan like this keeps to what the lock assumes, whatever may be drawn, if none does.
+pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
+    if fitting(base, alphabet).is_some() {
+        return None;
     }
-    overworked(plan, &promise(plan, lock)).is_none()
+    let (lock, promise) = (&base.lock.algorithm, promise(base, &alphabet.lock));
+    let Overwork { actual, bound } = overworked(base, &promise)?;
+    if bound == 0 {
+        return Some(format!("a request may take the whole lease of '{lock}'"));
+    }
+    let (actual, bound) = (length::write(actual), length::write(bound));
+    Some(format!(
+        "clients work for {actual} under one grant, and '{lock}' counts on at most {bound}"
+    ))
 }
 
 fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {

@@ -6,7 +6,7 @@ use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
 use lockstorm_sim::trace::KeyChange;
 
-use crate::history::{Condition, Key, PROBE_MARGIN, Seen, Sighting};
+use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
@@ -120,17 +120,7 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
 /// Nodes that followed and lead from then on, of those that could have the lock's key; where nobody
 /// tells of roles, keys that were lost to a master that had forgotten nothing by a restart.
 fn failovers(ledger: &Ledger) -> Option<Breach> {
-    let mut follows = BTreeSet::new();
-    let mut promoted: Vec<&Sighting> = Vec::new();
-    let group = leaders::group(ledger.reading);
-    let sightings = ledger.reading.history.sightings.iter();
-    for sighting in sightings.filter(|s| group.is_empty() || group.contains(s.by.as_str())) {
-        match sighting.what {
-            Seen::Follows => drop(follows.insert(&sighting.by)),
-            Seen::Leads if follows.remove(&sighting.by) => promoted.push(sighting),
-            _ => {}
-        }
-    }
+    let promoted = leaders::promoted(ledger.reading);
     let mut count = promoted.len() as u64;
     let mut sightings = ledger.reading.history.sightings.iter();
     if !sightings.any(|sighting| matches!(sighting.what, Seen::Leads | Seen::Follows)) {

@@ -4,8 +4,8 @@ use lockstorm_sim::time::Nanos;
 
 use crate::ledger::bound_of;
 use crate::lock::{Bounded, Promise};
-use crate::plan::Plan;
 use crate::plan::extend::Extend;
+use crate::plan::{Plan, Workload};
 use crate::workload::{reentry, stretch};
 
 /// Work that takes longer than the lock assumes.
@@ -38,19 +38,30 @@ pub fn fit(plan: &mut Plan, bound: u64) {
         plan.lock.timeout = None;
         return;
     }
-    // To prolong the lease sooner is the smallest change: what extends do is done still.
-    if workload.extend != Extend::Never {
-        for sooner in Extend::each_sooner() {
-            workload.extend = sooner;
-            if stretch(workload, ttl) <= bound {
-                return;
-            }
-        }
+    if let Some(sooner) = prolonged_sooner(workload, ttl, bound) {
+        *workload = sooner;
+        return;
     }
     workload.extend = Extend::Never;
     workload.reenter &= reentry(workload, ttl) <= bound;
     let again = if workload.reenter { reentry(workload, ttl) } else { 0 };
     workload.hold = workload.hold.min(bound - again);
+}
+
+/// The smallest change there is where leases are prolonged: sooner, so that what extends do is done
+/// still. Work that goes on until the lock is lost gets an end, behind the second of its extends.
+fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Option<Workload> {
+    let ttl = ttl?;
+    let sooner = workload.extend.each_sooner().map(|rhythm| {
+        let mut sooner = Workload { extend: Extend::Share(rhythm), ..workload.clone() };
+        if workload.extend == Extend::UntilLost {
+            sooner.hold = workload.hold.max(rhythm.due(ttl).saturating_mul(3));
+        }
+        (rhythm.due(ttl), sooner)
+    });
+    let mut fits =
+        sooner.filter(|(due, sooner)| sooner.hold > *due && stretch(sooner, Some(ttl)) <= bound);
+    fits.next().map(|(_, sooner)| sooner)
 }
 
 #[cfg(test)]
@@ -73,6 +84,22 @@ mod tests {
             assert_eq!(plan.validate(), Ok(()));
             assert_eq!(overworked(&plan, &lab.promise(&plan)), None, "{lock} {plan:?}");
         }
+    }
+
+    #[test]
+    fn work_is_fitted_by_prolonging_sooner_and_still_prolongs() {
+        let fitted = |text: &str, hold| {
+            let mut plan = ground("token-lua", TopologyKind::Single);
+            (plan.workload.extend, plan.workload.hold) = (text.parse().unwrap(), hold);
+            fit(&mut plan, 2_670 * MILLISECOND);
+            (plan.workload.extend.to_string(), plan.workload.hold)
+        };
+        assert_eq!(fitted("8/9", 5 * SECOND), ("1/2".to_owned(), 5 * SECOND));
+        assert_eq!(fitted("until-lost", SECOND), ("1/2".to_owned(), 4_500 * MILLISECOND));
+        // A third of the lease is sooner than this, and nothing else is.
+        assert_eq!(fitted("2/5", 5 * SECOND), ("1/3".to_owned(), 5 * SECOND));
+        // No rhythm comes sooner that is tried: the work is cut.
+        assert_eq!(fitted("1/5", 5 * SECOND), ("never".to_owned(), 2_670 * MILLISECOND));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What of a plan can be taken out, to see what the run is like without it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_sim::fault::{Anchor, Fault, Pattern};
 use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::history::History;
 use crate::ledger::overwork::{fit, overworked};
 use crate::lock::Promise;
 use crate::plan::Plan;
@@ -47,10 +49,27 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
-/// The plan without these parts. The other faults keep their numbers and their draws.
-pub fn without(plan: &Plan, out: &BTreeSet<Part>) -> Plan {
+/// When each fault struck, true ns, by its number.
+pub type Strikes = BTreeMap<u32, Nanos>;
+
+/// When each fault of a run struck first.
+pub fn strikes(history: &History) -> Strikes {
+    let mut strikes = Strikes::new();
+    for condition in &history.conditions {
+        strikes.entry(condition.fault).or_insert(condition.from.at);
+    }
+    strikes
+}
+
+/// The plan without these parts. The other faults keep their numbers and their draws; one that
+/// waits for a fault which is out strikes when it did in the plan's own run, as `struck` has it.
+pub fn without(plan: &Plan, out: &BTreeSet<Part>, struck: &Strikes) -> Plan {
     let mut plan = plan.clone();
     plan.faults.retain(|fault| !out.contains(&Part::Fault(fault.id)));
+    for fault in &mut plan.faults {
+        let at = struck.get(&fault.id).filter(|_| waits_for(fault, out));
+        fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
+    }
     if out.contains(&Part::Clocks) {
         for clock in plan.clocks.values_mut() {
             clock.rate_ppm = 0;
@@ -65,4 +84,10 @@ pub fn without(plan: &Plan, out: &BTreeSet<Part>) -> Plan {
         }
     }
     plan
+}
+
+/// Whether a fault waits for one of these.
+fn waits_for(fault: &Fault, out: &BTreeSet<Part>) -> bool {
+    let Anchor::After { event: Pattern::Fault { id, .. }, .. } = fault.anchor else { return false };
+    out.contains(&Part::Fault(id))
 }

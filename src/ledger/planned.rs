@@ -92,9 +92,11 @@ fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
         return false;
     }
     match (&fault.verb, &fault.target) {
-        // A node that must sync before each reply ends when it cannot.
+        // A node that must sync before each reply ends when it cannot, and so does one of a cluster
+        // that cannot write down what it knows of the others.
         (Verb::FullDisk, Target::Host(host)) => {
-            plan.topology.persistence == Persistence::AofAlways && plan.nodes().contains(host)
+            let must_write = plan.topology.persistence == Persistence::AofAlways;
+            (must_write || shards.is_some()) && plan.nodes().contains(host)
         }
         (Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss, Target::Host(host)) => {
             plan.nodes().contains(host)

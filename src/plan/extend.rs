@@ -44,9 +44,15 @@ impl Rhythm {
 }
 
 impl Extend {
-    /// Each time that half of the lease has passed, a third, a quarter.
-    pub fn each_sooner() -> impl Iterator<Item = Extend> {
-        (2..=4).map(|of| Extend::Share(Rhythm { parts: 1, of }))
+    /// Each time that half of the lease has passed, a third, a quarter: those that come sooner, or
+    /// where work goes on until the lock is lost, the like whose work has an end.
+    pub fn each_sooner(self) -> impl Iterator<Item = Rhythm> {
+        let own = self.rhythm().map(|own| (u64::from(own.parts), u64::from(own.of)));
+        let is_sooner = move |of: &u32| {
+            own.is_some_and(|(parts, whole)| whole < parts * u64::from(*of))
+                || self == Extend::UntilLost
+        };
+        (2..=4).filter(is_sooner).map(|of| Rhythm { parts: 1, of })
     }
 
     /// How often it is prolonged, if it is.

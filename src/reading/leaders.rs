@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::time::Instant;
 
-use crate::history::{History, Seen};
+use crate::history::{History, Seen, Sighting};
 use crate::reading::Reading;
 use crate::reading::moment::Moment;
 
@@ -72,6 +72,23 @@ pub fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let holding: BTreeSet<&str> =
         keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+}
+
+/// Each time that a node which had followed led from then on, of those that could have the lock's
+/// key.
+pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
+    let mut follows = BTreeSet::new();
+    let mut promoted: Vec<&Sighting> = Vec::new();
+    let group = group(reading);
+    let sightings = reading.history.sightings.iter();
+    for sighting in sightings.filter(|s| group.is_empty() || group.contains(s.by.as_str())) {
+        match sighting.what {
+            Seen::Follows => drop(follows.insert(&sighting.by)),
+            Seen::Leads if follows.remove(&sighting.by) => promoted.push(sighting),
+            _ => {}
+        }
+    }
+    promoted
 }
 
 /// Whether a node had last told, by an instant, that it follows another.

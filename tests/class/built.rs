@@ -11,12 +11,14 @@ use lockstorm::explore::ground::ground;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::ledger::Breach;
 use lockstorm::ledger::part::Part;
+use lockstorm::lock::catalogue::{self, Algorithm};
 use lockstorm::lock::{Bounded, ExtendShape};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::trace::Edge;
 
 const MS: Nanos = MILLISECOND;
 
@@ -317,4 +319,83 @@ fn what_no_broken_assumption_explains_is_in_the_model() {
     let (trial, class) = run(&with(plan, Vec::new()));
     assert_eq!(kinds(&trial), [Kind::Stuck]);
     assert_eq!((&class.in_model[..], &class.out_of_model[..]), (&[Kind::Stuck][..], &[][..]));
+}
+
+/// Three of five nodes have to forget for another to get its quorum: of four no single one does it,
+/// and none is enough.
+#[test]
+fn of_four_nodes_that_forget_three_are_needed() {
+    let mut base = plan("redlock", TopologyKind::Independent);
+    base.topology.persistence = Persistence::None;
+    (base.workload.clients, base.workload.hold) = (2, 2 * SECOND);
+    let back = |node| (Verb::Restart, node, after("c1", "acquired", 1, 100 * MS), None);
+    let plan = with(base, ["n1", "n2", "n3", "n4"].map(back).to_vec());
+    let (trial, class) = run(&plan);
+    assert!(kinds(&trial).contains(&Kind::DoubleGrant), "{:?}", kinds(&trial));
+    assert_eq!(class.in_model, [], "{class:#?}");
+    assert_eq!((class.broken.len(), class.either.len()), (4, 6), "{class:#?}");
+    assert!(class.either.iter().all(|set| set.broken.len() == 2 && !set.alone), "{class:?}");
+    let told = told(&plan, trial, class).join(" ");
+    assert!(told.contains("take all of these away, and nothing is violated; no single"), "{told}");
+}
+
+/// Partitions make two majorities of a wrong quorum; that they wait for a step of a clock, which
+/// breaks an assumption and does no harm, excuses nothing.
+#[test]
+fn a_fault_that_waits_for_another_stays_where_that_is_taken_out() {
+    let mut base = plan("redlock", TopologyKind::Independent);
+    base.lock.quorum = Some(2);
+    (base.workload.clients, base.workload.hold) = (2, SECOND);
+    let step = Verb::ClockStep { by: 1_000_000 };
+    let event = Pattern::Fault { id: 1, edge: Edge::Start };
+    let cut = |links| {
+        let anchor = Anchor::After { event: event.clone(), nth: 1, plus: 5 * MS };
+        (Verb::Partition, links, anchor, Some(3 * SECOND))
+    };
+    let faults =
+        vec![(step, "n5", Anchor::At(0), None), cut("c1 <-> n3 n4 n5"), cut("c2 <-> n1 n2 n5")];
+    let (trial, class) = run(&with(base, faults));
+    assert!(kinds(&trial).contains(&Kind::DoubleGrant), "{:?}", kinds(&trial));
+    assert_eq!(breach(&trial, Bounded::NodeClockStep).parts, [Part::Fault(1)]);
+    assert_eq!((&class.in_model, &class.out_of_model[..]), (&kinds(&trial), &[][..]));
+}
+
+/// The lock claims to withstand a clock that is a second ahead, and does not. Three steps of 600 ms
+/// break the claim together, and so do any two: only where two are out is the bug in the model.
+#[test]
+fn a_bug_that_shows_where_two_of_three_faults_are_out_is_in_the_model() {
+    let sure = Algorithm {
+        name: "sure",
+        promise: |config, work| {
+            let mut promise = (catalogue::find("token-lua").unwrap().promise)(config, work);
+            for assumption in &mut promise.assumes {
+                if assumption.what == Bounded::NodeClockStep {
+                    assumption.bound = SECOND;
+                }
+            }
+            promise
+        },
+        ..*catalogue::find("token-lua").unwrap()
+    };
+    let lab = Lab::default().with_lock(sure);
+    let mut base = ground("token-lua", TopologyKind::Single);
+    base.lock.algorithm = "sure".to_owned();
+    base.topology.persistence = Persistence::AofAlways;
+    base.workload.hold = 2_600 * MS;
+    let step = |plus| {
+        let by = 600_000_000;
+        let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
+        let anchor = Anchor::After { event, nth: 1, plus };
+        let target = Target::Host("n1".to_owned());
+        Fault { id: 0, verb: Verb::ClockStep { by }, target, anchor, length: None }
+    };
+    base.faults = [0, 10 * MS, 20 * MS].map(step).to_vec();
+    for (id, fault) in (1..).zip(&mut base.faults) {
+        fault.id = id;
+    }
+    let trial = attempt(&lab, &base);
+    assert_eq!(breach(&trial, Bounded::NodeClockStep).parts.len(), 3);
+    let class = classify(&lab, &base, &trial);
+    assert!(class.in_model.contains(&Kind::DoubleGrant), "{class:?}");
+    assert_eq!(class.without.len(), 2);
 }

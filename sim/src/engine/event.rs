@@ -36,6 +36,8 @@ struct Shared {
     kernel: RefCell<Kernel>,
     tasks: RefCell<Tasks>,
     processes: RefCell<Vec<Option<Process>>>,
+    /// Hosts whose process has ended itself, and still has tasks.
+    exited: RefCell<Vec<HostId>>,
 }
 
 /// What comes next.
@@ -58,6 +60,7 @@ impl EventEngine {
             kernel: RefCell::new(Kernel::new(state)),
             tasks: RefCell::new(Tasks::new(world)),
             processes: RefCell::new(Vec::new()),
+            exited: RefCell::default(),
         };
         EventEngine { shared: Rc::new(shared) }
     }
@@ -187,6 +190,7 @@ impl Engine for EventEngine {
             // A finished future is dropped only when nothing is borrowed: it may close streams.
             let finished = self.shared.tasks.borrow_mut().put_back(running, done);
             drop(finished);
+            self.shared.bury();
         }
     }
 

@@ -80,6 +80,10 @@ impl Platform for Guarded {
         self.passed().spawn(task);
     }
 
+    fn exit(&self) {
+        self.passed().exit();
+    }
+
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
         self.passed().draw(purpose, ordinal)
     }

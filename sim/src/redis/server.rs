@@ -75,6 +75,7 @@ fn runs_script(args: &Arguments) -> bool {
 pub async fn serve(host: Host, config: NodeConfig) {
     run(&host, config).await;
     host.record(Event::Exited);
+    host.exit();
 }
 
 async fn run(host: &Host, config: NodeConfig) {

@@ -99,6 +99,15 @@ fn an_append_only_file_on_a_full_disk_refuses_writes_or_ends_the_node() {
     assert!(log.ends_with("1 SET a 2: (end)\n"), "{log}");
 }
 
+/// A process that ends takes every connection with it: nobody is served any more.
+#[test]
+fn a_node_that_ends_by_itself_serves_nobody() {
+    let full = fault(Verb::FullDisk, "n1", 1000 * MS, Some(SECOND));
+    let scripts = ["1 SET a 1\n@1500\n1 SET a 2", "@10\n1 GET a\n@3000\n1 GET a"];
+    let (log, _) = run(&[append(Append::Always)], &scripts, vec![full]);
+    assert!(log.contains("1 GET a: 1\n") && log.ends_with("1 GET a: (end)\n"), "{log}");
+}
+
 /// Fact 18: a process crash loses nothing that was written, a loss of power what was not synced;
 /// a torn end is cut off, or the node does not start with it.
 #[test]

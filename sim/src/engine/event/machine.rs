@@ -98,6 +98,10 @@ impl Platform for Machine {
         tasks.borrow_mut().spawn(&mut kernel.borrow_mut(), self.id, task);
     }
 
+    fn exit(&self) {
+        self.shared.exited.borrow_mut().push(self.id);
+    }
+
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
         self.shared.kernel.borrow_mut().state.draw(self.id, purpose, ordinal)
     }

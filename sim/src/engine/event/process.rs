@@ -35,6 +35,12 @@ impl Shared {
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
+    /// Drops what is left of processes that have ended themselves.
+    pub fn bury(&self) {
+        let exited = std::mem::take(&mut *self.exited.borrow_mut());
+        exited.into_iter().for_each(|host| self.kill(host));
+    }
+
     /// See [`crate::engine::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut kernel = self.kernel.borrow_mut();

@@ -80,6 +80,10 @@ impl Platform for Machine {
         self.shared.tasks.life(self.id, |life| life.spawn(task, false));
     }
 
+    fn exit(&self) {
+        self.shared.tasks.kill(self.id);
+    }
+
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
         self.shared.tasks.state().draw(self.id, purpose, ordinal)
     }

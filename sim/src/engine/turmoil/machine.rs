@@ -94,6 +94,10 @@ impl Platform for Machine {
         self.shared.tasks.lives.borrow_mut()[usize::from(self.id.0)].spawn(task, false);
     }
 
+    fn exit(&self) {
+        self.shared.tasks.kill(self.id);
+    }
+
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
         self.shared.state().draw(self.id, purpose, ordinal)
     }

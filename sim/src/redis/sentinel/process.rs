@@ -40,6 +40,7 @@ pub async fn serve(host: Host, config: SentinelConfig) {
     let watch = Rc::new(Watch { server: Rc::clone(&server), open: Lines::default() });
     host.spawn(tick(watch));
     accept_all(server, listener).await;
+    host.exit();
 }
 
 /// The state that the process begins with: its file's, or what it is set up with.
