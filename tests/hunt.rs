@@ -7,6 +7,7 @@ use lockstorm::check::Kind;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::class::classify;
 use lockstorm::explore::ground::ground;
+use lockstorm::explore::habits::Parameter;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::{Alphabet, default_verbs};
 use lockstorm::explore::trial::attempt;
@@ -156,6 +157,26 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
             }
         }
     }
+}
+
+/// The leases that are drawn are too short for some of it.
+#[test]
+fn what_is_given_is_in_every_plan_within_assumptions() {
+    let base = base("token-lua", TopologyKind::Single, |plan| {
+        plan.workload.hold = 2 * SECOND;
+        plan.lock.timeout = Some(SECOND / 2);
+    });
+    let mut alphabet = Alphabet { within: true, ..alphabet("token-lua") };
+    alphabet.varies.retain(|known| ![Parameter::Hold, Parameter::Timeout].contains(known));
+    let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
+    let mut leases = BTreeSet::new();
+    for seed in 1..=600 {
+        let plan = draw(&hunt, seed).current();
+        let given = |plan: &Plan| (plan.workload.hold, plan.lock.timeout);
+        assert_eq!(given(&plan), given(&base), "seed {seed}");
+        leases.insert(plan.lock.ttl);
+    }
+    assert!(leases.len() > 1, "other leases are drawn");
 }
 
 #[test]

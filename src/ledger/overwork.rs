@@ -52,16 +52,14 @@ pub fn fit(plan: &mut Plan, bound: u64) {
 /// still. Work that goes on until the lock is lost gets an end, behind the second of its extends.
 fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Option<Workload> {
     let ttl = ttl?;
-    let sooner = workload.extend.each_sooner().map(|rhythm| {
+    let mut sooner = workload.extend.each_sooner().map(|rhythm| {
         let mut sooner = Workload { extend: Extend::Share(rhythm), ..workload.clone() };
         if workload.extend == Extend::UntilLost {
             sooner.hold = workload.hold.max(rhythm.due(ttl).saturating_mul(3));
         }
-        (rhythm.due(ttl), sooner)
+        sooner
     });
-    let mut fits =
-        sooner.filter(|(due, sooner)| sooner.hold > *due && stretch(sooner, Some(ttl)) <= bound);
-    fits.next().map(|(_, sooner)| sooner)
+    sooner.find(|sooner| stretch(sooner, Some(ttl)) <= bound)
 }
 
 #[cfg(test)]
