@@ -55,6 +55,7 @@ enum Oddity {
     LosesWhatNobodyHas,
     ExtendsWhatNobodyHas,
     EndsWhatHasNotBegun,
+    DropsWhatHasNotBegun,
     EndsTwice,
     EndsAnAcquire,
     DropsItsRenewal,
@@ -201,6 +202,9 @@ impl Lock for Odd {
         match self.does {
             Oddity::EndsWhatHasNotBegun => {
                 self.tell(Notice::Extended { op: 4_000_000_000, result: Extended::Unknown });
+            }
+            Oddity::DropsWhatHasNotBegun => {
+                self.tell(Notice::Abandoned { op: 4_000_000_000 });
             }
             Oddity::NeverAnswers => std::future::pending().await,
             _ => {}
@@ -354,6 +358,7 @@ fn a_notice_of_nothing_is_a_finding_and_a_late_one_is_not() {
     let renewal = |details| Some((Clause::KnownRenewal, details));
     cases! {
         Oddity::EndsWhatHasNotBegun => renewal("no renewal with the number 4000000000");
+        Oddity::DropsWhatHasNotBegun => renewal("no renewal with the number 4000000000");
         Oddity::EndsTwice => renewal("no renewal with the number");
         Oddity::EndsAnAcquire => renewal("no renewal with the number");
         Oddity::LosesAfterRelease => None;

@@ -4,7 +4,7 @@
 
 use crate::check::case::Case;
 use crate::check::{Cause, Invariant, Kind, Violation};
-use crate::history::{Access, AccessKind, OpId, OpKind, Outcome};
+use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{Ended, Hold};
 use crate::reading::moment::Moment;
 
@@ -77,16 +77,33 @@ fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
 /// An accepted entry must not be of an earlier tenure than one that is there already.
 fn ledger(case: &Case) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut latest: Option<(Moment, usize)> = None;
+    // The first entry of each tenure.
+    let mut firsts: Vec<(&Op, usize)> = Vec::new();
     for (index, access) in accepted(case, AccessKind::Append) {
-        let Some(granted) = granted_at(case, access) else { continue };
-        match latest {
-            Some((top, entry)) if granted < top => found.push(violation(case, &[entry], index)),
-            Some((top, _)) if granted == top => {}
-            _ => latest = Some((granted, index)),
+        let Some(own) = granted(case, access) else { continue };
+        let later = firsts.iter().rev().find(|(there, _)| precedes(own, there));
+        found.extend(later.map(|(_, entry)| violation(case, &[*entry], index)));
+        if !firsts.iter().any(|(there, _)| there.id == own.id) {
+            firsts.push((own, index));
         }
     }
     found
+}
+
+/// Whether the lock was granted to one before another. Where they asked at the same time, the
+/// numbers that it gave say so: an answer may have been late.
+fn precedes(one: &Op, other: &Op) -> bool {
+    let granted_at = |op: &Op| op.ret.map_or(Moment::NEVER, Moment::from);
+    let before = |one: &Op, other: &Op| granted_at(one) <= other.call.into();
+    match (fence(one), fence(other)) {
+        (Some(low), Some(high)) if !before(one, other) && !before(other, one) => low < high,
+        _ => granted_at(one) < granted_at(other),
+    }
+}
+
+fn fence(op: &Op) -> Option<u64> {
+    let Outcome::Granted { fence, .. } = op.outcome else { return None };
+    fence
 }
 
 fn accepted<'a>(
@@ -97,10 +114,9 @@ fn accepted<'a>(
     accesses.filter(move |(_, access)| access.accepted && access.kind == kind)
 }
 
-/// When the acquire returned as granted that began the tenure in which an access was sent.
-fn granted_at(case: &Case, access: &Access) -> Option<Moment> {
-    let first = case.outermost(access.grant.filter(|grant| case.is_granted(*grant))?);
-    case.op(first)?.ret.map(Moment::from)
+/// The granted acquire that began the tenure in which an access was sent.
+fn granted<'a>(case: &Case<'a>, access: &Access) -> Option<&'a Op> {
+    case.op(case.outermost(access.grant.filter(|grant| case.is_granted(*grant))?))
 }
 
 /// What stands for the tenure in which an access was sent, if it was sent under any acquire.

@@ -1,6 +1,7 @@
-//! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged
-//! the key that another's acquire, or an extend of its grant, created. Where several may hold, one
-//! key can be theirs together, and says nothing of who may touch it.
+//! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged the
+//! key that another's acquire, or an extend of its grant, created. An acquire may set the key of a
+//! grant anew that is over: by its lease, or with its caller. Where several may hold, one key can
+//! be theirs together, and says nothing of who may touch it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,9 @@ use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
-use crate::history::OpId;
+use crate::history::{Key, OpId, OpKind};
+use crate::reading::moment::Moment;
+use crate::reading::tenure::Tenure;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
 pub fn violations(case: &Case) -> Vec<Violation> {
@@ -22,7 +25,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let victim = incarnation.by.and_then(|creator| case.owner(creator));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let Some(kind) = harm(change.change) else { continue };
-        if case.op(by).is_some() && !same_caller(case, by, victim) {
+        if !same_caller(case, by, victim) && !takes_over(case, change, victim) {
             let keys = harms.entry((kind, by, victim)).or_default();
             keys.extend([incarnation.born, touch.change]);
         }
@@ -36,6 +39,16 @@ fn harm(change: KeyChange) -> Option<Kind> {
         KeyChange::Extended => Some(Kind::ForeignExtend),
         _ => None,
     }
+}
+
+/// Whether a change is an acquire that sets the key anew of a grant that is over by its lease, or
+/// with its caller: how a lock is taken over whose keys say themselves until when they count.
+fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
+    let acquires =
+        change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
+    let at = Moment::from(change.at);
+    let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
+    change.change == KeyChange::Set && acquires && case.tenure(victim).is_some_and(is_over)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

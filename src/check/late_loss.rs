@@ -29,7 +29,8 @@ fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
     })
 }
 
-/// That moment, or the end of the pauses in which the process stands at it.
+/// That moment, or the end of the pauses in which the process stands at it. A death ends them: who
+/// is started again runs.
 fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     let mut from = moment;
     let conditions = case.history.conditions.iter();
@@ -37,7 +38,10 @@ fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     // Conditions stand in order of their beginning, so one pass chains what overlaps. A caller
     // that stops in the very nanosecond has not run: here, and only here, times decide.
     for pause in pauses {
-        let resumed = pause.to.map_or(case.history.end.into(), Moment::from);
+        let mut resumed = pause.to.map_or(case.history.end.into(), Moment::from);
+        if let Some(death) = case.death_after(process, pause.from.into()) {
+            resumed = resumed.min(death.at);
+        }
         if pause.from.at <= from.at && from.at < resumed.at {
             from = resumed;
         }

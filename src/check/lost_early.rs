@@ -16,7 +16,7 @@ use lockstorm_sim::trace::KeyChange;
 use crate::check::case::Case;
 use crate::check::linear::spec;
 use crate::check::{Kind, Violation};
-use crate::history::{Condition, OpId};
+use crate::history::{Condition, OpId, Outcome};
 use crate::ledger::{self, Breach};
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
@@ -49,14 +49,14 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation) -> bool {
     let faults: BTreeSet<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
     if faults.is_empty() {
         let promoted = leaders::promoted(case);
-        let is_later = promoted.first().is_some_and(|led| led.at > loss.from);
+        let is_later = promoted.first().is_some_and(|led| led.at.at > loss.from.at);
         return breach.what != Bounded::Failover || !is_later;
     }
     let holder = case.op(loss.ops[0]).map_or("", |op| op.process.as_str());
     let nodes = &case.terms.site.nodes;
     let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
     conditions.any(|c| {
-        c.from <= loss.from
+        c.from.at <= loss.from.at
             && (c.strikes(holder) || nodes.iter().any(|node| c.strikes(node)))
             && !is_over(case, c, breach, loss)
     })
@@ -112,7 +112,7 @@ fn violation(case: &Case, tenure: &Tenure, lost: usize, from: Moment) -> Option<
     let key = &case.lives.incarnations[lost];
     let until = tenure.covered_until(from)?;
     if is_taken(case, key, tenure)
-        || is_shortened(case, key, tenure)
+        || is_shortened(case, key, tenure, from)
         || another_got_in(case, &tenure.whole, (from, until))
     {
         return None;
@@ -143,13 +143,14 @@ fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
 /// is cleaned up, loses nothing.
 fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], since: Moment) -> Option<(Moment, usize)> {
     let spare = case.terms.asked.saturating_sub(case.terms.quorum) as usize;
-    let to = |index: &usize| case.lives.incarnations[*index].to;
+    let gone = |key: &Incarnation| case.passes(key).min(key.to);
+    let to = |index: &usize| gone(&case.lives.incarnations[*index]);
     let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
     ends.sort_by_key(to);
     ends.into_iter().find_map(|index| {
         let end = to(&index);
         let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
-        let alive = alive.filter(|key| key.from <= end && end < key.to);
+        let alive = alive.filter(|key| key.from <= end && end < gone(key));
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
         (tenure.covers(end) && alive.len() <= spare).then_some((end, index))
     })
@@ -163,8 +164,9 @@ fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
     case.caller(op.id) != tenure.whole.owner || tenure.acquires.contains(&acquire)
 }
 
-/// Whether the last change of the key's end was one of the owner's own to an earlier one.
-fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
+/// Whether the last change of the key's end was one of the owner's own to an earlier one, which
+/// promised no more than that by the moment at which the key went.
+fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure, gone: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let life = changes.take_while(|change| Moment::from(change.at) < key.to);
     let own = life.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
@@ -172,7 +174,19 @@ fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure) -> bool {
     let mut ends: Vec<(u64, Option<OpId>)> = ends.collect();
     ends.dedup_by_key(|(until, _)| *until);
     let [.., (before, _), (last, by)] = ends[..] else { return false };
-    last < before && is_of(case, by, tenure)
+    last < before && is_of(case, by, tenure) && !promises(case, by, gone)
+}
+
+/// Whether an operation was answered with a lease that still ran at that moment.
+fn promises(case: &Case, by: Option<OpId>, at: Moment) -> bool {
+    let Some(op) = by.and_then(|by| case.op(by)) else { return false };
+    let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
+        return false;
+    };
+    deadline.is_none_or(|(clock, until)| {
+        let line = case.clocks.line(&op.process, clock, at);
+        line.is_some_and(|line| line.at(at.at) < until)
+    })
 }
 
 /// Whether another held the lock from the loss on, before the lease had ended.

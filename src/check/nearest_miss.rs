@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::time::{Clock, MILLISECOND};
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
@@ -79,14 +78,9 @@ fn end_of(case: &Case, key: &Incarnation) -> Moment {
     if follows { Moment::NEVER } else { end }
 }
 
-/// When a key would have ended by itself: it is alive while its node's wall clock reads its last
-/// millisecond, and gone in the next.
+/// When a key would have ended by itself.
 fn gone_at(case: &Case, key: &Incarnation) -> Moment {
-    let by_time = key.until_ms.and_then(|until| {
-        let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
-        case.clocks.reaches(key.node, Clock::Wall, key.from, reading)
-    });
-    let by_time = by_time.unwrap_or(Moment::NEVER);
+    let by_time = case.passes(key);
     match key.ended.map(|end| end.change) {
         Some(KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
             by_time.min(key.to)

@@ -98,7 +98,7 @@ pub struct ReplayArguments {
     /// A plan that lockstorm wrote
     pub plan: PathBuf,
     /// The trace hash that the run must have; without it the plan is run twice
-    #[arg(long, value_name = "HASH")]
+    #[arg(long, value_name = "HASH", value_parser = trace_hash)]
     pub trace: Option<String>,
     /// What drives the world
     #[arg(long, value_enum, default_value_t)]
@@ -332,6 +332,13 @@ pub enum Listed {
 
 fn length(text: &str) -> Result<Nanos, String> {
     length::read(text).map_err(|wrong| format!("{}: {}", wrong.what, wrong.mend))
+}
+
+fn trace_hash(text: &str) -> Result<String, String> {
+    match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_lowercase()),
+        false => Err("a trace hash has 32 hexadecimal digits: write it whole".to_owned()),
+    }
 }
 
 fn words(words: &[&'static str]) -> PossibleValuesParser {

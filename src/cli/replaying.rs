@@ -20,7 +20,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
         complain(&difference);
         return Ok(Ending::Diverged);
     }
-    let same = arguments.trace.as_ref().is_none_or(|wanted| wanted.to_lowercase() == trace);
+    let same = arguments.trace.as_ref().is_none_or(|wanted| *wanted == trace);
     match &arguments.trace {
         None => say(&format!("trace {trace}, the same as that of a second run")),
         Some(_) if same => say(&format!("trace {trace}, the same as the one that was asked for")),

@@ -55,16 +55,36 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
 
 /// That some kinds are the lock's fault.
 fn bug(finding: &Finding, class: &Class) -> Option<String> {
-    let why = match finding.plan.faults.is_empty() {
-        true => "it goes wrong without any fault",
-        false => "it goes wrong even if every fault stays within what the lock assumes",
+    let needless =
+        list(&class.without.iter().map(|part| needless(finding, *part)).collect::<Vec<_>>());
+    let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
+        (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),
+        (true, true) => ("none broke", "it goes wrong without any fault".to_owned()),
+        (true, false) => {
+            let why = "it goes wrong even if every fault stays within what the lock assumes";
+            ("none broke", why.to_owned())
+        }
     };
     let what = match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
         (true, _) => return None,
-        (false, true) => "none broke".to_owned(),
-        (false, false) => format!("none broke for {}", words(&class.in_model)),
+        (false, true) => what.to_owned(),
+        (false, false) => format!("{what} for {}", words(&class.in_model)),
     };
     Some(format!("{what}: {why}. This is a bug in the lock, or in how it is used."))
+}
+
+/// What is not needed for a bug to show.
+fn needless(finding: &Finding, part: Part) -> String {
+    match part {
+        Part::Clocks => "clocks at wrong rates".to_owned(),
+        Part::Loss => "lost messages".to_owned(),
+        Part::Work(0) => "time-outs as long as the lease".to_owned(),
+        Part::Work(bound) => format!("work for more than {}", length(bound)),
+        Part::Fault(id) => {
+            let fault = finding.plan.faults.iter().find(|fault| fault.id == id);
+            fault.map_or_else(String::new, |f| format!("the {} of {}", f.verb.word(), f.target))
+        }
+    }
 }
 
 fn words(kinds: &[Kind]) -> String {
@@ -128,7 +148,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             let late = violation.late.map_or_else(|| "too late".to_owned(), late);
             format!("{first} was told of its loss {late}")
         }
-        Kind::LostEarly => format!("{first} lost its key before its lease had ended, unnoticed"),
+        Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
         Kind::FenceRegress => {
             let named = grant::regress(witness, violation);
             let named = named.map(|[larger, smaller]| [larger.0, smaller.0].map(|op| &*op.caller));

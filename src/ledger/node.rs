@@ -107,10 +107,13 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     }
     let Some(last) = last else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
-    // Outages that overlap are one.
+    // Outages that overlap are one; a restart ends those before it.
     for death in earlier.into_iter().rev() {
         let (from, to) = strike::lasts(death, ledger.reading.history.end);
-        if to >= down && death.to != Some(death.from) {
+        if death.verb == Verb::Restart && from < down {
+            break;
+        }
+        if to >= down && death.verb != Verb::Restart {
             (down, _) = (down.min(from), parts.push(strike::part(death)));
         }
     }

@@ -24,13 +24,13 @@ pub mod tenure;
 use std::collections::BTreeMap;
 
 use lockstorm_sim::fault::Target;
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 use lockstorm_sim::trace::Leg;
 
 use crate::history::{History, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;
 use crate::reading::hold::{Ended, Ending, Hold};
-use crate::reading::incarnation::Lives;
+use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 
@@ -178,6 +178,16 @@ impl<'a> Reading<'a> {
             seen.by == node && seen.what == Seen::Exited && from < at && at <= to
         });
         exited || self.death_after(node, from).is_some_and(|death| death.at <= to)
+    }
+
+    /// When a key's time is over, whenever that is noticed: it is alive while its node's wall clock
+    /// reads its last millisecond, and gone in the next.
+    pub fn passes(&self, key: &Incarnation) -> Moment {
+        let over = key.until_ms.and_then(|until| {
+            let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
+            self.clocks.reaches(key.node, Clock::Wall, key.from, reading)
+        });
+        over.unwrap_or(Moment::NEVER)
     }
 
     /// When the process died for the first time after a moment.

@@ -281,9 +281,8 @@ impl Desk {
     fn hear(&self, notice: Notice) -> Call {
         if let Notice::Abandoned { op } = notice {
             // It may be sent while the process dies, when nobody counts or writes down anything.
-            if self.renewals.borrow_mut().remove(&op) {
-                self.guard.abandon(op);
-            }
+            let is_under_way = self.renewals.borrow_mut().remove(&op);
+            self.guard.abandon(op, is_under_way);
             return Call::default();
         }
         self.guard.pass();
@@ -301,8 +300,7 @@ impl Desk {
                 self.recorder.close(&self.host, op, outcome_of_extend(&result));
             }
             Notice::Extended { op, .. } | Notice::Abandoned { op } => {
-                let details = format!("no renewal with the number {op} is under way");
-                self.guard.breach(Clause::KnownRenewal, details);
+                self.guard.unknown_renewal(op);
             }
             Notice::Lost { token } => {
                 let meant = self.meant(&token);

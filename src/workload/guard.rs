@@ -35,8 +35,9 @@ pub struct Guard {
     steps: Cell<(Nanos, u32)>,
     /// Whether the process goes no further.
     ended: Cell<bool>,
-    /// Renewals that were dropped since the lock was last polled.
-    abandoned: RefCell<Vec<OpId>>,
+    /// Renewals that were said to be dropped since the lock was last polled, and whether they were
+    /// under way.
+    abandoned: RefCell<Vec<(OpId, bool)>>,
 }
 
 /// The lock has taken too many steps, which is written down: what is unwound with.
@@ -124,14 +125,23 @@ impl Guard {
 
     /// The renewal was dropped half-way. It is written down once the lock's code is back: what
     /// is dropped because its process dies has not been answered by anybody.
-    pub fn abandon(&self, op: OpId) {
-        self.abandoned.borrow_mut().push(op);
+    pub fn abandon(&self, op: OpId, is_under_way: bool) {
+        self.abandoned.borrow_mut().push((op, is_under_way));
     }
 
     fn close_abandoned(&self) {
-        for op in self.abandoned.take() {
-            self.recorder.close(&self.host, op, Outcome::Unknown);
+        for (op, is_under_way) in self.abandoned.take() {
+            match is_under_way {
+                true => self.recorder.close(&self.host, op, Outcome::Unknown),
+                false => self.unknown_renewal(op),
+            }
         }
+    }
+
+    /// Writes down that a notice named a renewal that is not under way.
+    pub fn unknown_renewal(&self, op: OpId) {
+        let details = format!("no renewal with the number {op} is under way");
+        self.breach(Clause::KnownRenewal, details);
     }
 
     /// Writes down that the lock broke a line of its contract.

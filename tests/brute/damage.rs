@@ -32,13 +32,19 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
                 (undone(table, &writes, index), wrong)
             }
             (Invariant::Ledger, AccessKind::Append) => {
-                let Some(own) = granted_at(table, access) else { continue };
+                let Some(own) = granted(table, access) else { continue };
                 let earlier = before(index, AccessKind::Append);
-                let dated = earlier.iter().filter_map(|entry| {
-                    Some((granted_at(table, &accesses[*entry])?, std::cmp::Reverse(*entry)))
+                // Of the tenures whose turn comes later, the one that came to write last.
+                let begins = |at: &usize, tenure: &Op| {
+                    let same = |e: &&usize| granted(table, &accesses[**e]) == Some(tenure);
+                    earlier.iter().find(same) == Some(at)
+                };
+                let mut later = earlier.iter().filter(|at| {
+                    let there = granted(table, &accesses[**at]);
+                    there.is_some_and(|there| turn(own, there) && begins(at, there))
                 });
-                let Some((latest, entry)) = dated.max() else { continue };
-                (vec![entry.0], own < latest)
+                let Some(entry) = later.next_back() else { continue };
+                (vec![*entry], true)
             }
             _ => continue,
         };
@@ -79,10 +85,26 @@ fn undone(table: &Table, writes: &[usize], index: usize) -> Vec<usize> {
     if undone.is_empty() { writes.last().copied().into_iter().collect() } else { undone }
 }
 
-fn granted_at(table: &Table, access: &Access) -> Option<Point> {
+/// The acquire that began the tenure in which an access was sent.
+fn granted<'a>(table: &'a Table, access: &Access) -> Option<&'a Op> {
     let op = table.op(access.grant?);
     let granted = matches!(op.outcome, Outcome::Granted { .. });
-    granted.then(|| table.op(table.began(op.id)).ret.map(stamp)).flatten()
+    granted.then(|| table.op(table.began(op.id)))
+}
+
+/// Whether one has its turn before another: it was told so before the other asked, or the number
+/// that it was given is the smaller, or it was told so first.
+fn turn(one: &Op, other: &Op) -> bool {
+    let number = |op: &Op| match op.outcome {
+        Outcome::Granted { fence, .. } => fence,
+        _ => None,
+    };
+    let told = |op: &Op| op.ret.map(stamp).expect("it was granted");
+    let apart = told(one) <= stamp(other.call) || told(other) <= stamp(one.call);
+    match number(one).zip(number(other)).filter(|_| !apart) {
+        Some((one, other)) => one < other,
+        None => told(one) < told(other),
+    }
 }
 
 fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
@@ -136,7 +158,12 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let born = alive_before(table, &keys[index].node, index)?;
         let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
         let foreign = table.op(by).caller != table.op(victim).caller;
-        foreign.then_some((kind, by, victim))
+        // What nobody counts on any more may be taken.
+        let (began, at) = (table.began(victim), point(keys[index].at));
+        let told = table.tenure(began).first().and_then(|op| op.ret).map(stamp);
+        let free = told.is_some_and(|told| told <= at) && !table.keeps(began, at);
+        let sets = keys[index].change == KeyChange::Set && table.op(by).kind == OpKind::Acquire;
+        (foreign && !(free && sets)).then_some((kind, by, victim))
     });
     harms.collect()
 }
@@ -478,7 +505,7 @@ fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
             }
         }
         let passes = until.and_then(|until| passes(table, node, point(keys[born].at), until));
-        passes.unwrap_or(u64::MAX).min(lost)
+        passes.map_or(u64::MAX, |at| at.0).min(lost)
     });
     ends.map(|end| up_from(table, node, end)).max()
 }
@@ -496,12 +523,12 @@ fn up_from(table: &Table, node: &str, end: u64) -> u64 {
 }
 
 /// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.
-fn passes(table: &Table, node: &str, from: Point, until: u64) -> Option<u64> {
+pub fn passes(table: &Table, node: &str, from: Point, until: u64) -> Option<Point> {
     let half = MILLISECOND / 2;
     let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
     points.extend(table.points.iter().copied());
     points.sort_unstable();
     let later = points.into_iter().filter(|at| *at >= from);
     let shows = |at: Point| table.reading(node, Clock::Wall, at) / i128::from(MILLISECOND);
-    later.into_iter().find(|at| shows(*at) > i128::from(until)).map(|at| at.0)
+    later.into_iter().find(|at| shows(*at) > i128::from(until))
 }

@@ -75,7 +75,12 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
             })
         };
         while let Some(resumed) = pauses()
-            .map(|pause| (pause.from.at, pause.to.unwrap_or(table.history.end).at))
+            .map(|pause| {
+                let end = point(pause.to.unwrap_or(table.history.end));
+                let mut points = table.points.iter().copied().filter(|at| *at <= end);
+                let died = points.find(|at| table.dies(&op.process, point(pause.from), *at));
+                (pause.from.at, died.unwrap_or(end).0)
+            })
             .find(|(start, end)| *start <= from && from < *end)
         {
             from = resumed.1;

@@ -2,19 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{Key, OpKind};
+use lockstorm::history::{OpKind, Outcome};
 use lockstorm_sim::trace::KeyChange;
 
+use crate::damage::passes;
 use crate::table::{Point, Table, point, stamp};
 
-/// Each new end of a life, with the tenure that set it.
-type Ends = Vec<(u64, Option<u32>)>;
+/// Each end that a life was given, with the operation that did it.
+type Ends = Vec<(Option<u64>, Option<u32>)>;
 
 /// A life of the key on a node.
 struct Life {
     /// The tenure whose key it is.
     began: Option<u32>,
+    born: usize,
     ends: Ends,
+    /// The change that ended it.
+    ended: Option<usize>,
 }
 
 /// Grants whose key went early, with the change that took the decisive one.
@@ -23,22 +27,28 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
         return Vec::new();
     }
     let spare = table.terms.asked.saturating_sub(table.terms.quorum) as usize;
-    let mut lives: BTreeMap<&str, Life> = BTreeMap::new();
+    let lives = lives(table);
+    let gone: Vec<Point> = lives.iter().map(|life| gone(table, life)).collect();
+    let mut order: Vec<usize> = (0..lives.len()).collect();
+    order.sort_by_key(|life| gone[*life]);
     let (mut decided, mut found) = (BTreeSet::new(), Vec::new());
-    for (index, key) in table.history.keys.iter().enumerate() {
-        if key.key != table.terms.lock_key {
-            continue;
-        }
-        let Some((began, ends)) = step(table, &mut lives, key) else { continue };
-        let left = lives.values().filter(|life| life.began == Some(began)).count();
-        let asked = table.tenure(began).into_iter().filter(|op| stamp(op.call) <= point(key.at));
+    for index in order {
+        let (life, at) = (&lives[index], gone[index]);
+        let Some(began) = life.began else { continue };
+        let left = (0..lives.len()).filter(|other| {
+            let born = point(table.history.keys[lives[*other].born].at);
+            lives[*other].began == Some(began) && born <= at && at < gone[*other]
+        });
+        let asked = table.tenure(began).into_iter().filter(|op| stamp(op.call) <= at);
         // It is the first while it is covered, for some grant that had been asked for.
-        if left > spare || !table.keeps(began, point(key.at)) {
+        if left.count() > spare || !table.keeps(began, at) {
             continue;
         }
         if asked.filter(|op| decided.insert(op.id)).count() == 0 {
             continue;
         }
+        let Some(ended) = life.ended else { continue };
+        let key = &table.history.keys[ended];
         let by_command = key.change != KeyChange::Expired
             && key.by.is_some_and(|by| {
                 let op = table.op(by);
@@ -50,43 +60,66 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
                 };
                 op.caller != table.op(began).caller || table.began(acquire) == began
             });
-        if !by_command && !is_shortened(began, &ends) {
-            found.extend(loser(table, began, point(key.at)).map(|grant| (grant, index)));
+        if !by_command && !is_shortened(table, began, &life.ends, at) {
+            found.extend(loser(table, began, at).map(|grant| (grant, ended)));
         }
     }
     found.sort_unstable();
     found
 }
 
-/// Whether the latest end that differs from the one before was nearer, and set by the tenure.
-fn is_shortened(began: u32, ends: &[(u64, Option<u32>)]) -> bool {
-    let mut changes = ends.windows(2).filter(|pair| pair[0].0 != pair[1].0);
-    changes.next_back().is_some_and(|pair| pair[1].0 < pair[0].0 && pair[1].1 == Some(began))
+/// When nobody meets a key any more: its node's clock is past its end, or it was ended before.
+fn gone(table: &Table, life: &Life) -> Point {
+    let key = &table.history.keys[life.born];
+    let until = life.ends.last().and_then(|(until, _)| *until);
+    let passes = until.and_then(|until| passes(table, &key.node, point(key.at), until));
+    let ended = life.ended.map(|index| point(table.history.keys[index].at));
+    let never = (u64::MAX, u64::MAX);
+    ended.unwrap_or(never).min(passes.unwrap_or(never))
 }
 
-/// Takes one change; the tenure whose key it ended, and the ends that this had.
-fn step<'a>(
-    table: &Table,
-    lives: &mut BTreeMap<&'a str, Life>,
-    key: &'a Key,
-) -> Option<(u32, Ends)> {
-    let owner = key.by.and_then(|by| match table.op(by).kind {
-        OpKind::Acquire => Some(table.began(by)),
-        OpKind::Extend { grant, .. } => Some(table.began(grant)),
-        _ => None,
-    });
-    let end = key.until_ms.map(|until| (until, owner));
-    let alive = lives.get_mut(key.node.as_str());
-    if let (KeyChange::Extended | KeyChange::Changed, Some(life)) = (key.change, alive) {
-        life.ends.extend(end);
-        return None;
+/// Whether the latest end that differs from the one before was nearer, and set by the tenure with
+/// an operation that promised no more.
+fn is_shortened(table: &Table, began: u32, ends: &Ends, at: Point) -> bool {
+    let known: Vec<(u64, Option<u32>)> =
+        ends.iter().filter_map(|(until, by)| Some(((*until)?, *by))).collect();
+    let mut changes = known.windows(2).filter(|pair| pair[0].0 != pair[1].0);
+    let Some([(before, _), (last, Some(by))]) = changes.next_back() else { return false };
+    let op = table.op(*by);
+    let promised = match (&op.outcome, table.owner(op)) {
+        (_, owner) if owner != Some(began) => return false,
+        (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }, _) => deadline
+            .is_none_or(|(clock, until)| table.reading(&op.process, clock, at) < i128::from(until)),
+        _ => false,
+    };
+    last < before && !promised
+}
+
+/// Every life of the lock's key, in the order of their births.
+fn lives(table: &Table) -> Vec<Life> {
+    let mut lives: Vec<Life> = Vec::new();
+    let mut alive: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, key) in table.history.keys.iter().enumerate() {
+        if key.key != table.terms.lock_key {
+            continue;
+        }
+        let there = alive.get(key.node.as_str()).copied();
+        let end = (key.until_ms, key.by);
+        if let (KeyChange::Extended | KeyChange::Changed, Some(life)) = (key.change, there) {
+            lives[life].ends.push(end);
+            continue;
+        }
+        if let Some(life) = alive.remove(key.node.as_str()) {
+            lives[life].ended = Some(index);
+        }
+        if matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended) {
+            let by = key.by.filter(|_| key.change != KeyChange::Extended);
+            let began = by.and_then(|by| table.owner(table.op(by)));
+            alive.insert(&key.node, lives.len());
+            lives.push(Life { began, born: index, ends: vec![end], ended: None });
+        }
     }
-    let ended = lives.remove(key.node.as_str());
-    if matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended) {
-        let began = owner.filter(|_| key.change != KeyChange::Extended);
-        lives.insert(&key.node, Life { began, ends: end.into_iter().collect() });
-    }
-    ended.and_then(|life| Some((life.began?, life.ends)))
+    lives
 }
 
 /// The first grant that covered its tenure at a point, if nobody else held until nothing covered

@@ -49,6 +49,15 @@ impl<'a> Table<'a> {
         outer.first().map_or(op.id, |outer| self.first_of(outer))
     }
 
+    /// The tenure that what an operation makes belongs to: an acquire's, or its grant's.
+    pub fn owner(&self, op: &Op) -> Option<u32> {
+        match op.kind {
+            OpKind::Acquire => Some(self.began(op.id)),
+            OpKind::Extend { grant, .. } => Some(self.began(grant)),
+            _ => None,
+        }
+    }
+
     /// The acquire that began the tenure of an acquire.
     pub fn began(&self, acquire: u32) -> u32 {
         self.began[acquire as usize]

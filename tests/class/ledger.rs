@@ -405,7 +405,11 @@ impl Book<'_> {
             let mut down = last.unwrap_or(at);
             for death in deaths.iter().rev().filter(|_| exit < died) {
                 let (from, to) = self.span(death);
-                if from < down && to >= down && death.verb != Verb::Restart {
+                let restarts = death.verb == Verb::Restart;
+                if restarts && from < down {
+                    break;
+                }
+                if from < down && to >= down && !restarts {
                     down = from;
                 }
             }

@@ -25,11 +25,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         }
         _ => format!("{whose}'s key goes from {node}"),
     };
-    let lease = witness.hold(grant.id).and_then(|hold| hold.lease);
-    let still = lease.map_or_else(
-        || ", and {whose} still holds the lock".replace("{whose}", whose),
-        |lease| format!(", though its lease runs until {}", moment(lease)),
-    );
+    let still = format!(", though {whose} counts on it until {}", moment(violation.to.at));
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
     let text = format!("{happens}{still}: anybody could get in, and nobody does.");
     vec![Beat::new(Weight::Crux, key.at, text, evidence)]
