@@ -54,11 +54,11 @@ pub fn read(text: &str) -> Result<Nanos, NoLength> {
     Ok(total)
 }
 
-/// Reads a shift in nanoseconds: a length that may be negative.
+/// Reads a shift in nanoseconds: a length that may have a sign.
 pub fn read_shift(text: &str) -> Result<i64, NoLength> {
     let (length, sign) = match text.strip_prefix('-') {
         Some(rest) => (read(rest)?, -1),
-        None => (read(text)?, 1),
+        None => (read(text.strip_prefix('+').unwrap_or(text))?, 1),
     };
     Ok(sign * i64::try_from(length).expect("the longest length fits an i64"))
 }

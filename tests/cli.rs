@@ -97,6 +97,11 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     check(&folder, &hunt, 3, &beyond);
     let hunt = [&within[..], &["--timeout", "3s"]].concat();
     check(&folder, &hunt, 3, &["a request may take the whole lease of"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--ttl", "-10s"];
+    check(&folder, &hunt, 3, &["'-10s' is a negative length", "write '10s'"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--extend", "3/2"];
+    check(&folder, &hunt, 3, &["a share below 1 of the lease"]);
+    check(&folder, &["replay", "x.plan.json", "--trace", "zzz"], 3, &["32 hexadecimal digits"]);
     check(&folder, &["list", "clocks"], 3, &["'locks'"]);
 }
 

@@ -123,13 +123,13 @@ pub struct HuntArguments {
     )]
     pub persistence: String,
     /// How long the lock's key lives: `3s`
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub ttl: Option<Nanos>,
     /// Time-out of one request of the lock
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub timeout: Option<Nanos>,
     /// How long a client works under the lock
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub hold: Option<Nanos>,
     /// How many nodes there are, replicas included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -138,7 +138,7 @@ pub struct HuntArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub clients: Option<u32>,
     /// When a client that works prolongs its grant: `never`, `1/2` of the lease, `until-lost`
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", value_parser = extend)]
     pub extend: Option<Extend>,
     /// Whether a client takes the lock again while it holds it
     #[arg(long, value_name = "BOOL")]
@@ -147,7 +147,7 @@ pub struct HuntArguments {
     #[arg(long, value_name = "BOOL")]
     pub check_validity: Option<bool>,
     /// What a grant must have left for the work: with less it is given back
-    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub needs: Option<Nanos>,
     /// How many nodes have to grant, in the place of the lock's own majority
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -332,6 +332,12 @@ pub enum Listed {
 
 fn length(text: &str) -> Result<Nanos, String> {
     length::read(text).map_err(|wrong| format!("{}: {}", wrong.what, wrong.mend))
+}
+
+fn extend(text: &str) -> Result<Extend, String> {
+    text.parse().map_err(|wrong| {
+        format!("{wrong}: write 'never', 'until-lost', or a share below 1 of the lease, as '1/2'")
+    })
 }
 
 fn trace_hash(text: &str) -> Result<String, String> {

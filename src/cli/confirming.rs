@@ -95,6 +95,10 @@ fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
     for path in &arguments.inputs {
         if path.extension().is_some_and(|ending| ending == "json") {
             let plan = input::plan(path)?;
+            if arguments.seed.is_some() {
+                let what = format!("{} is a plan, which has its own seed", path.display());
+                return Err(Refusal::of_usage(what, "leave out --seed, or confirm the scenario"));
+            }
             let reasons = possible::reasons(&plan, means);
             let again = path.display().to_string();
             let remedies = Vec::new();

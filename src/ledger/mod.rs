@@ -1,8 +1,8 @@
 //! The assumption ledger: which assumptions of a lock a run broke, by how much, and through what.
 //!
 //! [`seen`] reads a history, and of the plan only how long its callers work: a fault that was cut
-//! short by the heal, or struck nothing, counts as what it did, and a failover counts whether or
-//! not a fault foresaw it.
+//! short by the heal counts with what it lasted, a removal that found no key does not count, and a
+//! failover counts whether or not a fault foresaw it.
 //! [`planned`] reads a plan and guesses; it keeps hunts inside and decides nothing.
 //!
 //! - [`part`]: what of a plan can be taken out
