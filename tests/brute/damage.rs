@@ -383,7 +383,8 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
             _ => false,
         };
         let next = |index: &usize| {
-            table.history.keys[*index].node == key.node
+            let change = &table.history.keys[*index];
+            (&change.node, &change.key) == (&key.node, &key.key)
                 && alive_before(table, &key.node, *index) == Some(born)
         };
         let gone = (born + 1..table.history.keys.len()).filter(next).find(|index| {
