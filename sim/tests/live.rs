@@ -136,6 +136,27 @@ fn a_pause_is_waited_out_and_a_death_is_seen() {
     run_until_said(&mut world, &log, "+PONG\r\n");
 }
 
+/// The connection that asked is not the only one to hear of it.
+#[test]
+fn a_node_that_is_shut_down_ends_every_connection() {
+    let (mut world, log) = world(Append::None, |host: Host, node, log: Log| async move {
+        let mut other = host.connect(node).await.expect("the node is up");
+        asks_once(&host, node, b"SHUTDOWN NOSAVE\r\n").await;
+        let end = other.read(&mut [0]).await;
+        let text = if matches!(end, Ok(0) | Err(_)) { "ended" } else { "served" };
+        log.borrow_mut().push((0, text.to_owned()));
+        asks(host, node, log, "PING\r\n").await;
+    });
+    run_until_said(&mut world, &log, "ConnectionRefused");
+    assert_eq!(said(&log)[0], "ended");
+}
+
+async fn asks_once(host: &Host, node: SocketAddrV4, line: &[u8]) {
+    let mut stream = host.connect(node).await.expect("the node is up");
+    stream.write_all(line).await.expect("it is sent");
+    let _ = stream.read(&mut [0]).await;
+}
+
 #[test]
 fn a_client_stands_still_like_a_node() {
     let ping = |host, node, log| asks(host, node, log, "PING\r\n");

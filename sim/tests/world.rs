@@ -357,6 +357,29 @@ fn a_panic_of_a_process_is_not_swallowed() {
     }
 }
 
+/// A process that ends takes its tasks along: who is connected hears of it, and nobody else gets in.
+#[test]
+fn a_process_that_ends_itself_serves_nobody_any_more() {
+    for engine in ENGINES {
+        let log = Log::default();
+        let mut spec = spec(engine, 1, Latency::Constant(10 * MILLISECOND), vec![], &log);
+        spec.hosts[0].process = process(|host| async move {
+            host.spawn(echo(host.clone()));
+            host.sleep(250 * MILLISECOND).await;
+            host.exit();
+        });
+        let mut world = World::new(spec);
+        world.run_until(600 * MILLISECOND);
+        world.finish();
+        let lines: Vec<String> = log.borrow().iter().map(|(_, text)| text.clone()).collect();
+        let first = lines.iter().position(|line| line != "echo").expect("an end");
+        assert!(first > 0 && lines[first].starts_with("read: "), "{engine:?}: {lines:?}");
+        let refused = |line: &String| line == "connect: ConnectionRefused";
+        assert!(lines.len() > first + 1, "{engine:?}: {lines:?}");
+        assert!(lines[first + 1..].iter().all(refused), "{engine:?}: {lines:?}");
+    }
+}
+
 /// Who has ended by himself is down: healing starts a node again, and leaves others as they are.
 #[test]
 fn what_has_ended_by_itself_is_started_again_at_the_end() {
