@@ -19,6 +19,7 @@
 //! An acquire failed by a key if the key was there when its first request that the node did not
 //! answer with an error was applied.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::time::Instant;
@@ -45,7 +46,7 @@ struct Leftover<'a> {
 /// One violation for each set of acquires whose leftovers made another's acquire fail, with the
 /// first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    let requests = requests_by_op(case);
+    let requests = Requests::of(case);
     let mut leftovers = Vec::new();
     for key in &case.lives.incarnations {
         let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
@@ -61,7 +62,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     let refused = case.acquires().filter(|op| matches!(op.outcome, Outcome::Refused { .. }));
     let mut found: BTreeMap<BTreeSet<OpId>, Violation> = BTreeMap::new();
     for op in refused {
-        let blocking = blocking(case, &leftovers, &requests[op.id as usize], op);
+        let blocking = blocking(case, &leftovers, requests.of_op(op.id), op);
         if !blocking.is_empty() {
             let leakers = blocking.iter().map(|leftover| leftover.owner).collect();
             found.entry(leakers).or_insert_with(|| violation(case, &blocking, op));
@@ -73,7 +74,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 /// The acquire whose key was left, and from when on nobody owned it.
 fn left_over_from(
     case: &Case,
-    requests: &[Vec<&Request>],
+    requests: &Requests<'_>,
     key: &Incarnation,
 ) -> Option<(OpId, Moment)> {
     let owner = case.owner(key.by?)?;
@@ -102,7 +103,7 @@ fn was_dropped(case: &Case, acquire: OpId) -> bool {
 /// come to the key, as not its own.
 fn answered_at(
     case: &Case,
-    requests: &[Vec<&Request>],
+    requests: &Requests<'_>,
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
@@ -117,7 +118,7 @@ fn answered_at(
 /// re-entry that was long under way.
 fn denied_from(
     case: &Case,
-    requests: &[Vec<&Request>],
+    requests: &Requests<'_>,
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
@@ -142,9 +143,9 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 
 /// Whether a command set a key after a release had returned, or had come to its node. What a start
 /// has put back was set before.
-fn was_missed(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
+fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let applied = |of: OpId| {
-        let to_node = requests[of as usize].iter().filter(|request| request.to == key.node);
+        let to_node = requests.of_op(of).iter().filter(|request| request.to == key.node);
         to_node.filter_map(|request| leg(request, Leg::Applied))
     };
     let is_new = key.by.is_some_and(|by| applied(by).any(|at| at.at == key.from.at));
@@ -154,9 +155,9 @@ fn was_missed(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bo
 
 /// Whether a release came to the node of a key while the key was there, and was not answered with
 /// an error.
-fn came(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
+fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
-    let mut sent = requests[release.id as usize].iter().filter(|request| request.to == key.node);
+    let mut sent = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
     sent.any(|request| {
         let applied = leg(request, Leg::Applied).map(Moment::from);
         !request.declined
@@ -164,14 +165,31 @@ fn came(requests: &[Vec<&Request>], key: &Incarnation, release: &Op) -> bool {
     })
 }
 
-fn requests_by_op<'a>(case: &Case<'a>) -> Vec<Vec<&'a Request>> {
-    let mut by_op = vec![Vec::new(); case.history.ops.len()];
-    for request in &case.history.requests {
-        if let Some(requests) = by_op.get_mut(request.op as usize) {
-            requests.push(request);
-        }
+/// The requests of each operation. They are sorted when somebody asks: most runs leave nothing.
+struct Requests<'a> {
+    all: &'a [Request],
+    ids: usize,
+    by_op: OnceCell<Vec<Vec<&'a Request>>>,
+}
+
+impl<'a> Requests<'a> {
+    fn of(case: &Case<'a>) -> Requests<'a> {
+        let history = case.history;
+        Requests { all: &history.requests, ids: history.ops.len(), by_op: OnceCell::new() }
     }
-    by_op
+
+    fn of_op(&self, op: OpId) -> &[&'a Request] {
+        let by_op = self.by_op.get_or_init(|| {
+            let mut by_op = vec![Vec::new(); self.ids];
+            for request in self.all {
+                if let Some(requests) = by_op.get_mut(request.op as usize) {
+                    requests.push(request);
+                }
+            }
+            by_op
+        });
+        &by_op[op as usize]
+    }
 }
 
 /// What is known of how a key came to its node and was to be freed.
@@ -187,9 +205,9 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn of(requests: &'a [Vec<&'a Request>], key: &Incarnation<'a>, owner: OpId) -> Way<'a> {
+    fn of(requests: &'a Requests<'a>, key: &Incarnation<'a>, owner: OpId) -> Way<'a> {
         let creator = key.by.unwrap_or(owner);
-        let own = &requests[creator as usize];
+        let own = requests.of_op(creator);
         let asked = own.iter().filter(|request| request.to == key.node && !deletes(request));
         let created = asked.min_by_key(|request| {
             let applied = leg(request, Leg::Applied);
@@ -221,11 +239,11 @@ impl<'a> Way<'a> {
     }
 
     /// Whether the owner released it by a request, or died in its release.
-    fn was_released(&self, case: &Case, requests: &[Vec<&Request>]) -> bool {
+    fn was_released(&self, case: &Case, requests: &Requests<'_>) -> bool {
         let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
         own.chain(case.releases(self.owner)).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
-            let mut sent = requests[op.id as usize].iter();
+            let mut sent = requests.of_op(op.id).iter();
             op.ret.is_none() && died() || sent.any(|request| self.follows(request))
         })
     }

@@ -99,7 +99,7 @@ fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
 /// The plan, or where a search is to keep to what the lock assumes and its clients work for too
 /// long, one like it in which they do not. Nothing is changed but what may be drawn; where that is
 /// not enough, there is none.
-pub fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
+fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
     let promise_of = |plan: &Plan| promise(plan, &alphabet.lock);
     let Some(broken) = overworked(plan, &promise_of(plan)).filter(|_| alphabet.within) else {
         return Some(plan.clone());

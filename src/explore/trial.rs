@@ -61,6 +61,7 @@ impl Trial {
     pub fn signature(&self, class: &Class) -> Signature {
         let word = if class.is_in_model() { "in-model" } else { "out-of-model" };
         let mut broken: Vec<String> = class.broken.iter().map(name).collect();
+        broken.sort();
         broken.dedup();
         Signature {
             class: Some(word.to_owned()),

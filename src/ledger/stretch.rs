@@ -9,7 +9,7 @@
 use lockstorm_sim::time::Nanos;
 
 use crate::history::PROBE;
-use crate::history::{Condition, Op, OpId, OpKind, Outcome};
+use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above};
@@ -73,19 +73,27 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     if !ledger.site.assumes.iter().any(|assumption| bounded.contains(&assumption.what)) {
         return Vec::new();
     }
-    stretches(ledger).iter().flat_map(|stretch| breaches_of(ledger, stretch)).collect()
+    let accesses = accesses(ledger);
+    stretches(ledger).iter().flat_map(|stretch| breaches_of(ledger, &accesses, stretch)).collect()
 }
 
-fn breaches_of(ledger: &Ledger, stretch: &Stretch) -> Vec<Breach> {
+/// The accesses to the resource with the acquires that they are of, in order of these.
+type Accesses<'a> = Vec<(OpId, &'a Op)>;
+
+fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
+    let ops = ledger.reading.history.ops.iter();
+    let mut found: Accesses = ops.filter_map(|op| Some((grant_of(op)?, op))).collect();
+    found.sort_by_key(|(grant, _)| *grant);
+    found
+}
+
+fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
     let halts = halts_of(ledger, stretch.process);
-    let paused = covered(ledger, &halts, within);
-    let late = lateness(ledger, stretch, &halts);
-    let mut halting: Vec<Part> = halts
-        .iter()
-        .filter(|halt| strike::meets(halt, ledger.reading.history.end, within))
-        .map(|halt| strike::part(halt))
-        .collect();
+    let paused = covered(&halts, within);
+    let late = lateness(ledger, accesses, stretch, &halts);
+    let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
+    let mut halting: Vec<Part> = halts.iter().filter(meets).map(|halt| halt.part).collect();
     let delayed =
         above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
@@ -96,18 +104,31 @@ fn breaches_of(ledger: &Ledger, stretch: &Stretch) -> Vec<Breach> {
     found
 }
 
-fn halts_of<'a>(ledger: &Ledger<'a>, process: &str) -> Vec<&'a Condition> {
-    let conditions = ledger.reading.history.conditions.iter();
-    conditions.filter(|c| c.verb.halts() && c.strikes(process)).collect()
+/// A time in which a process stood still.
+struct Halt {
+    part: Part,
+    from: Moment,
+    to: Moment,
 }
 
-/// How much of a stretch these conditions cover, overlaps counted once.
-fn covered(ledger: &Ledger, conditions: &[&Condition], (from, to): (Moment, Moment)) -> Nanos {
-    // Conditions stand in order of their beginning.
+/// The halts of a process, in order of their beginning. A death ends them: who is started again
+/// runs.
+fn halts_of(ledger: &Ledger, process: &str) -> Vec<Halt> {
+    let conditions = ledger.reading.history.conditions.iter();
+    let own = conditions.filter(|c| c.verb.halts() && c.strikes(process));
+    own.map(|condition| {
+        let (from, to) = strike::lasts(condition, ledger.reading.history.end);
+        let death = ledger.reading.death_after(process, from).map(|death| death.at);
+        Halt { part: strike::part(condition), from, to: death.map_or(to, |death| death.min(to)) }
+    })
+    .collect()
+}
+
+/// How much of a stretch these halts cover, overlaps counted once.
+fn covered(halts: &[Halt], (from, to): (Moment, Moment)) -> Nanos {
     let (mut sum, mut done) = (0, from);
-    for condition in conditions {
-        let (begin, end) = strike::lasts(condition, ledger.reading.history.end);
-        let (begin, end) = (begin.max(done), end.min(to));
+    for halt in halts {
+        let (begin, end) = (halt.from.max(done), halt.to.min(to));
         if begin < end {
             sum += end.at - begin.at;
             done = end;
@@ -128,15 +149,14 @@ struct Lateness {
 }
 
 /// Undisturbed, an access is a request and a reply, and the first of a process connects.
-fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Lateness {
+fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Halt]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
-    for op in ledger.reading.history.ops.iter().filter(|op| is_of(stretch, op)) {
+    for op in stretch.acquires.iter().flat_map(|acquire| of(accesses, *acquire)) {
         let Some((arrived, done)) = ways(ledger, op) else { continue };
         let from = Moment::from(op.call);
-        let lasted = |to: Moment| {
-            (to.at.saturating_sub(from.at)).saturating_sub(covered(ledger, halts, (from, to)))
-        };
+        let lasted =
+            |to: Moment| (to.at.saturating_sub(from.at)).saturating_sub(covered(halts, (from, to)));
         taken += lasted(done);
         messages += 2;
         if let Some(arrived) = arrived {
@@ -155,8 +175,11 @@ fn lateness(ledger: &Ledger, stretch: &Stretch, halts: &[&Condition]) -> Latenes
     late
 }
 
-fn is_of(stretch: &Stretch, access: &Op) -> bool {
-    grant_of(access).is_some_and(|grant| stretch.acquires.contains(&grant))
+/// The accesses of one acquire.
+fn of<'a>(accesses: &Accesses<'a>, acquire: OpId) -> impl Iterator<Item = &'a Op> {
+    let first = accesses.partition_point(|(grant, _)| *grant < acquire);
+    let own = accesses[first..].iter().take_while(move |(grant, _)| *grant == acquire);
+    own.map(|(_, op)| *op)
 }
 
 fn grant_of(op: &Op) -> Option<OpId> {

@@ -207,7 +207,15 @@ impl Book<'_> {
     /// True time between two points in which the client was paused, edge by edge.
     fn paused(&self, client: &str, (from, to): (Point, Point)) -> u64 {
         let halts = self.on(client).filter(|c| matches!(c.verb, Verb::Pause | Verb::Suspend));
-        let halts: Vec<(Point, Point)> = halts.map(|halt| self.span(halt)).collect();
+        let halts: Vec<(Point, Point)> = halts
+            .map(|halt| {
+                // Who died in it and is started again runs.
+                let (from, to) = self.span(halt);
+                let deaths = self.on(client).filter(|c| Book::kills(c));
+                let deaths = deaths.map(|death| self.span(death).0).filter(|death| *death > from);
+                (from, deaths.min().map_or(to, |death| death.min(to)))
+            })
+            .collect();
         let mut edges: Vec<Point> = halts.iter().flat_map(|(a, b)| [*a, *b]).collect();
         edges.extend([from, to]);
         edges.retain(|edge| from <= *edge && *edge <= to);
