@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::signature::Signature;
 use crate::check::{Judgement, Kind};
+use crate::explain::experiment::Experiments;
 use crate::history::History;
 use crate::ledger::part::Part;
 use crate::lock::{Bounded, Promise};
@@ -44,6 +45,9 @@ pub struct Finding {
     /// What makes the violation the same as another; `None` where nothing was violated.
     #[serde(default)]
     pub signature: Option<Signature>,
+    /// What was run again to explain it; `None` where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiments: Option<Experiments>,
     /// Whether this is what the scenario expects; `None` where it expects nothing.
     pub expected: Option<Expected>,
 }

@@ -11,7 +11,9 @@ use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 
 pub mod argument;
+pub mod cause;
 pub mod chapter;
+pub mod experiment;
 pub mod finding;
 pub mod hold;
 pub mod incarnation;
@@ -32,6 +34,8 @@ pub struct Explanation {
     pub verdict: String,
     /// The assumptions that broke, a sentence each, or that none did.
     pub assumptions: Vec<String>,
+    /// What made the difference, a sentence each; empty where nothing was run again.
+    pub causes: Vec<String>,
     /// What the lock counts on, a sentence each.
     pub ledger: Vec<String>,
     /// Why no order of the operations is legal, where that is a violation.
@@ -46,6 +50,7 @@ pub fn explain(finding: &Finding) -> Explanation {
     Explanation {
         verdict: sentence::verdict(&witness),
         assumptions: sentence::assumptions(finding),
+        causes: cause::sentences(finding),
         ledger: sentence::ledger(finding),
         arguments: argument::arguments(&witness),
         story: story::tell(&witness),

@@ -5,6 +5,7 @@ use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
+use crate::explain::cause::part_words;
 use crate::explain::chapter::{grant, renewal};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
@@ -55,8 +56,9 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
 
 /// That some kinds are the lock's fault.
 fn bug(finding: &Finding, class: &Class) -> Option<String> {
-    let needless =
-        list(&class.without.iter().map(|part| needless(finding, *part)).collect::<Vec<_>>());
+    let needless = list(
+        &class.without.iter().map(|part| part_words(&finding.plan, *part)).collect::<Vec<_>>(),
+    );
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
         (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),
         (true, true) => ("none broke", "it goes wrong without any fault".to_owned()),
@@ -71,20 +73,6 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
         (false, false) => format!("{what} for {}", words(&class.in_model)),
     };
     Some(format!("{what}: {why}. This is a bug in the lock, or in how it is used."))
-}
-
-/// What is not needed for a bug to show.
-fn needless(finding: &Finding, part: Part) -> String {
-    match part {
-        Part::Clocks => "clocks at wrong rates".to_owned(),
-        Part::Loss => "lost messages".to_owned(),
-        Part::Work(0) => "time-outs as long as the lease".to_owned(),
-        Part::Work(bound) => format!("work for more than {}", length(bound)),
-        Part::Fault(id) => {
-            let fault = finding.plan.faults.iter().find(|fault| fault.id == id);
-            fault.map_or_else(String::new, |f| format!("the {} of {}", f.verb.word(), f.target))
-        }
-    }
 }
 
 fn words(kinds: &[Kind]) -> String {
@@ -299,7 +287,7 @@ fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
             Some("the time-out of a request leaves nothing of it for work".to_owned())
         }
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
-        Part::Fault(_) => None,
+        _ => None,
     }));
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {

@@ -19,9 +19,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::Kind;
-use crate::check::signature::Signature;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
-use crate::explore::trial::{Trial, attempt};
+use crate::explore::rerun::{Outcome, Reruns};
+use crate::explore::trial::Trial;
 use crate::ledger::Breach;
 use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
 use crate::lock::Bounded;
@@ -35,43 +35,6 @@ const MAX_SUBPLANS: usize = 64;
 /// Breaches that are taken away together, where there are many.
 const MAX_TOGETHER: usize = 3;
 
-/// Runs of plans, each made once.
-pub struct Reruns<'a> {
-    lab: &'a Lab,
-    known: BTreeMap<String, Outcome>,
-    /// How many were made.
-    pub count: u32,
-}
-
-/// What a run came to, as far as the class needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Outcome {
-    kinds: Vec<Kind>,
-    breaches: Vec<Breach>,
-}
-
-impl Outcome {
-    fn of(trial: &Trial) -> Outcome {
-        let kinds = Signature::of(&trial.judgement.verdict).kinds;
-        Outcome { kinds, breaches: trial.breaches.clone() }
-    }
-}
-
-impl<'a> Reruns<'a> {
-    /// None yet.
-    pub fn new(lab: &'a Lab) -> Reruns<'a> {
-        Reruns { lab, known: BTreeMap::new(), count: 0 }
-    }
-
-    fn outcome(&mut self, plan: &Plan) -> &Outcome {
-        let (lab, count) = (self.lab, &mut self.count);
-        self.known.entry(plan.digest()).or_insert_with(|| {
-            *count += 1;
-            Outcome::of(&attempt(lab, plan))
-        })
-    }
-}
-
 /// The class of a violated trial of `plan`.
 pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
     classify_in(&mut Reruns::new(lab), plan, trial)
@@ -83,9 +46,9 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     if own.breaches.is_empty() {
         return Class { in_model: own.kinds, ..Class::default() };
     }
-    reruns.known.entry(plan.digest()).or_insert_with(|| own.clone());
+    reruns.know(plan, own.clone());
     let before = reruns.count;
-    let parts = parts_of(plan, &reruns.lab.promise(plan));
+    let parts = parts_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(&trial.run.history);
     let mut search = Search { reruns, plan, parts, struck };
     let mut class = search.inside(&own.kinds);
@@ -306,7 +269,7 @@ impl Search<'_, '_> {
 }
 
 /// Every subset of so many, in order.
-fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
+pub fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
     if size == 0 {
         return vec![BTreeSet::new()];
     }

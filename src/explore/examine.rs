@@ -1,9 +1,16 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
-use crate::explain::finding::{Class, Expected, Finding};
-use crate::explore::class::classify;
+use crate::explain::experiment::{Experiments, Threshold};
+use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
+use crate::explain::witness::violations;
+use crate::explore::cause::causes;
+use crate::explore::class::classify_in;
+use crate::explore::rerun::Reruns;
+use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
 use crate::explore::trial::{Trial, attempt, grants_without_faults};
+use crate::ledger::part::{Part, strikes};
+use crate::lock::Bounded;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -11,7 +18,7 @@ use crate::scenario::expectation::{self, Met};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    with_calm(lab, judged(lab, scenario, seed))
+    explained(lab, with_calm(lab, judged(lab, scenario, seed)))
 }
 
 /// The same without what the plan gives without its faults, which takes another run: for whoever
@@ -27,18 +34,54 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan of which nothing is expected.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
-    with_calm(lab, classified(lab, plan))
+    explained(lab, with_calm(lab, classified(lab, plan)))
 }
 
 fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
-    let class = trial.is_violated().then(|| classify(lab, plan, &trial));
+    let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
     without_calm(lab, plan, trial, class)
 }
 
 /// The finding of a trial that has been made.
 pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
-    with_calm(lab, without_calm(lab, plan, trial, class))
+    explained(lab, with_calm(lab, without_calm(lab, plan, trial, class)))
+}
+
+/// With what was run again to explain it, where something is violated.
+fn explained(lab: &Lab, mut finding: Finding) -> Finding {
+    let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
+    let (told, plan) = (first.kind, &finding.plan);
+    let mut reruns = Reruns::new(lab);
+    let causes = causes(&mut reruns, plan, &finding.history, told);
+    let struck = strikes(&finding.history);
+    let knobs = knobs_of(plan, &causes.acting());
+    let found = thresholds(lab, plan, &struck, told, &knobs);
+    let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
+    let thresholds = found.into_iter().flat_map(|(knob, found, _)| {
+        let bound = finding.class.as_ref().and_then(|class| bound(class, &knob));
+        let thresholds = match found {
+            Found::Thresholds(thresholds) => thresholds,
+            Found::Everywhere(..) => Vec::new(),
+        };
+        thresholds.into_iter().map(move |threshold| Threshold { bound, ..threshold })
+    });
+    let thresholds = thresholds.collect();
+    finding.experiments = Some(Experiments { causes, thresholds, runs, undone: Vec::new() });
+    finding
+}
+
+/// What the promise of the lock says of a figure, where the figure broke it.
+fn bound(class: &Class, knob: &Knob) -> Option<i64> {
+    let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
+        (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
+        | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
+        | (Knob::Figure(id), Bounded::AccessDelay) => broken.faults == [*id],
+        (Knob::Rate(_), Bounded::Drift) => broken.initial == [Part::Clocks],
+        (Knob::Set("workload.hold"), Bounded::Work) => true,
+        _ => false,
+    };
+    class.broken.iter().find(speaks)?.bound.try_into().ok()
 }
 
 /// With how many grants its plan gives without faults.
@@ -69,6 +112,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         promise: lab.promise(plan),
         class,
         signature,
+        experiments: None,
         expected: None,
     }
 }

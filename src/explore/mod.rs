@@ -1,7 +1,10 @@
 //! The path in a loop: runs that are made to learn something from.
 //!
 //! - [`trial`]: one run, judged and held against the lock's assumptions
+//! - [`rerun`]: plans that are run again, each once
 //! - [`class`]: whose fault a violation is
+//! - [`cause`]: what made the difference, by trial
+//! - [`threshold`]: from which figure on
 //! - [`examine`]: all that a report needs about one plan
 //! - [`ground`]: what a hunt starts from
 //! - [`strategy`]: proptest strategies for faults and plans
@@ -9,11 +12,14 @@
 //! - [`shrink`]: the same violation from a smaller plan
 
 pub mod agree;
+pub mod cause;
 pub mod class;
 pub mod examine;
 pub mod ground;
 pub mod habits;
 pub mod hunt;
+pub mod rerun;
 pub mod shrink;
 pub mod strategy;
+pub mod threshold;
 pub mod trial;

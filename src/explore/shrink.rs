@@ -4,7 +4,8 @@ use proptest::strategy::ValueTree;
 
 use crate::check::signature::Signature;
 use crate::explain::finding::Class;
-use crate::explore::class::{Reruns, classify_in};
+use crate::explore::class::classify_in;
+use crate::explore::rerun::Reruns;
 use crate::explore::trial::{Trial, attempt};
 use crate::plan::Plan;
 use crate::run::Lab;

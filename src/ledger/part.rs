@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::fault::{Anchor, Fault, Pattern};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked};
 use crate::lock::Promise;
-use crate::plan::Plan;
+use crate::plan::{Files, Persistence, Plan};
 
 /// A fault as a whole, or something that the run begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,6 +25,16 @@ pub enum Part {
     Loss,
     /// Work that outlasts its lease; without it nobody works for longer than these ns.
     Work(Nanos),
+    /// Wall clocks that are set wrong from the start.
+    Offsets,
+    /// Messages that take now longer, now shorter; without it each takes what half of them exceed.
+    Jitter,
+    /// Links with a latency of their own.
+    Links,
+    /// Disks that forget; without it each write is on the disk before it is answered.
+    Persistence,
+    /// Nodes that answer like another server than the usual one.
+    Compat,
 }
 
 impl Part {
@@ -30,12 +42,12 @@ impl Part {
     pub fn fault(self) -> Option<u32> {
         match self {
             Part::Fault(id) => Some(id),
-            Part::Clocks | Part::Loss | Part::Work(_) => None,
+            _ => None,
         }
     }
 }
 
-/// Every part of a plan whose lock promises this, in order.
+/// Every part of a plan that an assumption of its lock may speak of, in order.
 pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts: Vec<Part> = plan.faults.iter().map(|fault| Part::Fault(fault.id)).collect();
     if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
@@ -46,6 +58,24 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     }
     parts.extend(overworked(plan, promise).map(|overwork| Part::Work(overwork.bound)));
     parts.sort_unstable();
+    parts
+}
+
+/// Every part of a plan, whether or not an assumption speaks of it, in order.
+pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
+    let mut parts = parts_of(plan, promise);
+    let (topology, links) = (&plan.topology, &plan.links);
+    let forgets = topology.persistence != Persistence::AofAlways;
+    let loses = |fault: &Fault| fault.verb.kills();
+    let is_there = [
+        (Part::Offsets, plan.clocks.values().any(|clock| clock.wall_offset != 0)),
+        (Part::Jitter, links.latency.constant().is_none()),
+        (Part::Links, !links.named.is_empty()),
+        // Only a start reads what a disk kept.
+        (Part::Persistence, forgets && plan.faults.iter().any(loses)),
+        (Part::Compat, topology.compat != Compat::default()),
+    ];
+    parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
     parts
 }
 
@@ -65,25 +95,33 @@ pub fn strikes(history: &History) -> Strikes {
 /// waits for a fault which is out strikes when it did in the plan's own run, as `struck` has it.
 pub fn without(plan: &Plan, out: &BTreeSet<Part>, struck: &Strikes) -> Plan {
     let mut plan = plan.clone();
-    plan.faults.retain(|fault| !out.contains(&Part::Fault(fault.id)));
+    for part in out {
+        take_out(&mut plan, *part);
+    }
     for fault in &mut plan.faults {
         let at = struck.get(&fault.id).filter(|_| waits_for(fault, out));
         fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
     }
-    if out.contains(&Part::Clocks) {
-        for clock in plan.clocks.values_mut() {
-            clock.rate_ppm = 0;
-        }
-    }
-    if out.contains(&Part::Loss) {
-        plan.links.loss_per_million = 0;
-    }
-    for part in out {
-        if let Part::Work(bound) = part {
-            fit(&mut plan, *bound);
-        }
-    }
     plan
+}
+
+fn take_out(plan: &mut Plan, part: Part) {
+    match part {
+        Part::Fault(id) => plan.faults.retain(|fault| fault.id != id),
+        Part::Clocks => plan.clocks.values_mut().for_each(|clock| clock.rate_ppm = 0),
+        Part::Offsets => plan.clocks.values_mut().for_each(|clock| clock.wall_offset = 0),
+        Part::Loss => plan.links.loss_per_million = 0,
+        Part::Work(bound) => fit(plan, bound),
+        Part::Jitter => {
+            plan.links.latency = Latency::Constant(plan.links.latency.of(u64::MAX / 2));
+        }
+        Part::Links => plan.links.named.clear(),
+        Part::Persistence => {
+            plan.topology.persistence = Persistence::AofAlways;
+            plan.topology.files = Files::default();
+        }
+        Part::Compat => plan.topology.compat = Compat::default(),
+    }
 }
 
 /// Whether a fault waits for one of these.

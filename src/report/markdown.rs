@@ -6,6 +6,7 @@ use crate::explain::Explanation;
 use crate::explain::finding::{Expected, Finding};
 use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
+use crate::report::causes;
 use crate::report::content::{self, Table};
 
 /// The report of one finding; its picture is expected beside it as `NAME.svg`.
@@ -14,6 +15,7 @@ pub fn page(finding: &Finding, explanation: &Explanation) -> String {
     heading(&mut out, finding, explanation);
     assumptions(&mut out, finding, explanation);
     story(&mut out, explanation);
+    why(&mut out, finding, explanation);
     let name = &finding.scenario;
     section(&mut out, "Picture");
     line(&mut out, &format!("![{}]({name}.svg)", bracketed(&explanation.verdict)));
@@ -93,6 +95,22 @@ fn story(out: &mut String, explanation: &Explanation) {
     section(out, "The story");
     for (index, told) in explanation.story.lines.iter().enumerate() {
         line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));
+    }
+}
+
+/// What made the difference when it was changed, and from which figures on.
+fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
+    if !explanation.causes.is_empty() {
+        section(out, "What made the difference");
+        for sentence in &explanation.causes {
+            line(out, &format!("- {}", escaped(sentence)));
+        }
+    }
+    for tried in [causes::but_for(finding), causes::thresholds(finding)] {
+        if !tried.rows.is_empty() {
+            line(out, "");
+            table(out, &tried);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! No file is read or written here, nothing is printed, and nothing is decided: formats only
 //! say what [`crate::explain`] found.
 
+pub mod causes;
 pub mod content;
 pub mod index;
 pub mod json;

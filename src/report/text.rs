@@ -7,6 +7,7 @@ use crate::explain::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
+use crate::report::causes;
 use crate::report::content::{self, Table};
 
 /// Columns that a sentence may take before it is wrapped.
@@ -31,7 +32,15 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     for told in &explanation.story.lines {
         wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
     }
+    if !explanation.causes.is_empty() {
+        section(&mut out, "What made the difference", pen);
+        for sentence in &explanation.causes {
+            wrapped(&mut out, "  - ", sentence);
+        }
+    }
     for (title, table) in [
+        ("One thing changed", causes::but_for(finding)),
+        ("Thresholds", causes::thresholds(finding)),
         ("Counts", content::counts(finding)),
         ("Violations", content::violations(finding)),
         ("Faults", content::faults(finding)),

@@ -234,7 +234,7 @@ fn a_bug_and_a_broken_assumption_in_one_run_are_told_apart() {
     assert_eq!(class.without, [Part::Fault(1)]);
     let told = told(&plan, trial, class);
     assert!(told[0].starts_with("none is needed for double-grant"), "{told:?}");
-    assert!(told[0].contains(": without the crash of c1 it goes wrong as well"), "{told:?}");
+    assert!(told[0].contains(": without c1's crash it goes wrong as well"), "{told:?}");
     assert!(told[1].contains("c1 died (crash)"), "{told:?}");
 }
 

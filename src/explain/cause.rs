@@ -1,0 +1,173 @@
+//! What made the difference, in words: the outcomes of the experiments.
+
+use lockstorm_sim::fault::verbs::Figure;
+use lockstorm_sim::fault::{Fault, Target};
+use lockstorm_sim::network::Latency;
+
+use crate::check::Kind;
+use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};
+use crate::explain::finding::Finding;
+use crate::explain::quantity::{figure, length, list, rate, signed};
+use crate::ledger::part::Part;
+use crate::plan::Plan;
+use crate::scenario::tables::PERSISTENCES;
+
+/// What is necessary, what is enough, and what made no difference: a sentence each.
+pub fn sentences(finding: &Finding) -> Vec<String> {
+    let Some(experiments) = &finding.experiments else { return Vec::new() };
+    let (plan, causes) = (&finding.plan, &experiments.causes);
+    let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
+    sentences.extend(enough(plan, causes));
+    sentences.extend(idle(plan, causes));
+    sentences
+}
+
+fn names(plan: &Plan, parts: &[Part]) -> Vec<String> {
+    parts.iter().map(|part| part_words(plan, *part)).collect()
+}
+
+fn needed(plan: &Plan, causes: &Causes) -> Option<String> {
+    let needed = names(plan, &causes.necessary);
+    Some(match &needed[..] {
+        [] => return None,
+        [one] => format!("Necessary: {one}. Without it this does not happen."),
+        _ => format!("Necessary: {}. Without any one of them this does not happen.", list(&needed)),
+    })
+}
+
+fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
+    let each: Vec<String> = causes.sufficient.iter().map(|set| list(&names(plan, set))).collect();
+    Some(match &causes.sufficient[..] {
+        [] => return None,
+        [set] if set.is_empty() => {
+            "Nothing is needed for it: it happens with all of these taken out.".to_owned()
+        }
+        [set] if *set == causes.necessary && set.len() == 1 => "It is enough by itself.".to_owned(),
+        [set] if *set == causes.necessary => "Together they are enough.".to_owned(),
+        [set] if set.len() == 1 => format!("Enough by itself: {}.", each[0]),
+        [_] => format!("Enough together: {}.", each[0]),
+        sets if sets.iter().all(|set| set.len() == 1) => {
+            format!("Each of these is enough by itself: {}.", list(&each))
+        }
+        _ => format!("Any of these is enough: {}.", each.join("; or ")),
+    })
+}
+
+fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
+    let idle = names(plan, &causes.idle);
+    (!idle.is_empty()).then(|| format!("No difference: {}.", list(&idle)))
+}
+
+/// A part of a plan in words: `c1's pause of 15 s`.
+pub fn part_words(plan: &Plan, part: Part) -> String {
+    match part {
+        Part::Fault(id) => {
+            let fault = plan.faults.iter().find(|fault| fault.id == id);
+            fault.map_or_else(|| format!("fault {id}"), fault_words)
+        }
+        Part::Clocks => "clocks at wrong rates".to_owned(),
+        Part::Loss => "lost messages".to_owned(),
+        Part::Work(0) => "time-outs as long as the lease".to_owned(),
+        Part::Work(bound) => format!("work for more than {}", length(bound)),
+        Part::Offsets => offsets(plan),
+        Part::Jitter => match plan.links.latency {
+            Latency::Uniform { min, max } => {
+                format!("how long messages take ({} to {})", length(min), length(max))
+            }
+            _ => "how long messages take".to_owned(),
+        },
+        Part::Links => {
+            let links: Vec<String> = plan.links.named.keys().cloned().collect();
+            format!("the latency of {}", list(&links))
+        }
+        Part::Persistence => {
+            let kept = PERSISTENCES.iter().find(|(_, kept)| *kept == plan.topology.persistence);
+            format!("persistence {}", kept.map_or("", |(word, _)| word))
+        }
+        Part::Compat => "another server than Redis 7.0".to_owned(),
+    }
+}
+
+fn offsets(plan: &Plan) -> String {
+    let off = plan.clocks.iter().filter(|(_, clock)| clock.wall_offset != 0);
+    let each: Vec<String> = off
+        .map(|(host, clock)| format!("{host}'s clock {} off", signed(clock.wall_offset)))
+        .collect();
+    list(&each)
+}
+
+fn fault_words(fault: &Fault) -> String {
+    let (word, by) = (fault.verb.word(), fault.verb.figure());
+    let by = match by {
+        Figure::None | Figure::Key(_) => String::new(),
+        by => format!(" of {}", figure(&by)),
+    };
+    let lasts = match fault.length {
+        Some(ns) if by.is_empty() => format!(" of {}", length(ns)),
+        Some(ns) => format!(" for {}", length(ns)),
+        None => String::new(),
+    };
+    match &fault.target {
+        Target::Host(host) => format!("{host}'s {word}{by}{lasts}"),
+        links @ Target::Links { .. } => format!("the {word}{by} on {links}{lasts}"),
+    }
+}
+
+/// A change of a plan in words.
+pub fn change_words(plan: &Plan, change: Change) -> String {
+    let of = |id| part_words(plan, Part::Fault(id));
+    match change {
+        Change::Without(part) => format!("without {}", part_words(plan, part)),
+        Change::Halved(id) => format!("{}: half of it", of(id)),
+        Change::Doubled(id) => format!("{}: twice as much", of(id)),
+        Change::Earlier(id, by) => format!("{}: {} earlier", of(id), length(by)),
+        Change::Later(id, by) => format!("{}: {} later", of(id), length(by)),
+    }
+}
+
+/// What a change came to, in words.
+pub fn outcome_words(changed: &Changed) -> String {
+    if changed.is_unknown {
+        return "unknown".to_owned();
+    }
+    if changed.kinds.is_empty() {
+        return "nothing is violated".to_owned();
+    }
+    changed.kinds.iter().map(|kind: &Kind| kind.word()).collect::<Vec<_>>().join(", ")
+}
+
+/// A figure in its unit.
+pub fn amount(unit: Unit, value: i64) -> String {
+    match unit {
+        Unit::Length => length(value.unsigned_abs()),
+        Unit::Shift => signed(value),
+        Unit::Share => rate(value.unsigned_abs()),
+        Unit::Rate => format!("{value:+} ppm"),
+    }
+}
+
+/// From which figure on: `9.974 s holds, 9.975 s breaks`.
+pub fn threshold_words(threshold: &Threshold) -> String {
+    let amount = |value| amount(threshold.unit, value);
+    let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
+    let again = |word: &str, stretches: &[(i64, i64)]| {
+        let stretch = |(from, to): &(i64, i64)| match from == to {
+            true => format!("at {}", amount(*from)),
+            false => format!("from {} to {}", amount(*from), amount(*to)),
+        };
+        let stretches: Vec<String> = stretches.iter().map(stretch).collect();
+        match stretches.is_empty() {
+            true => String::new(),
+            false => format!("; {word} again {}", list(&stretches)),
+        }
+    };
+    let more = again("holds", &threshold.holds_again) + &again("breaks", &threshold.breaks_again);
+    let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
+        Some(bound) => format!(
+            "; the promise is {} for any moment and the slowest messages, this is for this run",
+            amount(bound)
+        ),
+        None => String::new(),
+    };
+    format!("{holds} holds, {breaks} breaks{more}{bound}")
+}

@@ -1,0 +1,132 @@
+//! What was run again to explain a violation, and what came of it: plain data, filled in by
+//! explore.
+//!
+//! A *cause* is what made the difference when it was changed and nothing else was (actual causality
+//! by intervention, after Halpern and Pearl). Draws of chance are addressed, so that a change moves
+//! no unrelated draw, and what is left of a plan runs as it did.
+//!
+//! - A part of the plan is **necessary** if the violation that is told is not there without it.
+//! - A set of parts **suffices** if the violation is there with these alone, all others taken out;
+//!   it is a smallest one if none of its parts can be left out of it.
+//! - A part that is neither necessary nor in a smallest set has made no difference.
+//!
+//! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
+//! since the other does the same, and each suffices.
+
+use lockstorm_sim::time::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::check::Kind;
+use crate::ledger::part::Part;
+
+/// Everything that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Experiments {
+    /// What made the difference.
+    pub causes: Causes,
+    /// From which figures on.
+    pub thresholds: Vec<Threshold>,
+    /// How many plans were run for all of this.
+    pub runs: u32,
+    /// What was left undone since the budget was used up, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<String>,
+}
+
+/// What made the difference to the violation that is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Causes {
+    /// Parts without which it is not there.
+    pub necessary: Vec<Part>,
+    /// The smallest sets of parts that are enough for it, of up to three parts each; where it takes
+    /// more, one that none of its parts can be taken out of. One of no parts: nothing is needed.
+    pub sufficient: Vec<Vec<Part>>,
+    /// Parts that made no difference.
+    pub idle: Vec<Part>,
+    /// What is violated if one thing is changed.
+    pub changes: Vec<Changed>,
+}
+
+impl Causes {
+    /// Every part that is necessary or in a smallest set, in order.
+    pub fn acting(&self) -> Vec<Part> {
+        let sets = self.sufficient.iter().flatten().copied();
+        let mut acting: Vec<Part> = self.necessary.iter().copied().chain(sets).collect();
+        acting.sort_unstable();
+        acting.dedup();
+        acting
+    }
+}
+
+/// One change of a plan, and what it came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changed {
+    /// The change.
+    pub change: Change,
+    /// What is violated then.
+    pub kinds: Vec<Kind>,
+    /// Whether the violation that is told is still there.
+    pub stays: bool,
+    /// Whether nothing can be said of that run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unknown: bool,
+}
+
+/// One thing about a plan that is made otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// A part is taken out.
+    Without(Part),
+    /// A fault is half as long, or its figure half as large.
+    Halved(u32),
+    /// A fault is twice as long, or its figure twice as large.
+    Doubled(u32),
+    /// A fault strikes so much earlier, ns.
+    Earlier(u32, Nanos),
+    /// A fault strikes so much later, ns.
+    Later(u32, Nanos),
+}
+
+/// A figure of a plan, and from where on the violation is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Threshold {
+    /// Which figure: `fault:1.for`, `lock.ttl`.
+    pub of: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// What it is in the plan.
+    pub own: i64,
+    /// The figure next to `breaks` with which the violation is not there.
+    pub holds: i64,
+    /// The figure with which it is there.
+    pub breaks: i64,
+    /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that was
+    /// looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds_again: Vec<(i64, i64)>,
+    /// Stretches beyond `holds` in which it is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaks_again: Vec<(i64, i64)>,
+    /// The most that the lock withstands by its promise, in the same unit, where that speaks of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<i64>,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Length,
+    /// Nanoseconds forward (negative: back).
+    Shift,
+    /// Parts in a million.
+    Share,
+    /// Parts per million fast (negative: slow).
+    Rate,
+}

@@ -1,0 +1,220 @@
+//! What made the difference to a violation, by trial: the plan is run again with parts of it taken
+//! out, alone and together, and with what is left halved, doubled and moved. What the words mean
+//! stands in [`crate::explain::experiment`].
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::fault::verbs::Figure;
+use lockstorm_sim::fault::{Anchor, Fault};
+use lockstorm_sim::time::{MILLISECOND, Nanos};
+
+use crate::check::Kind;
+use crate::explain::experiment::{Causes, Change, Changed};
+use crate::explore::class::subsets;
+use crate::explore::rerun::{Outcome, Reruns};
+use crate::history::History;
+use crate::ledger::part::{Part, Strikes, every_part_of, strikes, without};
+use crate::plan::Plan;
+
+/// Smallest sets are looked for up to so many parts.
+const MOST_TOGETHER: usize = 3;
+/// Of so many parts all sets of up to [`MOST_TOGETHER`] are looked at; of more, those that contain
+/// what is necessary.
+const FEW: usize = 6;
+/// So far a fault is moved.
+const SHIFT: Nanos = 500 * MILLISECOND;
+
+/// Parts that are taken out of a plan.
+type Out = BTreeSet<Part>;
+
+/// What made the difference to a violation of the kind `told` in the run of a plan that left this
+/// history.
+pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
+    let parts = every_part_of(plan, &reruns.lab().promise(plan));
+    let struck = strikes(history);
+    let mut trials = Trials { reruns, plan, told, struck, vain: Out::new() };
+    let (vain, parts): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| is_vain(history, *part));
+    let vain: Out = vain.into_iter().collect();
+    let parts = match trials.is_there(&vain) {
+        true => {
+            trials.vain = vain;
+            parts
+        }
+        false => parts.into_iter().chain(vain).collect(),
+    };
+    let necessary = trials.necessary(&parts);
+    let sufficient = trials.sufficient(&parts, &necessary);
+    let mut causes = Causes { necessary, sufficient, ..Causes::default() };
+    let acting = causes.acting();
+    let idle = trials.vain.iter().copied().chain(parts);
+    causes.idle = idle.filter(|part| !acting.contains(part)).collect();
+    causes.idle.sort_unstable();
+    causes.changes = trials.changes(&acting);
+    causes
+}
+
+/// A fault that never struck, or met nothing.
+fn is_vain(history: &History, part: Part) -> bool {
+    let Part::Fault(id) = part else { return false };
+    let mut strikes = history.conditions.iter().filter(|condition| condition.fault == id);
+    strikes.all(|condition| condition.met == Some(0))
+}
+
+struct Trials<'a, 'b> {
+    reruns: &'a mut Reruns<'b>,
+    plan: &'a Plan,
+    told: Kind,
+    struck: Strikes,
+    /// What came to nothing, and is out of every trial.
+    vain: Out,
+}
+
+impl Trials<'_, '_> {
+    fn plan_without(&self, out: &Out) -> Plan {
+        without(self.plan, &self.vain.union(out).copied().collect(), &self.struck)
+    }
+
+    /// Whether the violation is there without these.
+    fn is_there(&mut self, out: &Out) -> bool {
+        let plan = self.plan_without(out);
+        self.reruns.outcome(&plan).kinds.contains(&self.told)
+    }
+
+    /// Those of several sets without which it is there.
+    fn that_are_there(&mut self, outs: &[Out]) -> Vec<bool> {
+        let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
+        let outcomes = self.reruns.outcomes(&plans);
+        outcomes.iter().map(|outcome| outcome.kinds.contains(&self.told)).collect()
+    }
+
+    fn necessary(&mut self, parts: &[Part]) -> Vec<Part> {
+        let outs: Vec<Out> = parts.iter().map(|part| [*part].into()).collect();
+        let there = self.that_are_there(&outs);
+        parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
+    }
+
+    fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Vec<Part>> {
+        let all: Out = parts.iter().copied().collect();
+        let mut found: Vec<Out> = Vec::new();
+        for size in 0..=MOST_TOGETHER.min(parts.len()) {
+            let has_needed = |set: &Out| necessary.iter().all(|part| set.contains(part));
+            let is_new = |set: &Out| !found.iter().any(|smaller| smaller.is_subset(set));
+            let sets = subsets(parts, size).into_iter();
+            let sets: Vec<Out> =
+                sets.filter(|set| (parts.len() <= FEW || has_needed(set)) && is_new(set)).collect();
+            let outs: Vec<Out> =
+                sets.iter().map(|set| all.difference(set).copied().collect()).collect();
+            let there = self.that_are_there(&outs);
+            found.extend(
+                sets.into_iter().zip(there).filter(|(_, there)| *there).map(|(set, _)| set),
+            );
+        }
+        if found.is_empty() {
+            found.push(self.one_by_one(&all));
+        }
+        found.into_iter().map(|set| set.into_iter().collect()).collect()
+    }
+
+    /// Takes out what can be taken out, until nothing can.
+    fn one_by_one(&mut self, all: &Out) -> Out {
+        let mut left = all.clone();
+        loop {
+            let fewer = left.iter().find_map(|part| {
+                let mut fewer = left.clone();
+                fewer.remove(part);
+                self.is_there(&all.difference(&fewer).copied().collect()).then_some(fewer)
+            });
+            let Some(fewer) = fewer else { return left };
+            left = fewer;
+        }
+    }
+
+    /// What is violated with one thing changed.
+    fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
+        let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
+        let tried: Vec<(Change, Plan)> = changes
+            .filter_map(|change| Some((change, changed(self.plan, change, &self.struck)?)))
+            .filter(|(_, plan)| plan.validate_with(&self.reruns.lab().locks).is_ok())
+            .collect();
+        let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
+        let outcomes = self.reruns.outcomes(&plans);
+        let told = self.told;
+        let come_to = |(change, outcome): (Change, Outcome)| Changed {
+            change,
+            stays: outcome.kinds.contains(&told),
+            kinds: outcome.kinds,
+            is_unknown: outcome.is_unknown,
+        };
+        tried.into_iter().map(|(change, _)| change).zip(outcomes).map(come_to).collect()
+    }
+}
+
+/// The changes that a part can suffer.
+fn changes_of(plan: &Plan, part: Part) -> Vec<Change> {
+    let mut changes = vec![Change::Without(part)];
+    let fault = part.fault().and_then(|id| plan.faults.iter().find(|fault| fault.id == id));
+    if let Some(Fault { id, .. }) = fault {
+        let (id, by) = (*id, SHIFT);
+        let moved = [Change::Earlier(id, by), Change::Later(id, by)];
+        changes.extend([Change::Halved(id), Change::Doubled(id)].into_iter().chain(moved));
+    }
+    changes
+}
+
+/// The plan with a change, if it can suffer that: a fault that waits for nothing but an event
+/// cannot strike before it, and what has neither length nor figure has no half.
+pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
+    let mut changed = plan.clone();
+    let heal_at = plan.heal_at;
+    let mut faults = changed.faults.iter_mut();
+    let mut fault = |id: u32| faults.find(|fault| fault.id == id);
+    match change {
+        Change::Without(part) => return Some(without(plan, &[part].into(), struck)),
+        Change::Halved(id) => scale(fault(id)?, (1, 2), heal_at, struck)?,
+        Change::Doubled(id) => scale(fault(id)?, (2, 1), heal_at, struck)?,
+        Change::Earlier(id, by) => match &mut fault(id)?.anchor {
+            Anchor::At(at) => *at = at.checked_sub(by)?,
+            Anchor::After { plus, .. } => *plus = plus.checked_sub(by)?,
+        },
+        Change::Later(id, by) => match &mut fault(id)?.anchor {
+            Anchor::At(at) => *at = at.checked_add(by).filter(|at| *at < heal_at)?,
+            Anchor::After { plus, .. } => *plus = plus.checked_add(by)?,
+        },
+    }
+    Some(changed)
+}
+
+/// Makes a fault's figure larger or smaller, or its length where it has no figure of size.
+fn scale(
+    fault: &mut Fault,
+    (times, parts): (u32, u32),
+    heal_at: Nanos,
+    struck: &Strikes,
+) -> Option<()> {
+    let long = |ns: Nanos| ns.saturating_mul(times.into()) / Nanos::from(parts);
+    let figure = match fault.verb.figure() {
+        Figure::Length(ns) => Some(Figure::Length(long(ns))),
+        Figure::Share(share) => {
+            Some(Figure::Share((share.saturating_mul(times) / parts).min(999_999)))
+        }
+        Figure::Shift(by) => {
+            Some(Figure::Shift(by.saturating_mul(times.into()) / i64::from(parts)))
+        }
+        Figure::Rate(ppm) => {
+            let scaled = i64::from(ppm) * i64::from(times) / i64::from(parts);
+            Some(Figure::Rate(i32::try_from(scaled).ok()?))
+        }
+        Figure::None | Figure::Key(_) => None,
+    };
+    if let Some(figure) = figure {
+        fault.verb = fault.verb.row().verb(figure)?;
+        return Some(());
+    }
+    if fault.verb.is_momentary() {
+        return None;
+    }
+    let lasts = fault.length.or_else(|| heal_at.checked_sub(*struck.get(&fault.id)?))?;
+    // What lasts to the heal cannot last longer.
+    (fault.length.is_some() || times < parts).then(|| fault.length = Some(long(lasts)))
+}

@@ -1,0 +1,28 @@
+//! The experiments of a finding as tables: what is violated if one thing is changed, and from which
+//! figures on.
+
+use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
+use crate::explain::experiment::{Changed, Threshold};
+use crate::explain::finding::Finding;
+use crate::report::content::Table;
+
+/// One thing changed, and what is violated then.
+pub fn but_for(finding: &Finding) -> Table {
+    let row = |changed: &Changed| {
+        vec![change_words(&finding.plan, changed.change), outcome_words(changed)]
+    };
+    let experiments = finding.experiments.iter();
+    let rows = experiments.flat_map(|experiments| &experiments.causes.changes).map(row).collect();
+    Table { head: vec!["one thing changed", "what is violated then"], rows }
+}
+
+/// From which figures on it is violated.
+pub fn thresholds(finding: &Finding) -> Table {
+    let row = |threshold: &Threshold| {
+        let own = amount(threshold.unit, threshold.own);
+        vec![threshold.of.clone(), own, threshold_words(threshold)]
+    };
+    let experiments = finding.experiments.iter();
+    let rows = experiments.flat_map(|experiments| &experiments.thresholds).map(row).collect();
+    Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
+}
