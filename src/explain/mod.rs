@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use crate::explain::finding::Finding;
+use crate::explain::mechanism::Mechanism;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 
@@ -17,6 +18,7 @@ pub mod experiment;
 pub mod finding;
 pub mod hold;
 pub mod incarnation;
+pub mod mechanism;
 pub mod quantity;
 pub mod sentence;
 pub mod story;
@@ -34,6 +36,8 @@ pub struct Explanation {
     pub verdict: String,
     /// The assumptions that broke, a sentence each, or that none did.
     pub assumptions: Vec<String>,
+    /// How it became possible; `None` where nothing is violated.
+    pub mechanism: Option<Mechanism>,
     /// What made the difference, a sentence each; empty where nothing was run again.
     pub causes: Vec<String>,
     /// What the lock counts on, a sentence each.
@@ -50,6 +54,7 @@ pub fn explain(finding: &Finding) -> Explanation {
     Explanation {
         verdict: sentence::verdict(&witness),
         assumptions: sentence::assumptions(finding),
+        mechanism: mechanism::mechanism(&witness),
         causes: cause::sentences(finding),
         ledger: sentence::ledger(finding),
         arguments: argument::arguments(&witness),

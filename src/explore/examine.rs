@@ -43,6 +43,11 @@ fn classified(lab: &Lab, plan: &Plan) -> Finding {
     without_calm(lab, plan, trial, class)
 }
 
+/// The finding of a trial that has been made, which nobody classified and nothing was run again for.
+pub fn bare(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
+    without_calm(lab, plan, trial, None)
+}
+
 /// The finding of a trial that has been made.
 pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
     explained(lab, with_calm(lab, without_calm(lab, plan, trial, class)))

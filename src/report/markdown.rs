@@ -13,6 +13,7 @@ use crate::report::content::{self, Table};
 pub fn page(finding: &Finding, explanation: &Explanation) -> String {
     let mut out = String::new();
     heading(&mut out, finding, explanation);
+    mechanism(&mut out, explanation);
     assumptions(&mut out, finding, explanation);
     story(&mut out, explanation);
     why(&mut out, finding, explanation);
@@ -95,6 +96,15 @@ fn story(out: &mut String, explanation: &Explanation) {
     section(out, "The story");
     for (index, told) in explanation.story.lines.iter().enumerate() {
         line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));
+    }
+}
+
+/// How it became possible, in one line of its own.
+fn mechanism(out: &mut String, explanation: &Explanation) {
+    if let Some(mechanism) = &explanation.mechanism {
+        let word = mechanism.how.word();
+        line(out, "");
+        line(out, &format!("**How:** {} (`{word}`)", escaped(&mechanism.sentence)));
     }
 }
 

@@ -18,6 +18,13 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     let pen = Pen { colour };
     let mut out = String::new();
     heading(&mut out, finding, explanation, pen);
+    if let Some(mechanism) = &explanation.mechanism {
+        wrapped(
+            &mut out,
+            "  how:    ",
+            &format!("{} ({})", mechanism.sentence, mechanism.how.word()),
+        );
+    }
     let broken = finding.class.is_some();
     let lines = if broken { &explanation.assumptions } else { &explanation.ledger };
     if !lines.is_empty() {

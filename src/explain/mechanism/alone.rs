@@ -1,0 +1,323 @@
+//! How a violation became possible that takes one caller, or one key.
+
+use lockstorm_sim::trace::{KeyChange, Leg};
+
+use crate::check::{Cause, Kind, Violation};
+use crate::explain::hold::{grant_of, op};
+use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::ending::{Ending, ending};
+use crate::explain::mechanism::{How, Mechanism, overlap};
+use crate::explain::quantity::{length, moment};
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::reading::leaders;
+use crate::reading::moment::Moment;
+
+/// The first breach of the contract.
+pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
+    let breach = witness.history().breaches.first()?;
+    let evidence = breach.op.into_iter().map(Evidence::Op).collect();
+    let text = format!("The lock of {}: {}.", breach.process, breach.text());
+    Some(Mechanism::new(How::ContractBroken, text, evidence))
+}
+
+/// A resource that was spoilt without two holders at once.
+pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let index = *violation.accesses.last()?;
+    let access = witness.history().accesses.get(index)?;
+    let evidence = vec![Evidence::Access(index)];
+    let who = &access.caller;
+    match violation.cause? {
+        Cause::InFlight => {
+            let at = moment(access.at.at);
+            let text = format!("A write of {who}'s arrived at {at}, after its hold had ended.");
+            Some(Mechanism::new(How::WriteInFlight, text, evidence))
+        }
+        Cause::Caller => {
+            let text = format!("{who} worked without a grant.");
+            Some(Mechanism::new(How::NoGrant, text, evidence))
+        }
+        Cause::Overlap | Cause::None => None,
+    }
+}
+
+/// A command that changed another's key.
+pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let history = witness.history();
+    let mut keys = violation.keys.iter().rev();
+    let index = keys.find(|index| {
+        let by = history.keys.get(**index).and_then(|key| key.by);
+        by.is_some_and(|by| violation.ops.contains(&by))
+            && history.keys[**index].at >= violation.from
+    })?;
+    let thief = history.keys[*index].by?;
+    let victim = violation.ops.iter().find(|id| **id != thief)?;
+    stolen(witness, *index, *victim)
+}
+
+/// Why a change of a key came through though the key was the victim's.
+pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
+    let history = witness.history();
+    let key = history.keys.get(index)?;
+    let thief = op(history, key.by?)?;
+    let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
+    let (who, whose) = (&thief.caller, witness.caller(victim)?);
+    let token = |id: OpId| match &op(history, id)?.outcome {
+        Outcome::Granted { token, .. } => Some(token),
+        _ => None,
+    };
+    let own = grant_of(thief).and_then(token);
+    // To the node itself, or to the master that the node has it from.
+    let is_asked = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
+    let sent = history.requests.iter().filter(|r| r.op == thief.id);
+    let sent = sent.filter(|r| !is_asked || r.to == key.node);
+    let mut requests = sent.filter(|r| applied(r).is_some_and(|at| at.at <= key.at.at));
+    let last = requests.next_back()?;
+    let late = took(last).filter(|ns| *ns >= LATE);
+    let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
+    let (command, node) = (&last.command, &key.node);
+    let (how, text) = match command.starts_with("EVAL") {
+        _ if own.is_some() && own == token(victim) => (
+            How::SameOwner,
+            format!(
+                "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner value."
+            ),
+        ),
+        _ if thief.kind == OpKind::Acquire => (
+            How::Overwritten,
+            format!("{who}'s {command}{way} set the key on {node} over {whose}'s."),
+        ),
+        true => return None,
+        false if requests.next_back().is_some() => (
+            How::CheckedTooEarly,
+            format!(
+                "{who} had looked whose key it is before its {command}{way} and not with it: that \
+                 struck {whose}'s on {node}."
+            ),
+        ),
+        false => (
+            How::BlindCommand,
+            format!(
+                "{who}'s {command}{way} does not ask whose key it is: it struck {whose}'s on {node}."
+            ),
+        ),
+    };
+    Some(Mechanism::new(how, text, evidence))
+}
+
+/// A command that takes longer to its node is said to be late, ns.
+const LATE: u64 = 100_000_000;
+
+fn applied(request: &Request) -> Option<Moment> {
+    let legs = request.legs.iter();
+    legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| Moment::from(*at)).next()
+}
+
+fn took(request: &Request) -> Option<u64> {
+    let sent = request.legs.iter().find(|(leg, _)| *leg == Leg::Sent)?.1;
+    let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?.1;
+    Some(applied.at.saturating_sub(sent.at))
+}
+
+/// A key that keeps everybody out though nobody holds the lock.
+pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let named = |born: usize| violation.keys.contains(&born);
+    let left: Vec<_> = witness.left().collect();
+    let chosen = left.iter().find(|(life, _)| named(life.born)).or_else(|| left.first());
+    let Some((life, owner)) = chosen else {
+        return no_leader(witness, violation);
+    };
+    let (who, node) = (&owner.caller, &life.node);
+    let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    let reading = &witness.reading;
+    let died = reading.death_after(&owner.process, Moment::from(owner.call));
+    let releases: Vec<&Op> = reading
+        .ops_of(owner.id)
+        .chain(reading.releases(owner.id))
+        .filter(|op| matches!(op.kind, OpKind::Release { .. }))
+        .collect();
+    let done = releases.iter().find(|op| op.outcome == Outcome::Released);
+    let (how, text) = match (&owner.outcome, done, releases.last()) {
+        (_, Some(release), _) => {
+            evidence.push(Evidence::Op(release.id));
+            let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
+            let put_back = life.from > release.call.instant();
+            match is_later || put_back {
+                true => (
+                    How::SetAgain,
+                    format!("{who}'s key came back on {node} after it had been given back."),
+                ),
+                false => (
+                    How::NothingDeleted,
+                    format!(
+                        "{who} was told that its lock is given back, and its key on {node} stayed."
+                    ),
+                ),
+            }
+        }
+        (Outcome::Refused { .. }, None, None) => {
+            (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
+        }
+        (_, None, Some(release)) => {
+            evidence.push(Evidence::Op(release.id));
+            let what = match release.outcome {
+                Outcome::NotMine => "found nothing of its own",
+                _ => "was not answered",
+            };
+            let text = format!("{who}'s release {what}, and its key on {node} stayed.");
+            (How::ReleaseFailed, text)
+        }
+        (_, None, None) if died.is_some() => {
+            (How::LeftByDead, format!("{who} died and left its key on {node}."))
+        }
+        (Outcome::Unknown | Outcome::Pending, None, None) => (
+            How::LeftByUnknown,
+            format!("{who} never learned that its key is on {node}, and left it there."),
+        ),
+        (_, None, None) => {
+            (How::ReleaseFailed, format!("{who} never gave its key on {node} back."))
+        }
+    };
+    Some(Mechanism::new(how, text, evidence))
+}
+
+fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    if violation.kind != Kind::Stuck {
+        return None;
+    }
+    let gaps = leaders::leaderless(&witness.reading);
+    let (from, _) = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from))?;
+    let text = format!("No node has led since {}.", moment(from.at));
+    Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// A renewal that came after its release.
+pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let mut ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
+    let extend = ops.find(|op| matches!(op.kind, OpKind::Extend { .. }))?;
+    let mut evidence = vec![Evidence::Op(extend.id)];
+    evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
+    let who = &extend.caller;
+    let text =
+        format!("{who}'s renewal was under way when the lock was given back, and came later.");
+    Some(Mechanism::new(How::RenewalLate, text, evidence))
+}
+
+/// An operation that never returned.
+pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let waits = violation.ops.iter().find_map(|id| op(witness.history(), *id))?;
+    let requests = witness.history().requests.iter().enumerate();
+    let last = requests.filter(|(_, request)| request.op == waits.id).last();
+    let (who, asked) = (&waits.caller, waits.kind.asked());
+    let evidence = vec![Evidence::Op(waits.id)];
+    let Some((index, request)) = last else {
+        let text = format!("{who}'s {asked} sent nothing.");
+        return Some(Mechanism::new(How::NoAnswer, text, evidence));
+    };
+    let evidence = evidence.into_iter().chain([Evidence::Request(index)]).collect();
+    let (command, node) = (&request.command, &request.to);
+    if request.declined {
+        let text = format!(
+            "{node} answered {who}'s {command} with an error, and its {asked} went no further."
+        );
+        return Some(Mechanism::new(How::ScriptUnknown, text, evidence));
+    }
+    let text = format!("{who}'s {command} to {node} was never answered.");
+    Some(Mechanism::new(How::NoAnswer, text, evidence))
+}
+
+/// A holder that was told too late, or not at all.
+pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
+    let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
+    let found = belief(witness, tenure, violation.to.into());
+    let is_why = matches!(found.how, How::StoodStill | How::RenewalFailed | How::AccessesLate);
+    if is_why {
+        return Some(found);
+    }
+    let who = &tenure.grant.caller;
+    let text = format!("{who} ran, and was not told that its lease was over.");
+    Some(Mechanism::new(How::NotTold, text, vec![Evidence::Op(grant)]))
+}
+
+/// A key that went before its lease.
+pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
+    let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
+    let index = violation.keys.first()?;
+    let life = witness.lives.iter().find(|life| life.end == Some(*index))?;
+    match ending(witness, life, life.owner?, Moment::from(life.until)) {
+        Ending::Taken(mechanism) => Some(mechanism),
+        Ending::RanOut => Some(belief(witness, tenure, violation.from.into())),
+        Ending::There => None,
+    }
+}
+
+/// A number that is not above the one before it.
+pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let history = witness.history();
+    let mut keys = history.keys.iter().enumerate();
+    let forgotten = keys.find(|(_, key)| {
+        let lost = matches!(
+            key.change,
+            KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
+        );
+        key.key != witness.reading.lock_key && lost && key.at <= violation.to
+    });
+    let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
+    if let Some((index, key)) = forgotten {
+        let text = format!("{} lost the counter of fences at {}.", key.node, moment(key.at.at));
+        let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
+        return Some(Mechanism::new(How::CounterForgotten, text, evidence));
+    }
+    if let Some(led) = leaders::promoted(&witness.reading).iter().find(|led| led.at <= violation.to)
+    {
+        let text = format!(
+            "{} was made master at {} with an older counter of fences.",
+            led.by,
+            moment(led.at.at)
+        );
+        return Some(Mechanism::new(How::CounterForgotten, text, evidence));
+    }
+    let text = "The fence is drawn apart from the grant: their orders differ.".to_owned();
+    Some(Mechanism::new(How::CounterApart, text, evidence))
+}
+
+/// No legal order: two turns that exclude each other, as of two holders; else a turn that does not
+/// end, whose key was gone, or whose lease was over.
+pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let history = witness.history();
+    let turn = |grant: OpId| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
+    if let [one, other] = &violation.turns[..]
+        && let (Some(one), Some(other)) = (turn(one.grant), turn(other.grant))
+    {
+        let (first, second) = if one.from <= other.from { (one, other) } else { (other, one) };
+        if let Some(found) = overlap::between(witness, first, second) {
+            return Some(found);
+        }
+    }
+    let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
+    // A release that found nothing of its own: the key was gone while its owner counted on it.
+    let vain = ops().filter(|op| op.outcome == Outcome::NotMine);
+    let grants = vain.filter_map(grant_of).chain(ops().filter_map(grant_of));
+    for grant in grants {
+        let lives = witness
+            .lives
+            .iter()
+            .filter(|life| life.owner.is_some_and(|owner| witness.reading.are_one(owner, grant)));
+        for life in lives.filter(|life| life.until < violation.to) {
+            if let Ending::Taken(found) =
+                ending(witness, life, life.owner?, Moment::from(violation.to))
+                && found.how != How::DeletedByOwner
+            {
+                return Some(found);
+            }
+        }
+    }
+    let tenures = witness.tenures.iter().filter(|hold| {
+        ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
+    });
+    let past = tenures.filter(|hold| hold.bare_from().is_some()).next()?;
+    Some(belief(witness, past, Moment::from(past.until)))
+}

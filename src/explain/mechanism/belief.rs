@@ -1,0 +1,156 @@
+//! Why a holder went on though its lease had run out by its own time.
+
+use crate::explain::hold::Hold;
+use crate::explain::mechanism::ending::disturbed;
+use crate::explain::mechanism::{How, Mechanism};
+use crate::explain::quantity::{length, moment};
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::reading::moment::Moment;
+
+/// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
+/// gone.
+pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
+    let is_covered = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
+    let found = match is_covered {
+        true => lied(witness, hold).or_else(|| clock(witness, hold)),
+        false => still(witness, hold, at)
+            .or_else(|| renewal(witness, hold, at))
+            .or_else(|| waiting(witness, hold, at)),
+    };
+    let who = &hold.grant.caller;
+    let own = vec![Evidence::Op(hold.grant.id)];
+    found.unwrap_or_else(|| match (is_covered, hold.lease) {
+        (true, None) => {
+            let text = format!("{who}'s lease ran out, and its grant names no end of it.");
+            Mechanism::new(How::DeadlineTooLate, text, own)
+        }
+        (true, Some(_)) => {
+            let text = format!("{who} counts on its lease for longer than its key lives.");
+            Mechanism::new(How::DeadlineTooLate, text, own)
+        }
+        (false, _) => {
+            let text = format!("{who}'s lease ran out under its work.");
+            Mechanism::new(How::Overworked, text, own)
+        }
+    })
+}
+
+fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
+    let all = witness.reading.together(hold.grant.id);
+    all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
+}
+
+/// Whether a renewal was told as kept, and prolonged nothing.
+fn lied(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
+    let kept =
+        ops(witness, hold).into_iter().filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
+    let last = kept.filter(|op| matches!(op.kind, OpKind::Extend { .. })).last()?;
+    if witness.history().keys.iter().any(|key| key.by == Some(last.id)) {
+        return None;
+    }
+    let who = &hold.grant.caller;
+    let text = format!(
+        "{who} was told at {} that its lease is prolonged, and no key was.",
+        last.ret.map_or_else(String::new, |ret| moment(ret.at))
+    );
+    Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
+}
+
+fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
+    let process = &hold.grant.process;
+    let suspended = |(index, condition): (usize, &Condition)| {
+        (condition.strikes(process) && condition.verb.halts()).then_some(Evidence::Condition(index))
+    };
+    let conditions = witness.history().conditions.iter().enumerate();
+    let disturbance =
+        disturbed(witness, process).or_else(|| conditions.filter_map(suspended).next());
+    let is_skewed = || {
+        let clock = witness.finding.plan.clocks.get(process);
+        clock.is_some_and(|clock| clock.rate_ppm != 0)
+    };
+    if disturbance.is_none() && !is_skewed() {
+        return None;
+    }
+    let who = &hold.grant.caller;
+    let text = format!("{who}'s lease ran out, and by its own clock it had not.");
+    let evidence = [Evidence::Op(hold.grant.id)].into_iter().chain(disturbance).collect();
+    Some(Mechanism::new(How::HolderClock, text, evidence))
+}
+
+/// Whether its process stood still before that moment.
+fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let process = &hold.grant.process;
+    let conditions = witness.history().conditions.iter().enumerate();
+    let mut halts = conditions.filter(|(_, condition)| {
+        let until = condition.until(witness.history().end);
+        condition.strikes(process)
+            && condition.verb.halts()
+            && Moment::from(condition.from) <= at
+            && until > hold.grant.call.instant()
+    });
+    let (index, halt) = halts.next_back()?;
+    let lasted = halt.until(witness.history().end).at.saturating_sub(halt.from.at);
+    let who = &hold.grant.caller;
+    let text = format!("{who} stood still for {}, and its lease ran out.", length(lasted));
+    Some(Mechanism::new(
+        How::StoodStill,
+        text,
+        vec![Evidence::Op(hold.grant.id), Evidence::Condition(index)],
+    ))
+}
+
+/// Whether a renewal had failed.
+fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let extends = ops(witness, hold)
+        .into_iter()
+        .filter(|op| matches!(op.kind, OpKind::Extend { .. }) && Moment::from(op.call) < at);
+    let last = extends.last()?;
+    let mut requests = witness.history().requests.iter().enumerate();
+    let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
+    let who = &hold.grant.caller;
+    if let Some((index, request)) = refused {
+        let text = format!(
+            "{} answered the {} of {who}'s renewal of {} with an error, and its lease ran out.",
+            request.to,
+            request.command,
+            moment(last.call.at)
+        );
+        let evidence = vec![Evidence::Op(last.id), Evidence::Request(index)];
+        return Some(Mechanism::new(How::ScriptUnknown, text, evidence));
+    }
+    let what = match last.outcome {
+        Outcome::Lost => "was refused",
+        Outcome::Unknown | Outcome::Pending => "was not answered",
+        _ => return None,
+    };
+    let text =
+        format!("{who}'s renewal of {} {what}, and its lease ran out.", moment(last.call.at));
+    Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
+}
+
+/// Whether an access of its took longer than it does by itself.
+fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let site_message = crate::workload::slowest_message(&witness.finding.plan.links);
+    let usual = site_message.saturating_mul(6);
+    let is_own = |op: &&Op| {
+        crate::explain::hold::grant_of(op)
+            .is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
+    };
+    let accesses = witness.history().ops.iter().filter(|op| {
+        matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
+    });
+    let took = |op: &Op| op.ret.map_or(witness.history().end.at, |ret| ret.at) - op.call.at;
+    let mut late =
+        accesses.filter(is_own).filter(|op| Moment::from(op.call) <= at && took(op) > usual);
+    let late = late.next()?;
+    let who = &hold.grant.caller;
+    let text = format!(
+        "{who}'s {} of {} took {}, and its lease ran out.",
+        late.kind.asked(),
+        moment(late.call.at),
+        length(took(late))
+    );
+    Some(Mechanism::new(How::AccessesLate, text, vec![Evidence::Op(late.id)]))
+}

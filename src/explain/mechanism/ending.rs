@@ -1,0 +1,159 @@
+//! How a key that kept others out was gone when another asked.
+
+use lockstorm_sim::fault::verbs::Strains;
+use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_sim::trace::KeyChange;
+
+use crate::explain::hold::{grant_of, op};
+use crate::explain::incarnation::Incarnation;
+use crate::explain::mechanism::alone::stolen;
+use crate::explain::mechanism::{How, Mechanism};
+use crate::explain::quantity::{length, moment};
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId};
+use crate::reading::moment::Moment;
+
+/// How the key of a life was gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By something else than its own time.
+    Taken(Mechanism),
+    /// By its own time: nothing but its holder is to be asked why it went on.
+    RanOut,
+    /// It was there still.
+    There,
+}
+
+/// How a key of `owner` was gone by a moment.
+pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
+    let reading = &witness.reading;
+    let Some(whose) = witness.caller(owner) else { return Ending::There };
+    let node = &life.node;
+    let mut evidence = vec![Evidence::Op(owner), Evidence::Key(life.born)];
+    let ended = life.end.filter(|_| Moment::from(life.until) <= by);
+    let Some((index, key)) = ended.and_then(|end| Some((end, witness.history().keys.get(end)?)))
+    else {
+        return if passes(witness, life) <= by {
+            time(witness, life, owner, by)
+        } else {
+            Ending::There
+        };
+    };
+    evidence.push(Evidence::Key(index));
+    let taken =
+        |how, sentence: String, evidence| Ending::Taken(Mechanism::new(how, sentence, evidence));
+    let is_own = |id: OpId| {
+        let grant = op(reading.history, id).and_then(grant_of);
+        grant.is_some_and(|grant| reading.are_one(grant, owner))
+    };
+    match (key.change, key.by.and_then(|by| op(reading.history, by))) {
+        (KeyChange::Expired, _) => time(witness, life, owner, by),
+        (KeyChange::LostAtRestart, _) => {
+            let text = format!("{node} was started again without {whose}'s key.");
+            taken(How::Forgotten, text, evidence)
+        }
+        (KeyChange::LostAtFailover, _) => {
+            let text = format!(
+                "{node} took over all that its master had, and {whose}'s key was not there."
+            );
+            taken(How::LostInResync, text, evidence)
+        }
+        (KeyChange::Evicted, _) | (_, None) => {
+            taken(How::Removed, format!("{node} removed {whose}'s key."), evidence)
+        }
+        (change, Some(by)) => {
+            evidence.push(Evidence::Op(by.id));
+            let (how, text) = hand(change, by, is_own(by.id), whose, node);
+            let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
+            match exact.flatten() {
+                Some(exact) => Ending::Taken(exact),
+                None => taken(how, text, evidence),
+            }
+        }
+    }
+}
+
+fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (How, String) {
+    let asked = format!("{}'s {} of {}", by.caller, by.kind.asked(), moment(by.call.at));
+    match change {
+        KeyChange::Set => {
+            (How::Overwritten, format!("{asked} set the key on {node}, over {whose}'s."))
+        }
+        _ if is_own || by.caller == whose => {
+            (How::DeletedByOwner, format!("{asked} deleted its own key on {node}."))
+        }
+        _ => (How::DeletedByAnother, format!("{asked} deleted {whose}'s key on {node}.")),
+    }
+}
+
+fn passes(witness: &Witness<'_>, life: &Incarnation) -> Moment {
+    let lives = &witness.reading.lives.incarnations;
+    let own = lives.iter().find(|own| own.born == life.born);
+    own.map_or(Moment::NEVER, |own| witness.reading.passes(own))
+}
+
+/// A key that ended by its time: whether that was its own, or a clock's.
+fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
+    let Some(set) = last_set(witness, life) else { return Ending::RanOut };
+    // As long as it was given, on a true clock from when it was given.
+    let due = set.at.saturating_add(set.lasts);
+    if due <= by.at {
+        return Ending::RanOut;
+    }
+    let gone = passes(witness, life).min(life.until.into());
+    let whose = witness.caller(owner).unwrap_or("somebody");
+    let early = length(due.saturating_sub(gone.at));
+    let node = &life.node;
+    let mut evidence = vec![Evidence::Op(owner), Evidence::Key(life.born)];
+    evidence.extend(life.end.map(Evidence::Key));
+    evidence.extend(disturbed(witness, node));
+    let (how, text) = if set.on == *node {
+        let text = format!("By {node}'s clock {whose}'s key was over {early} early.");
+        (How::NodeClock, text)
+    } else {
+        let text = format!(
+            "{whose}'s key was set by the clock of {}, and by that of {node} it was over {early} early.",
+            set.on
+        );
+        (How::ReplicaClock, text)
+    };
+    Ending::Taken(Mechanism::new(how, text, evidence))
+}
+
+/// What disturbed the clocks of a host.
+pub fn disturbed(witness: &Witness<'_>, host: &str) -> Option<Evidence> {
+    let conditions = witness.history().conditions.iter().enumerate();
+    let strains = |strains| matches!(strains, Strains::WallClock | Strains::Rate);
+    let mut own = conditions.filter(|(_, c)| c.strikes(host) && strains(c.verb.row().strains));
+    own.next().map(|(index, _)| Evidence::Condition(index))
+}
+
+/// When the last end of a key was set, for how long, and by which node's clock.
+struct Term {
+    at: Nanos,
+    lasts: Nanos,
+    on: String,
+}
+
+fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
+    let history = witness.history();
+    let keys = history.keys.get(life.born..)?.iter();
+    let own = keys.take_while(|key| key.at < life.until || Some(key.at) == end_of(witness, life));
+    let own = own.filter(|key| key.node == life.node && key.key == witness.reading.lock_key);
+    let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
+    let last = sets.filter(|key| key.at < life.until).last()?;
+    let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
+    // A replica applies what its master has set: the origin is the same operation's change elsewhere.
+    let mut origins = history.keys.iter().filter(|key| {
+        key.by == last.by && key.change == last.change && key.until_ms == last.until_ms
+    });
+    let origin = origins.find(|_| last.by.is_some()).unwrap_or(last);
+    let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;
+    let lasts = until.saturating_sub(wall.at(origin.at.at));
+    Some(Term { at: origin.at.at, lasts, on: origin.node.clone() })
+}
+
+fn end_of(witness: &Witness<'_>, life: &Incarnation) -> Option<lockstorm_sim::time::Instant> {
+    life.end.and_then(|end| witness.history().keys.get(end)).map(|key| key.at)
+}

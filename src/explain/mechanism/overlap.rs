@@ -1,0 +1,207 @@
+//! How two came to hold the lock at once.
+
+use std::collections::BTreeSet;
+
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::KeyChange;
+
+use crate::check::Violation;
+use crate::explain::hold::Hold;
+use crate::explain::incarnation::Incarnation;
+use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::ending::{Ending, ending};
+use crate::explain::mechanism::{How, Mechanism};
+use crate::explain::quantity::{length, list, moment};
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Key, OpId, Seen};
+use crate::reading::moment::Moment;
+
+/// How the second grant of an overlap became possible.
+pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let (first, second) = pair(witness, violation)?;
+    between(witness, first, second)
+}
+
+/// How the grant of one tenure became possible while another lasted, or had to.
+pub fn between(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+    let dead = dead(second).or_else(|| dead(first));
+    // Who returned later may have been granted earlier.
+    dead.or_else(|| opened(witness, first, second)).or_else(|| opened(witness, second, first))
+}
+
+/// The tenure with which the overlap began, and the earlier one that it met.
+fn pair<'a, 'b>(
+    witness: &'b Witness<'a>,
+    violation: &Violation,
+) -> Option<(&'b Hold<'a>, &'b Hold<'a>)> {
+    let is_named = |hold: &&Hold<'_>| {
+        violation.ops.iter().any(|op| witness.reading.are_one(*op, hold.grant.id))
+    };
+    let named: Vec<&Hold<'_>> = witness.tenures.iter().filter(is_named).collect();
+    let second = named.iter().rfind(|hold| hold.from <= violation.from)?;
+    let mut earlier = named.iter().filter(|hold| {
+        hold.grant.id != second.grant.id && hold.from <= second.from && second.from < hold.until
+    });
+    Some((earlier.next_back()?, second))
+}
+
+fn dead(hold: &Hold<'_>) -> Option<Mechanism> {
+    let arrived = hold.covered.first().is_some_and(|(from, _)| *from <= hold.from.at);
+    let lease = hold.lease.filter(|_| !arrived)?;
+    let who = &hold.grant.caller;
+    let late = length(hold.from.at.saturating_sub(lease));
+    let text = format!("{who} took its grant {late} after the lease of it was over.");
+    Some(Mechanism::new(How::DeadOnArrival, text, vec![Evidence::Op(hold.grant.id)]))
+}
+
+/// Why the keys of the first did not keep the second out.
+fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+    let set = set_by(witness, second);
+    if set.is_empty() {
+        return nothing(witness, first, second);
+    }
+    if let Some(shared) =
+        set.iter().find_map(|(index, key)| shared(witness, first, second, *index, key))
+    {
+        return Some(shared);
+    }
+    let mut is_out = false;
+    let mut found = None;
+    for (_, key) in &set {
+        let Some(life) = life_of(witness, first, key) else { continue };
+        match ending(witness, life, life.owner?, key.at.into()) {
+            Ending::Taken(mechanism) => found = found.or(Some(mechanism)),
+            Ending::RanOut => is_out = true,
+            Ending::There => {}
+        }
+    }
+    if let Some(mechanism) = found {
+        return Some(mechanism);
+    }
+    if is_out {
+        return Some(belief(witness, first, second.from.into()));
+    }
+    apart(witness, first, second, &set)
+}
+
+/// The keys that the acquire of a tenure set, or found as its own, where it asked for them: the
+/// first on each node.
+fn set_by<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Vec<(usize, &'a Key)> {
+    let history = witness.history();
+    let asked = |key: &Key| {
+        let mut requests = history.requests.iter();
+        requests.any(|request| request.op == hold.grant.id && request.to == key.node)
+    };
+    let keys = history.keys.iter().enumerate();
+    let mut nodes = BTreeSet::new();
+    let grants =
+        |key: &Key| matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+    keys.filter(|(_, key)| key.by == Some(hold.grant.id) && key.key == witness.reading.lock_key)
+        .filter(|(_, key)| grants(key) && asked(key))
+        .filter(|(_, key)| nodes.insert(&key.node))
+        .collect()
+}
+
+/// The last life of a tenure's key on a node before another key was set there.
+fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&'b Incarnation> {
+    let is_own = |life: &&Incarnation| {
+        life.node == key.node
+            && life.from < key.at
+            && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
+    };
+    witness.lives.iter().rfind(is_own)
+}
+
+/// The second did not set the key anew: it was let in by the first one's.
+fn shared(
+    witness: &Witness<'_>,
+    first: &Hold<'_>,
+    second: &Hold<'_>,
+    index: usize,
+    key: &Key,
+) -> Option<Mechanism> {
+    let life = life_of(witness, first, key)?;
+    let is_met = key.change != KeyChange::Set && life.until > key.at;
+    let (one, other) = (&first.grant.caller, &second.grant.caller);
+    let text = format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node);
+    let evidence =
+        vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
+    is_met.then(|| Mechanism::new(How::SameOwner, text, evidence))
+}
+
+/// Neither has a key.
+fn nothing(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+    let has_key = |id: OpId| witness.history().keys.iter().any(|key| key.by == Some(id));
+    if has_key(first.grant.id) || has_key(second.grant.id) {
+        return None;
+    }
+    let (one, other) = (&first.grant.caller, &second.grant.caller);
+    let text = format!("Nothing is locked: neither {one} nor {other} has a key on any node.");
+    let evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
+    Some(Mechanism::new(How::NothingLocked, text, evidence))
+}
+
+/// None of the nodes that granted the second ever kept it out by the first one's key.
+fn apart(
+    witness: &Witness<'_>,
+    first: &Hold<'_>,
+    second: &Hold<'_>,
+    set: &[(usize, &Key)],
+) -> Option<Mechanism> {
+    let own = set_by(witness, first);
+    let (one, other) = (&first.grant.caller, &second.grant.caller);
+    let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
+    evidence.extend(own.iter().chain(set).map(|(index, _)| Evidence::Key(*index)));
+    let names = |keys: &[(usize, &Key)]| {
+        list(&keys.iter().map(|(_, key)| key.node.clone()).collect::<Vec<_>>())
+    };
+    for ((_, mine), (_, theirs)) in own.iter().flat_map(|mine| set.iter().map(move |it| (mine, it)))
+    {
+        let Some(led) = took_over(witness, &theirs.node, &mine.node, theirs.at.into()) else {
+            continue;
+        };
+        if mine.at < led {
+            let text = format!(
+                "{one}'s key on {} never came to {}, which was made master at {}.",
+                mine.node,
+                theirs.node,
+                moment(led.at)
+            );
+            return Some(Mechanism::new(How::NeverReached, text, evidence));
+        }
+    }
+    if let ([(_, mine)], [(_, theirs)]) = (&own[..], set) {
+        let text = format!(
+            "Two masters served at once: {} granted {one} the lock, and {} {other}.",
+            mine.node, theirs.node
+        );
+        let is_two = mine.node != theirs.node;
+        return is_two.then(|| Mechanism::new(How::OldMaster, text, evidence));
+    }
+    let shares = own.iter().any(|(_, key)| set.iter().any(|(_, other)| other.node == key.node));
+    (!shares).then(|| {
+        let text = format!(
+            "{} granted {one} the lock, and {} {other}: no node is in both.",
+            names(&own),
+            names(set)
+        );
+        Mechanism::new(How::TwoMajorities, text, evidence)
+    })
+}
+
+/// When a node was made master that had followed another, the last time by a moment.
+fn took_over(witness: &Witness<'_>, node: &str, from: &str, by: Moment) -> Option<Instant> {
+    let mut follows = None;
+    let mut led = None;
+    for told in witness.history().sightings.iter().filter(|told| told.by == node) {
+        match told.what {
+            Seen::Follows => follows = Some(&told.master),
+            Seen::Leads if Moment::from(told.at) <= by => {
+                led = follows.filter(|master| *master == from).map(|_| told.at).or(led);
+            }
+            _ => {}
+        }
+    }
+    led
+}

@@ -1,0 +1,92 @@
+//! How violations became possible: of each scenario as its story has it, and of drawn plans.
+//!
+//! `LOCKSTORM_MECHANISMS` sets how many seeds of each row are drawn.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lockstorm::explain::mechanism::{How, ROWS, mechanism};
+use lockstorm::explain::witness::Witness;
+use lockstorm::explore::examine;
+use lockstorm::explore::ground::ground;
+use lockstorm::explore::hunt::{Hunt, draw};
+use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::trial::attempt;
+use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::plan::TopologyKind;
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+#[test]
+fn scenarios_are_explained_by_what_happened_in_them() {
+    let expected = std::fs::read_to_string("tests/golden/mechanisms.txt").expect("the table");
+    let mut found = String::new();
+    let mut files: Vec<_> = std::fs::read_dir("scenarios").expect("scenarios").collect();
+    files.sort_by_key(|file| file.as_ref().expect("a file").path());
+    for file in files {
+        let path = file.expect("a file").path();
+        let name = Path::new(&path).file_stem().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("a scenario");
+        let scenario = Scenario::parse(&name, &text).expect("a scenario");
+        let finding = examine::judged(&Lab::default(), &scenario, scenario.seeds()[0]);
+        if let Some(how) = mechanism(&Witness::of(&finding)) {
+            found += &format!("{name} {}: {}\n", how.how.word(), how.sentence);
+        }
+    }
+    #[allow(clippy::disallowed_methods, reason = "whether to write, not what")]
+    if std::env::var("LOCKSTORM_GOLDEN").is_ok() {
+        std::fs::write("tests/golden/mechanisms.txt", &found).expect("the table is written");
+        return;
+    }
+    assert_eq!(found, expected, "LOCKSTORM_GOLDEN=write writes the table anew");
+    assert!(!found.contains("unclear"));
+}
+
+#[test]
+fn drawn_violations_have_a_mechanism() {
+    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
+    let seeds = std::env::var("LOCKSTORM_MECHANISMS").ok().and_then(|text| text.parse().ok());
+    let seeds = seeds.unwrap_or(20_u64);
+    let topologies = [
+        TopologyKind::Single,
+        TopologyKind::Replicated,
+        TopologyKind::Sentinel,
+        TopologyKind::Cluster,
+        TopologyKind::Independent,
+    ];
+    let lab = Lab::default();
+    let rows = ALGORITHMS.iter().flat_map(|lock| topologies.map(|kind| (*lock, kind)));
+    let hunts = rows.filter_map(|(lock, kind)| {
+        let base = ground(lock.name, kind);
+        base.validate().ok()?;
+        let alphabet = Alphabet::of(lock);
+        Some(Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=seeds })
+    });
+    let hunts: Vec<Hunt> = hunts.collect();
+    let found: Vec<(String, How)> = hunts
+        .into_par_iter()
+        .flat_map_iter(|hunt| (1..=seeds).filter_map(move |seed| told(&hunt, seed)))
+        .collect();
+    let mut counts: BTreeMap<How, u32> = BTreeMap::new();
+    for (_, how) in &found {
+        *counts.entry(*how).or_default() += 1;
+    }
+    println!("{} violated plans: {counts:?}", found.len());
+    let unclear: Vec<&String> =
+        found.iter().filter(|(_, how)| *how == How::Unclear).map(|(what, _)| what).collect();
+    assert!(unclear.is_empty(), "{} of {}:\n{unclear:#?}", unclear.len(), found.len());
+    assert!(counts.len() > ROWS.len() / 4, "few mechanisms are met: {counts:?}");
+}
+
+/// The mechanism of the plan that a seed draws, where it is violated.
+fn told(hunt: &Hunt, seed: u64) -> Option<(String, How)> {
+    let plan = draw(hunt, seed).current();
+    let trial = attempt(&hunt.lab, &plan);
+    let finding = examine::bare(&hunt.lab, &plan, trial);
+    let how = mechanism(&Witness::of(&finding))?;
+    let first = finding.judgement.verdict;
+    let kind = lockstorm::explain::witness::kinds(&first);
+    let (lock, topology) = (&plan.lock.algorithm, plan.topology.kind);
+    Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how.how))
+}
