@@ -51,6 +51,7 @@ const MORE_CLIENTS: u8 = 16;
 const PER_NET: u32 = 254;
 
 /// What a run leaves behind.
+#[derive(Clone)]
 pub struct Run {
     /// All that a checker may see.
     pub history: History,

@@ -180,6 +180,38 @@ fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     }
 }
 
+/// The scenario of these tests with a pause that its holder does not survive unharmed.
+fn paused() -> String {
+    std::fs::read_to_string("scenarios/gc-pause-outlives-lease.toml").unwrap()
+}
+
+#[test]
+fn explain_says_how_why_and_from_where_on() {
+    let folder = Folder::new("explain").with("pause.toml", paused());
+    let explain = ["explain", "pause.toml", "--report", "out"];
+    let texts = [
+        "c1 stood still for 15 s, and its lease ran out. (stood-still)",
+        "why:    Necessary: c1's pause of 15 s.",
+        "fault:1.for (15 s here): 9.587 s holds, 9.588 s breaks",
+        "report: out/gc-pause-outlives-lease.md",
+    ];
+    check(&folder, &explain, 0, &texts);
+    let plan = "out/gc-pause-outlives-lease.plan.json";
+    check(&folder, &["explain", plan], 1, &texts[..3]);
+    check(&folder, &["explain", plan, "--seed", "2"], 3, &["a plan has its own seed"]);
+    check(&folder, &["explain", "out"], 3, &["out is a folder", "name one scenario"]);
+}
+
+#[test]
+fn threshold_finds_the_figure_that_is_asked_for_or_names_those_that_can_be() {
+    let calm = paused().replace("15s", "3s").replace("[[fault]]", "# shorter\n[[fault]]");
+    let folder = Folder::new("threshold").with("pause.toml", paused()).with("calm.toml", calm);
+    let of = |of| ["threshold", "pause.toml", "--of", of];
+    check(&folder, &of("fault:1.for"), 0, &["fault:1.for: 9.587 s holds, 9.588 s breaks"]);
+    check(&folder, &of("lock.timeout"), 3, &["it has: fault:1.for, lock.ttl, workload.hold"]);
+    check(&folder, &["threshold", "calm.toml"], 0, &["HELD"]);
+}
+
 #[test]
 fn a_run_ends_with_what_it_found() {
     let folder = Folder::new("endings");

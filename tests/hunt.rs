@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::Kind;
+use lockstorm::check::signature::Signature;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::class::classify;
+use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::habits::Parameter;
 use lockstorm::explore::hunt::{Hunt, draw};
@@ -136,6 +138,48 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
         let (trace, small) = signature(&found.plan);
         assert_eq!(trace, found.trial.run.trace);
         assert_eq!(small, signature(&found.drawn).1, "from seed {from} on");
+    }
+}
+
+/// What is left of a plan cannot be left out, and no length can be half as long or whole seconds.
+#[test]
+fn of_what_is_shrunk_nothing_can_go() {
+    let lab = Lab::default();
+    for (lock, kind) in [
+        ("token-lua", TopologyKind::Single),
+        ("setnx", TopologyKind::Single),
+        ("px-constant", TopologyKind::Replicated),
+        ("redlock", TopologyKind::Independent),
+    ] {
+        for from in [1, 101] {
+            let (base, alphabet) = (base(lock, kind, |_| {}), alphabet(lock));
+            let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: from..=from + 200 };
+            let found = lockstorm::explore::hunt::hunt(&hunt, &|_| {}).found.expect("a violation");
+            assert!(found.is_minimal, "{lock} from {from}");
+            let same = |plan: &Plan| {
+                let trial = attempt(&lab, plan);
+                let kinds = Signature::of(&trial.judgement.verdict).kinds;
+                kinds == found.signature.kinds && {
+                    let class = classify(&lab, plan, &trial);
+                    examine::signature(&lab, plan, &trial, &class) == found.signature
+                }
+            };
+            assert!(same(&found.plan));
+            for (index, fault) in found.plan.faults.iter().enumerate() {
+                let mut without = found.plan.clone();
+                without.faults.remove(index);
+                assert!(!same(&without), "{lock} from {from}: {fault:?} can go");
+                let mut halved = found.plan.clone();
+                let length = fault.length.filter(|length| length.is_multiple_of(2 * SECOND));
+                halved.faults[index].length = length.map(|length| length / 2).or(fault.length);
+                let is_half = halved != found.plan;
+                assert!(!is_half || !same(&halved), "{lock} from {from}: {fault:?} can be half");
+            }
+            let mut alone = found.plan.clone();
+            alone.workload.clients = found.plan.workload.clients.saturating_sub(1).max(1);
+            let is_fewer = alone != found.plan && alone.validate().is_ok();
+            assert!(!is_fewer || !same(&alone), "{lock} from {from}: a client can go");
+        }
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Signature {
     pub in_model: Vec<Kind>,
     /// The assumptions whose breach made a difference, in order.
     pub broken: Vec<String>,
+    /// How it became possible: the word of a mechanism.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
     /// The last step that each holder of the first violation had passed.
     pub steps: Vec<String>,
 }

@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use crate::explain::cause::{amount, threshold_words};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{self, Alphabet};
+use crate::explore::threshold::{self, Found, Knob};
 use crate::explore::{examine, trial};
 use crate::plan::Plan;
 use crate::report::index::{self, Linked};
-use crate::report::{json, mark, markdown, svg};
+use crate::report::{json, mark, markdown, svg, text};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
@@ -135,6 +137,54 @@ pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
     let (one, other) = trial::divergence(lab, plan)?;
     let name = &plan.name;
     Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
+}
+
+/// A finding in short: the sentence, how it became possible, what made the difference, thresholds.
+pub fn in_short(finding: &Finding) -> Vec<String> {
+    text::short(finding, &explain(finding))
+}
+
+/// What came of asking for thresholds.
+pub enum Asked {
+    /// Nothing is violated, so that there is none.
+    Holds(Box<Finding>),
+    /// A line each.
+    Thresholds(Vec<String>),
+}
+
+/// The threshold of one figure of a plan, or of all that made a difference. What can be asked, if
+/// there is no such figure.
+pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
+    let knobs = threshold::knobs(plan);
+    let names: Vec<String> = knobs.iter().map(|knob| knob.name(plan)).collect();
+    let chosen: Vec<Knob> = knobs
+        .into_iter()
+        .zip(&names)
+        .filter(|(_, name)| of.is_none_or(|of| of == *name))
+        .map(|(knob, _)| knob)
+        .collect();
+    if chosen.is_empty() {
+        return Err(names);
+    }
+    let found = examine::thresholds_of(lab, plan, &chosen);
+    Ok(match found {
+        Err(finding) => Asked::Holds(finding),
+        Ok(found) => Asked::Thresholds(found.iter().flat_map(words).collect()),
+    })
+}
+
+/// A line for each threshold of a figure; one that says so where it makes no difference.
+fn words((name, found): &(String, Found)) -> Vec<String> {
+    match found {
+        Found::Thresholds(found) => found
+            .iter()
+            .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
+            .collect(),
+        Found::Everywhere(unit, from, to) => {
+            let (from, to) = (amount(*unit, *from), amount(*unit, *to));
+            vec![format!("{name}: no threshold, it breaks from {from} to {to}")]
+        }
+    }
 }
 
 /// How far two engines agree about a plan.

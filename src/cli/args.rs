@@ -45,6 +45,10 @@ pub enum Command {
     Run(RunArguments),
     /// Run a saved plan again
     Replay(ReplayArguments),
+    /// Say why a plan or a scenario is violated: how, what made the difference, from where on
+    Explain(ExplainArguments),
+    /// Find the figures from which on a plan or a scenario is violated, to a millisecond
+    Threshold(ThresholdArguments),
     /// Search seeded random plans for a violation, and shrink the first
     Hunt(HuntArguments),
     /// Serve fake nodes on real ports to any client, with faults typed while they run
@@ -103,6 +107,34 @@ pub struct ReplayArguments {
     /// What drives the world
     #[arg(long, value_enum, default_value_t)]
     pub engine: OneEngine,
+}
+
+/// What `explain` takes.
+#[derive(Args, Debug)]
+pub struct ExplainArguments {
+    /// A scenario, or a plan that lockstorm wrote
+    #[arg(value_name = "SCENARIO|PLAN")]
+    pub input: PathBuf,
+    /// The seed, in the place of the first that a scenario names
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where to write the report; without it none is written. Files of others are never replaced
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+}
+
+/// What `threshold` takes.
+#[derive(Args, Debug)]
+pub struct ThresholdArguments {
+    /// A scenario, or a plan that lockstorm wrote
+    #[arg(value_name = "SCENARIO|PLAN")]
+    pub input: PathBuf,
+    /// Which figure, as `fault:1.for` or `lock.ttl`; all that there are if it is not given
+    #[arg(long, value_name = "FIGURE")]
+    pub of: Option<String>,
+    /// The seed, in the place of the first that a scenario names
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }
 
 /// What `hunt` takes. What is not given of workload, lease and topology is drawn.

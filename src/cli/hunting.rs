@@ -119,6 +119,7 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
     };
     say(&format!("found after {tested}: {}", found(finding)));
     say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    act::in_short(finding).iter().for_each(|line| say(line));
     if let Err(refusal) = output::write(&arguments.report, &act::report(finding)) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
         return Err(refusal);

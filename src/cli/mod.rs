@@ -8,6 +8,7 @@ pub mod args;
 pub mod comparing;
 #[cfg(feature = "live")]
 pub mod confirming;
+pub mod explaining;
 pub mod hunting;
 pub mod input;
 pub mod listing;
@@ -88,6 +89,8 @@ fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
         None => run(&RunArguments::main_job(arguments.engine)),
         Some(Command::Run(arguments)) => run(arguments),
         Some(Command::Replay(replay)) => replaying::replay(replay),
+        Some(Command::Explain(explain)) => explaining::explain(explain),
+        Some(Command::Threshold(threshold)) => explaining::threshold(threshold),
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
         #[cfg(feature = "live")]
         Some(Command::Serve(serve)) => serving::serve(serve),

@@ -1,9 +1,11 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
+use crate::check::signature::Signature;
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
-use crate::explain::witness::violations;
+use crate::explain::mechanism::mechanism;
+use crate::explain::witness::{Witness, violations};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
 use crate::explore::rerun::Reruns;
@@ -76,6 +78,32 @@ fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     finding
 }
 
+/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing is
+/// violated.
+pub fn thresholds_of(
+    lab: &Lab,
+    plan: &Plan,
+    knobs: &[Knob],
+) -> Result<Vec<(String, Found)>, Box<Finding>> {
+    let finding = classified(lab, plan);
+    let Some(told) = violations(&finding.judgement.verdict).first().map(|first| first.kind) else {
+        return Err(Box::new(with_calm(lab, finding)));
+    };
+    let found = thresholds(lab, plan, &strikes(&finding.history), told, knobs);
+    let class = finding.class.unwrap_or_default();
+    let named = found.into_iter().map(|(knob, found, _)| {
+        let bound = bound(&class, &knob);
+        let found = match found {
+            Found::Thresholds(found) => Found::Thresholds(
+                found.into_iter().map(|threshold| Threshold { bound, ..threshold }).collect(),
+            ),
+            everywhere => everywhere,
+        };
+        (knob.name(plan), found)
+    });
+    Ok(named.collect())
+}
+
 /// What the promise of the lock says of a figure, where the figure broke it.
 fn bound(class: &Class, knob: &Knob) -> Option<i64> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
@@ -102,7 +130,7 @@ fn with_calm(lab: &Lab, mut finding: Finding) -> Finding {
 
 fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
     let signature = class.as_ref().map(|class| trial.signature(class));
-    Finding {
+    let mut finding = Finding {
         scenario: plan.name.clone(),
         ask: String::new(),
         note: String::new(),
@@ -119,7 +147,18 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         signature,
         experiments: None,
         expected: None,
+    };
+    if finding.signature.is_some() {
+        let how = mechanism(&Witness::of(&finding)).map(|found| found.how.word());
+        finding.signature.iter_mut().for_each(|signature| signature.mechanism = how.clone());
     }
+    finding
+}
+
+/// What makes the violation of a trial the same as another.
+pub fn signature(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Signature {
+    let finding = without_calm(lab, plan, trial.clone(), Some(class.clone()));
+    finding.signature.expect("what was classified has a signature")
 }
 
 /// Whether a finding is what its scenario expects.

@@ -13,6 +13,7 @@ use crate::check::Verdict;
 use crate::check::signature::Signature;
 use crate::explain::finding::Class;
 use crate::explore::class::classify;
+use crate::explore::examine;
 use crate::explore::shrink::shrink;
 use crate::explore::strategy::{Alphabet, plans};
 use crate::explore::trial::{Trial, attempt};
@@ -84,6 +85,8 @@ pub struct Found {
     pub signature: Signature,
     /// Runs that shrinking took.
     pub shrink_runs: u32,
+    /// Whether nothing of the plan can be made smaller.
+    pub is_minimal: bool,
 }
 
 /// Seeds that are run before the hunt looks whether one of them was violated.
@@ -169,12 +172,12 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 
 /// Draws the violated plan of a seed again, classifies it and makes it small.
 fn pursue(hunt: &Hunt, seed: u64) -> Found {
-    let mut tree = draw(hunt, seed);
-    let drawn = tree.current();
+    let drawn = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &drawn);
     let class = classify(&hunt.lab, &drawn, &trial);
-    let signature = trial.signature(&class);
-    let small = shrink(&hunt.lab, &mut *tree, &signature);
+    let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
+    let varies = |parameter| hunt.alphabet.varies.contains(&parameter);
+    let small = shrink(&hunt.lab, &drawn, &signature, &varies);
     Found {
         seed,
         drawn,
@@ -183,5 +186,6 @@ fn pursue(hunt: &Hunt, seed: u64) -> Found {
         class: small.class,
         signature,
         shrink_runs: small.runs,
+        is_minimal: small.is_minimal,
     }
 }

@@ -10,6 +10,7 @@
 //! - [`strategy`]: proptest strategies for faults and plans
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
+//! - [`smaller`]: plans that are one step smaller
 
 pub mod agree;
 pub mod cause;
@@ -20,6 +21,7 @@ pub mod habits;
 pub mod hunt;
 pub mod rerun;
 pub mod shrink;
+pub mod smaller;
 pub mod strategy;
 pub mod threshold;
 pub mod trial;

@@ -186,7 +186,7 @@ pub enum Found {
     /// There is a threshold, or one on either side.
     Thresholds(Vec<Threshold>),
     /// It makes no difference between these figures.
-    Everywhere(i64, i64),
+    Everywhere(Unit, i64, i64),
 }
 
 /// The thresholds of each of these knobs for a violation of the kind `told`, and how many plans were
@@ -235,7 +235,7 @@ impl Dial<'_> {
             }
         }
         match found.is_empty() {
-            true => Some(Found::Everywhere(farthest.0, farthest.1)),
+            true => Some(Found::Everywhere(self.unit(), farthest.0, farthest.1)),
             false => Some(Found::Thresholds(found)),
         }
     }

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::run::{Lab, Run};
 
 /// A run and what the checks say about it.
+#[derive(Clone)]
 pub struct Trial {
     /// What happened.
     pub run: Run,
@@ -56,8 +57,8 @@ impl Trial {
         matches!(self.judgement.verdict, Verdict::Violated(_))
     }
 
-    /// What makes this violation the same as another: kinds, class, broken assumptions and the
-    /// last step of each holder of the first violation.
+    /// What makes this violation the same as another, but for its mechanism: kinds, class, broken
+    /// assumptions and the last step of each holder of the first violation.
     pub fn signature(&self, class: &Class) -> Signature {
         let word = if class.is_in_model() { "in-model" } else { "out-of-model" };
         let mut broken: Vec<String> = class.broken.iter().map(name).collect();

@@ -66,6 +66,26 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     out
 }
 
+/// The finding in short, a line a piece: the sentence, how it became possible, what made the
+/// difference, and from which figures on.
+pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
+    let mut out = String::new();
+    heading(&mut out, finding, explanation, Pen { colour: false });
+    if let Some(mechanism) = &explanation.mechanism {
+        let how = mechanism.how.word();
+        wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
+    }
+    for (index, sentence) in explanation.causes.iter().enumerate() {
+        wrapped(&mut out, if index == 0 { "  why:    " } else { "          " }, sentence);
+    }
+    let thresholds = causes::thresholds(finding).rows;
+    for (index, row) in thresholds.iter().enumerate() {
+        let lead = if index == 0 { "  from:   " } else { "          " };
+        wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    out.lines().map(str::to_owned).collect()
+}
+
 /// How emphasis is written.
 #[derive(Clone, Copy)]
 struct Pen {

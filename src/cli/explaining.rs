@@ -1,0 +1,121 @@
+//! `explain` and `threshold`: why one plan is violated, and from which figure on.
+
+use std::path::Path;
+
+use crate::check::Verdict;
+use crate::cli::act::{self, Asked};
+use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
+use crate::cli::{Ending, input, output, say, watched};
+use crate::explain::finding::Finding;
+use crate::refusal::Refusal;
+use crate::run::Lab;
+
+/// Explains a plan, or what a scenario makes of a seed: on standard output in short, as a report
+/// where one is asked for.
+pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
+    let lab = watched(OneEngine::Event.lab());
+    let finding = finding(&lab, &arguments.input, arguments.seed)?;
+    if let Some(folder) = &arguments.report {
+        output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
+    }
+    say(&format!(
+        "lockstorm {}: seed {}, plan {}",
+        env!("CARGO_PKG_VERSION"),
+        finding.seed,
+        finding.plan_hash
+    ));
+    act::in_short(&finding).iter().for_each(|line| say(line));
+    if let Some(folder) = &arguments.report {
+        output::write(folder, &act::report(&finding))?;
+        say(&format!("report: {}", folder.join(finding.scenario.clone() + ".md").display()));
+    }
+    say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
+    Ok(ending(&finding))
+}
+
+/// From which figure on a plan is violated. That there is one is the answer, and no failure.
+pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
+    let lab = watched(OneEngine::Event.lab());
+    let plan = plan(&arguments.input, arguments.seed)?;
+    say(&format!(
+        "lockstorm {}: seed {}, plan {}",
+        env!("CARGO_PKG_VERSION"),
+        plan.seed,
+        plan.digest()
+    ));
+    let asked = match act::thresholds(&lab, &plan, arguments.of.as_deref()) {
+        Ok(asked) => asked,
+        Err(can_be) => {
+            let what = match &arguments.of {
+                Some(of) => format!("this plan has no figure '{of}'"),
+                None => "this plan has no figure that could be turned".to_owned(),
+            };
+            return Err(Refusal::of_usage(what, format!("it has: {}", can_be.join(", "))));
+        }
+    };
+    let ending = match asked {
+        Asked::Holds(finding) => {
+            act::in_short(&finding).iter().for_each(|line| say(line));
+            ending(&finding)
+        }
+        Asked::Thresholds(lines) => {
+            lines.iter().for_each(|line| say(line));
+            Ending::Held
+        }
+    };
+    say(&format!("seed {}, plan {}", plan.seed, plan.digest()));
+    Ok(ending)
+}
+
+fn is_plan(input: &Path) -> bool {
+    input.extension().is_some_and(|end| end == "json")
+}
+
+fn plan(input: &Path, seed: Option<u64>) -> Result<crate::plan::Plan, Refusal> {
+    if is_plan(input) {
+        return own_seed(seed).and_then(|()| input::plan(input));
+    }
+    let scenario = one_scenario(input)?;
+    Ok(scenario.plan(seed.unwrap_or_else(|| scenario.seeds()[0])))
+}
+
+fn finding(lab: &Lab, input: &Path, seed: Option<u64>) -> Result<Finding, Refusal> {
+    if is_plan(input) {
+        own_seed(seed)?;
+        return Ok(act::examine_plan(lab, &input::plan(input)?));
+    }
+    let scenario = one_scenario(input)?;
+    let seed = seed.unwrap_or_else(|| scenario.seeds()[0]);
+    Ok(act::examine(lab, &scenario, seed))
+}
+
+fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {
+    if input.is_dir() {
+        let what = format!("{} is a folder", input.display());
+        return Err(Refusal::of_usage(what, "name one scenario, or one plan"));
+    }
+    let mut scenarios = input::scenarios(&[input.to_owned()])?;
+    Ok(scenarios.remove(0))
+}
+
+fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
+    match seed {
+        None => Ok(()),
+        Some(_) => {
+            let what = "a plan has its own seed";
+            Err(Refusal::of_usage(what, "leave --seed out, or name the scenario"))
+        }
+    }
+}
+
+/// As it was expected, where somebody expected anything.
+fn ending(finding: &Finding) -> Ending {
+    if finding.expected.as_ref().is_some_and(|expected| expected.met) {
+        return Ending::Held;
+    }
+    match finding.judgement.verdict {
+        Verdict::Holds => Ending::Held,
+        Verdict::Violated(_) => Ending::Violated,
+        Verdict::Unknown(_) => Ending::Unknown,
+    }
+}
