@@ -207,8 +207,8 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
 /// An operation that never returned.
 pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let waits = violation.ops.iter().find_map(|id| op(witness.history(), *id))?;
-    let requests = witness.history().requests.iter().enumerate();
-    let last = requests.filter(|(_, request)| request.op == waits.id).last();
+    let mut requests = witness.history().requests.iter().enumerate();
+    let last = requests.rfind(|(_, request)| request.op == waits.id);
     let (who, asked) = (&waits.caller, waits.kind.asked());
     let evidence = vec![Evidence::Op(waits.id)];
     let Some((index, request)) = last else {
@@ -315,9 +315,9 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             }
         }
     }
-    let tenures = witness.tenures.iter().filter(|hold| {
+    let mut tenures = witness.tenures.iter().filter(|hold| {
         ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
     });
-    let past = tenures.filter(|hold| hold.bare_from().is_some()).next()?;
+    let past = tenures.find(|hold| hold.bare_from().is_some())?;
     Some(belief(witness, past, Moment::from(past.until)))
 }

@@ -44,9 +44,9 @@ fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
 
 /// Whether a renewal was told as kept, and prolonged nothing.
 fn lied(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
-    let kept =
+    let mut kept =
         ops(witness, hold).into_iter().filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
-    let last = kept.filter(|op| matches!(op.kind, OpKind::Extend { .. })).last()?;
+    let last = kept.rfind(|op| matches!(op.kind, OpKind::Extend { .. }))?;
     if witness.history().keys.iter().any(|key| key.by == Some(last.id)) {
         return None;
     }
@@ -103,10 +103,10 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
 
 /// Whether a renewal had failed.
 fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let extends = ops(witness, hold)
+    let mut extends = ops(witness, hold)
         .into_iter()
         .filter(|op| matches!(op.kind, OpKind::Extend { .. }) && Moment::from(op.call) < at);
-    let last = extends.last()?;
+    let last = extends.next_back()?;
     let mut requests = witness.history().requests.iter().enumerate();
     let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
     let who = &hold.grant.caller;
