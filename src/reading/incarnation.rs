@@ -23,6 +23,8 @@ pub struct Incarnation<'a> {
     pub ended: Option<End>,
     /// When it was to end at last, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
+    /// When that was set.
+    pub until_from: Moment,
 }
 
 /// The end of a life.
@@ -84,6 +86,7 @@ impl<'a> Lives<'a> {
             (KeyChange::Extended, None) => Some(self.born(index, change, None)),
             (KeyChange::Extended | KeyChange::Changed, Some(met)) => {
                 self.incarnations[met].until_ms = change.until_ms;
+                self.incarnations[met].until_from = change.at.into();
                 alive
             }
             (KeyChange::Set | KeyChange::Changed, _) => {
@@ -106,6 +109,7 @@ impl<'a> Lives<'a> {
             to: Moment::NEVER,
             ended: None,
             until_ms: change.until_ms,
+            until_from: change.at.into(),
         });
         self.incarnations.len() - 1
     }

@@ -181,11 +181,12 @@ impl<'a> Reading<'a> {
     }
 
     /// When a key's time is over, whenever that is noticed: it is alive while its node's wall clock
-    /// reads its last millisecond, and gone in the next.
+    /// reads its last millisecond, and gone in the next. An end counts from when it was set on: one
+    /// that a start puts back was not there before.
     pub fn passes(&self, key: &Incarnation) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
-            self.clocks.reaches(key.node, Clock::Wall, key.from, reading)
+            self.clocks.reaches(key.node, Clock::Wall, key.until_from, reading)
         });
         over.unwrap_or(Moment::NEVER)
     }

@@ -493,11 +493,13 @@ fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
     let own = here.filter(|born| tenure_of(table, *born) == Some(began));
     let ends = own.map(|born| {
         let next = |index: &usize| keys[*index].node == node && keys[*index].key == keys[born].key;
-        let mut until = keys[born].until_ms;
+        let (mut until, mut set) = (keys[born].until_ms, born);
         let mut lost = u64::MAX;
         for index in (born + 1..keys.len()).filter(next) {
             match keys[index].change {
-                KeyChange::Extended | KeyChange::Changed => until = keys[index].until_ms,
+                KeyChange::Extended | KeyChange::Changed => {
+                    (until, set) = (keys[index].until_ms, index);
+                }
                 KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                     lost = keys[index].at.at;
                     break;
@@ -505,7 +507,7 @@ fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
                 _ => break,
             }
         }
-        let passes = until.and_then(|until| passes(table, node, point(keys[born].at), until));
+        let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
         passes.map_or(u64::MAX, |at| at.0).min(lost)
     });
     ends.map(|end| up_from(table, node, end)).max()

@@ -16,6 +16,8 @@ struct Life {
     /// The tenure whose key it is.
     began: Option<u32>,
     born: usize,
+    /// The change that set its last end.
+    changed: usize,
     ends: Ends,
     /// The change that ended it.
     ended: Option<usize>,
@@ -70,7 +72,7 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 
 /// When nobody meets a key any more: its node's clock is past its end, or it was ended before.
 fn gone(table: &Table, life: &Life) -> Point {
-    let key = &table.history.keys[life.born];
+    let key = &table.history.keys[life.changed];
     let until = life.ends.last().and_then(|(until, _)| *until);
     let passes = until.and_then(|until| passes(table, &key.node, point(key.at), until));
     let ended = life.ended.map(|index| point(table.history.keys[index].at));
@@ -107,6 +109,7 @@ fn lives(table: &Table) -> Vec<Life> {
         let end = (key.until_ms, key.by);
         if let (KeyChange::Extended | KeyChange::Changed, Some(life)) = (key.change, there) {
             lives[life].ends.push(end);
+            lives[life].changed = index;
             continue;
         }
         if let Some(life) = alive.remove(key.node.as_str()) {
@@ -116,7 +119,7 @@ fn lives(table: &Table) -> Vec<Life> {
             let by = key.by.filter(|_| key.change != KeyChange::Extended);
             let began = by.and_then(|by| table.owner(table.op(by)));
             alive.insert(&key.node, lives.len());
-            lives.push(Life { began, born: index, ends: vec![end], ended: None });
+            lives.push(Life { began, born: index, changed: index, ends: vec![end], ended: None });
         }
     }
     lives
