@@ -29,21 +29,14 @@ fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
     })
 }
 
-/// That moment, or the end of the pauses in which the process stands at it. A death ends them: who
-/// is started again runs.
+/// That moment, or the end of the pauses in which the process stands at it.
 fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     let mut from = moment;
-    let conditions = case.history.conditions.iter();
-    let pauses = conditions.filter(|pause| pause.verb.halts() && pause.strikes(process));
-    // Conditions stand in order of their beginning, so one pass chains what overlaps. A caller
-    // that stops in the very nanosecond has not run: here, and only here, times decide.
-    for pause in pauses {
-        let mut resumed = pause.to.map_or(case.history.end.into(), Moment::from);
-        if let Some(death) = case.death_after(process, pause.from.into()) {
-            resumed = resumed.min(death.at);
-        }
-        if pause.from.at <= from.at && from.at < resumed.at {
-            from = resumed;
+    // They stand in order of their beginning, so one pass chains what overlaps. A caller that
+    // stops in the very nanosecond has not run: here, and only here, times decide.
+    for halt in case.halts(process) {
+        if halt.from.at <= from.at && from.at < halt.to.at {
+            from = halt.to;
         }
     }
     from

@@ -14,6 +14,7 @@ use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
+use crate::reading::Halt;
 use crate::reading::hold::{self, Ended, Ending};
 use crate::reading::moment::Moment;
 
@@ -89,11 +90,12 @@ fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
 
 fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
-    let halts = halts_of(ledger, stretch.process);
+    let halts: Vec<Halt> = ledger.reading.halts(stretch.process).collect();
     let paused = covered(&halts, within);
     let late = lateness(ledger, accesses, stretch, &halts);
     let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
-    let mut halting: Vec<Part> = halts.iter().filter(meets).map(|halt| halt.part).collect();
+    let mut halting: Vec<Part> =
+        halts.iter().filter(meets).map(|halt| strike::part(halt.condition)).collect();
     let delayed =
         above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
@@ -102,26 +104,6 @@ fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<B
         found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
     }
     found
-}
-
-/// A time in which a process stood still.
-struct Halt {
-    part: Part,
-    from: Moment,
-    to: Moment,
-}
-
-/// The halts of a process, in order of their beginning. A death ends them: who is started again
-/// runs.
-fn halts_of(ledger: &Ledger, process: &str) -> Vec<Halt> {
-    let conditions = ledger.reading.history.conditions.iter();
-    let own = conditions.filter(|c| c.verb.halts() && c.strikes(process));
-    own.map(|condition| {
-        let (from, to) = strike::lasts(condition, ledger.reading.history.end);
-        let death = ledger.reading.death_after(process, from).map(|death| death.at);
-        Halt { part: strike::part(condition), from, to: death.map_or(to, |death| death.min(to)) }
-    })
-    .collect()
 }
 
 /// How much of a stretch these halts cover, overlaps counted once.

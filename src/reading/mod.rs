@@ -27,7 +27,7 @@ use lockstorm_sim::fault::Target;
 use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 use lockstorm_sim::trace::Leg;
 
-use crate::history::{History, Op, OpId, OpKind, Outcome, Seen};
+use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;
 use crate::reading::hold::{Ended, Ending, Hold};
 use crate::reading::incarnation::{Incarnation, Lives};
@@ -63,6 +63,17 @@ pub struct Death {
     pub at: Moment,
     /// Index of the condition; `None` where its own lock ended it.
     pub condition: Option<usize>,
+}
+
+/// A time in which a process stood still, all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Halt<'a> {
+    /// By what.
+    pub condition: &'a Condition,
+    /// From when.
+    pub from: Moment,
+    /// Until it ran again, or was dead.
+    pub to: Moment,
 }
 
 impl<'a> Reading<'a> {
@@ -195,6 +206,19 @@ impl<'a> Reading<'a> {
     pub fn death_after(&self, process: &str, moment: Moment) -> Option<Death> {
         let deaths = self.deaths.get(process)?;
         deaths.get(deaths.partition_point(|death| death.at <= moment)).copied()
+    }
+
+    /// When a process stood still, in order of beginning. A death ends it: who is started again
+    /// runs.
+    pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
+        let conditions = self.history.conditions.iter();
+        let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
+        own.map(move |condition| {
+            let from = Moment::from(condition.from);
+            let to = Moment::from(condition.until(self.history.end));
+            let death = self.death_after(process, from).map(|death| death.at);
+            Halt { condition, from, to: death.map_or(to, |death| death.min(to)) }
+        })
     }
 
     /// Whether an acquire was granted.
