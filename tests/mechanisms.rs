@@ -83,7 +83,7 @@ fn drawn_violations_have_a_mechanism() {
 fn told(hunt: &Hunt, seed: u64) -> Option<(String, How)> {
     let plan = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &plan);
-    let finding = examine::bare(&hunt.lab, &plan, trial);
+    let finding = examine::once(&hunt.lab, &plan, trial);
     let how = mechanism(&Witness::of(&finding))?;
     let first = finding.judgement.verdict;
     let kind = lockstorm::explain::witness::kinds(&first);

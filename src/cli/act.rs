@@ -200,7 +200,7 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
-        (examine::finding(&lab, &found.plan, found.trial, Some(found.class)), runs)
+        (examine::finding(&lab, &found.plan, found.trial, found.class), runs)
     });
     Catch { tally: report.tally, found }
 }

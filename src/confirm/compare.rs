@@ -55,7 +55,7 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
     }
     // Nothing is classified here: what a simulated run broke was told with its finding.
     let trial = Trial { run, judgement, breaches: Vec::new() };
-    let finding = examine::finding(&lab, plan, trial, None);
+    let finding = examine::once(&lab, plan, trial);
     Ok(Attempt { finding, untold, latest })
 }
 

@@ -105,8 +105,8 @@ pub struct Threshold {
     pub holds: i64,
     /// The figure with which it is there.
     pub breaks: i64,
-    /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that was
-    /// looked at.
+    /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that
+    /// was looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds_again: Vec<(i64, i64)>,
     /// Stretches beyond `holds` in which it is there.

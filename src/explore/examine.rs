@@ -45,14 +45,14 @@ fn classified(lab: &Lab, plan: &Plan) -> Finding {
     without_calm(lab, plan, trial, class)
 }
 
-/// The finding of a trial that has been made, which nobody classified and nothing was run again for.
-pub fn bare(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
-    without_calm(lab, plan, trial, None)
+/// The finding of a run that cannot be repeated: nothing is run again to explain it.
+pub fn once(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
+    with_calm(lab, without_calm(lab, plan, trial, None))
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> Finding {
-    explained(lab, with_calm(lab, without_calm(lab, plan, trial, class)))
+pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
+    explained(lab, with_calm(lab, without_calm(lab, plan, trial, Some(class))))
 }
 
 /// With what was run again to explain it, where something is violated.

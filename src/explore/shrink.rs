@@ -1,5 +1,5 @@
-//! The same violation from a smaller plan: steps to smaller plans are taken as long as the signature
-//! stays, until none is left that keeps it.
+//! The same violation from a smaller plan: steps to smaller plans are taken as long as the
+//! signature stays, until none is left that keeps it.
 //!
 //! What comes out is 1-minimal: no fault can be taken out, no count lowered and no number made
 //! rounder. Where the budget ended first, that is said.
@@ -87,6 +87,6 @@ fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
         return None;
     }
     let class = classify(lab, plan, &trial);
-    let same = examine::signature(lab, plan, &trial, &class) == *signature;
-    same.then(|| Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false })
+    let is_same = examine::signature(lab, plan, &trial, &class) == *signature;
+    is_same.then(|| Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false })
 }

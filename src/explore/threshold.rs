@@ -189,8 +189,8 @@ pub enum Found {
     Everywhere(Unit, i64, i64),
 }
 
-/// The thresholds of each of these knobs for a violation of the kind `told`, and how many plans were
-/// run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
+/// The thresholds of each of these knobs for a violation of the kind `told`, and how many plans
+/// were run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
@@ -318,8 +318,8 @@ impl Dial<'_> {
         stretches.iter().map(ascending).collect()
     }
 
-    /// Whether the violation is there with this figure; `None` if there is no such plan, or nothing can
-    /// be said of its run.
+    /// Whether the violation is there with this figure; `None` if there is no such plan, or nothing
+    /// can be said of its run.
     fn is_there(&mut self, figure: i64) -> Option<bool> {
         if let Some(known) = self.known.get(&figure) {
             return *known;

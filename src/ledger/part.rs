@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::fault::{Anchor, Fault, Pattern};
 use lockstorm_sim::network::Latency;
-use lockstorm_sim::redis::compat::Compat;
 use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +72,7 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
         (Part::Links, !links.named.is_empty()),
         // Only a start reads what a disk kept.
         (Part::Persistence, forgets && plan.faults.iter().any(loses)),
-        (Part::Compat, topology.compat != Compat::default()),
+        (Part::Compat, topology.compat != Default::default()),
     ];
     parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
     parts
@@ -120,7 +119,7 @@ fn take_out(plan: &mut Plan, part: Part) {
             plan.topology.persistence = Persistence::AofAlways;
             plan.topology.files = Files::default();
         }
-        Part::Compat => plan.topology.compat = Compat::default(),
+        Part::Compat => plan.topology.compat = Default::default(),
     }
 }
 

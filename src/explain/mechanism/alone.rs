@@ -81,7 +81,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         _ if own.is_some() && own == token(victim) => (
             How::SameOwner,
             format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner value."
+                "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner \
+                 value."
             ),
         ),
         _ if thief.kind == OpKind::Acquire => (
@@ -99,7 +100,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         false => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} does not ask whose key it is: it struck {whose}'s on {node}."
+                "{who}'s {command}{way} does not ask whose key it is: it struck {whose}'s on \
+                 {node}."
             ),
         ),
     };

@@ -113,7 +113,8 @@ fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> E
         (How::NodeClock, text)
     } else {
         let text = format!(
-            "{whose}'s key was set by the clock of {}, and by that of {node} it was over {early} early.",
+            "{whose}'s key was set by the clock of {}, and by that of {node} it was over {early} \
+             early.",
             set.on
         );
         (How::ReplicaClock, text)
@@ -144,7 +145,8 @@ fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
     let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    // A replica applies what its master has set: the origin is the same operation's change elsewhere.
+    // A replica applies what its master has set: the origin is the same operation's change on
+    // another node.
     let mut origins = history.keys.iter().filter(|key| {
         key.by == last.by && key.change == last.change && key.until_ms == last.until_ms
     });
