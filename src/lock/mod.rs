@@ -322,8 +322,8 @@ pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 /// 4. Notice: Extending and Lost name the token of a grant that the caller was given
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
-/// A grant that an acquire is about to give counts, and so does one that the caller has given
-/// back a moment ago. Of several grants with one token the oldest that is held is meant; a loss
+/// A grant that an acquire is about to give counts, and so does the last one with that token,
+/// though the caller has given it back. Of several grants with one token the oldest that is held is meant; a loss
 /// is that of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -383,7 +383,7 @@ pub enum Model {
 pub struct Assumption {
     /// What is bounded.
     pub what: Bounded,
-    /// The most that it withstands, in the unit of [`Bounded`].
+    /// The most that it withstands, in the unit of [`Bounded`]; of a down-time the least.
     pub bound: u64,
 }
 
@@ -391,7 +391,7 @@ pub struct Assumption {
 /// plan had in mind; what is not listed in a [`Promise`] is withstood whatever its size.
 ///
 /// "In one hold" means from the call of an acquire until its release has returned, its refusal,
-/// its loss or the death of its process. Pauses and late accesses eat the same lease: a pause is
+/// its loss or the death of its process; of grants that nest, until that of the last. Pauses and late accesses eat the same lease: a pause is
 /// judged together with what the accesses of its hold are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -407,8 +407,8 @@ pub enum Bounded {
     ClientClockStep,
     /// Relative rate error between any two nodes or clients at one moment, ppm.
     Drift,
-    /// A node restarts without keys that it had acknowledged, or with keys whose deletion it had:
-    /// the down-time from which on that is harmless, ns. A *shorter* down-time breaks the
+    /// A node restarts without keys that it had acknowledged, with keys whose deletion it had, or
+    /// with an end that a renewal had put off: the down-time from which on that is harmless, ns. A *shorter* down-time breaks the
     /// assumption, a longer one does not.
     AmnesiacRestart,
     /// Failovers to a replica that may miss acknowledged keys, count: replicas that become master.

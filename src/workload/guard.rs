@@ -190,8 +190,8 @@ impl Guard {
         self.steps.set((now, steps));
         // Only once: what runs while the stack unwinds may make steps as well. It is written down
         // at once, since the code may be in a task of a runtime that keeps panics to itself.
-        if steps == MAX_STEPS {
-            self.end(Clause::TimePasses, format!("it took {MAX_STEPS}, and was not done"));
+        if steps == MAX_STEPS + 1 {
+            self.end(Clause::TimePasses, format!("it took {steps}, and was not done"));
             resume_unwind(Box::new(TooManySteps));
         }
     }
