@@ -188,15 +188,15 @@ fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], hold: &Hold) -> Option<
     let before = ends.iter().copied().rfind(|index| is_before(to(index)));
     let before = before.map(|index| (hold.start, index));
     let after = ends.into_iter().map(|index| (to(&index), index));
-    let after = after.filter(|(end, _)| tenure.covers(*end));
-    let mut moments: Vec<(Moment, usize)> = before.into_iter().chain(after).collect();
-    moments.sort_by_key(|(end, _)| *end);
-    moments.into_iter().find(|(end, _)| {
+    let moments = before.into_iter().chain(after).filter(|(at, _)| tenure.covers(*at));
+    let mut moments: Vec<(Moment, usize)> = moments.collect();
+    moments.sort_by_key(|(at, _)| *at);
+    moments.into_iter().find(|(at, _)| {
         let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
         // What one command removes and sets again was never gone.
-        let alive = alive.filter(|key| key.from.at <= end.at && *end < gone(key));
+        let alive = alive.filter(|key| key.from.at <= at.at && *at < gone(key));
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
-        tenure.covers(*end) && alive.len() <= spare
+        alive.len() <= spare
     })
 }
 

@@ -48,7 +48,7 @@ pub mod wire;
 /// (`broken-contract`), and the line is reported:
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
-/// 2. Lock: time passes: a process takes at most 100000 steps in one instant
+/// 2. Lock: time passes: a process takes at most 100000 steps in one second
 /// 3. Lock::acquire: a permit is below the number of holders
 ///
 /// Anything else is the lock's own business: two grants may have the same token, a deadline may
@@ -323,8 +323,8 @@ pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
 /// A grant that an acquire is about to give counts, and so does the last one with that token,
-/// though the caller has given it back. Of several grants with one token the oldest that is held is meant; a loss
-/// is that of all of them.
+/// though the caller has given it back. Of several grants with one token the oldest that is held
+/// is meant; a loss is that of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -391,8 +391,9 @@ pub struct Assumption {
 /// plan had in mind; what is not listed in a [`Promise`] is withstood whatever its size.
 ///
 /// "In one hold" means from the call of an acquire until its release has returned, its refusal,
-/// its loss or the death of its process; of grants that nest, until that of the last. Pauses and late accesses eat the same lease: a pause is
-/// judged together with what the accesses of its hold are late.
+/// its loss or the death of its process; of grants that nest, until that of the last.
+/// Pauses and late accesses eat the same lease: a pause is judged together with what the accesses
+/// of its hold are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
@@ -408,8 +409,8 @@ pub enum Bounded {
     /// Relative rate error between any two nodes or clients at one moment, ppm.
     Drift,
     /// A node restarts without keys that it had acknowledged, with keys whose deletion it had, or
-    /// with an end that a renewal had put off: the down-time from which on that is harmless, ns. A *shorter* down-time breaks the
-    /// assumption, a longer one does not.
+    /// with an end that a renewal had put off: the down-time from which on that is harmless, ns. A
+    /// *shorter* down-time breaks the assumption, a longer one does not.
     AmnesiacRestart,
     /// Failovers to a replica that may miss acknowledged keys, count: replicas that become master.
     Failover,
