@@ -1,7 +1,8 @@
 //! What happened, as far as a checker may know: plain data, no world.
 //!
 //! Instants are trace positions; the order of two things is the order of their `seq`. Intervals
-//! are half-open. A history says nothing about right or wrong.
+//! are half-open. What a lock broke of its contract is written down as it was noticed; of the rest
+//! a history says nothing about right or wrong.
 
 use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
@@ -156,7 +157,7 @@ pub enum Outcome {
         /// Why, in the lock's or the resource's words.
         why: String,
     },
-    /// The grant was prolonged until the reading.
+    /// The grant was prolonged.
     Kept {
         /// The new deadline.
         deadline: Option<(Clock, Nanos)>,

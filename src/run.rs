@@ -57,8 +57,6 @@ pub struct Run {
     pub history: History,
     /// How many records the trace has, and the hash over them.
     pub trace: Checkpoint,
-    /// The hash on the way, in order.
-    pub checkpoints: Vec<Checkpoint>,
     /// The named points that locks passed, in order.
     pub steps: Vec<Step>,
     /// Every record as a line, where the trace was kept whole.
@@ -287,7 +285,6 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
     Run {
         history,
         trace: remains.trace.digest(),
-        checkpoints: remains.trace.checkpoints().to_vec(),
         steps: steps(&remains.trace, &remains.names),
         lines: lines(&remains.trace),
     }

@@ -39,6 +39,7 @@ enum Oddity {
     PanicsInTaskWithANumber,
     PanicsWhenDropped,
     SleepsForNoTime,
+    SleepsForMicroseconds,
     StepsWithoutEnd,
     YieldsWithoutEnd,
     LooksAtTheClock,
@@ -50,6 +51,7 @@ enum Oddity {
     LosesAfterRelease,
     LosesWhileAcquiring,
     LosesAnotherWhileAcquiring,
+    LosesWhatIsRefused,
     LosesTwice,
     LosesWhenDropped,
     LosesWhatNobodyHas,
@@ -90,6 +92,9 @@ impl Odd {
         match self.does {
             Oddity::SleepsForNoTime => loop {
                 host.sleep(0).await;
+            },
+            Oddity::SleepsForMicroseconds => loop {
+                host.sleep(1_000).await;
             },
             Oddity::StepsWithoutEnd => loop {
                 host.step("again").await;
@@ -216,6 +221,10 @@ impl Lock for Odd {
                 Acquired::Unknown(grant)
             }
             Acquired::Granted(grant) => Acquired::Granted(self.granted(grant).await),
+            Acquired::Refused(why) if self.does == Oddity::LosesWhatIsRefused => {
+                self.tell(Notice::Lost { token: "ghost".into() });
+                Acquired::Refused(why)
+            }
             other => other,
         }
     }
@@ -337,9 +346,10 @@ fn a_lock_that_panics_is_a_finding() {
 
 #[test]
 fn a_lock_in_which_no_time_passes_is_a_finding() {
-    let broken = Some((Clause::TimePasses, "it took 100000, and was not done"));
+    let broken = Some((Clause::TimePasses, "it took 100001, and was not done"));
     cases! {
         Oddity::SleepsForNoTime => broken;
+        Oddity::SleepsForMicroseconds => broken;
         Oddity::StepsWithoutEnd => broken;
         Oddity::YieldsWithoutEnd => broken;
         Oddity::LooksAtTheClock => broken;
@@ -364,6 +374,7 @@ fn a_notice_of_nothing_is_a_finding_and_a_late_one_is_not() {
         Oddity::LosesAfterRelease => None;
         Oddity::LosesWhileAcquiring => None;
         Oddity::LosesAnotherWhileAcquiring => grant("a notice before the grant names 'ghost'");
+        Oddity::LosesWhatIsRefused => grant("a notice before the grant names 'ghost'");
         Oddity::LosesWhatNobodyHas => grant("Lost names 'ghost'");
         Oddity::ExtendsWhatNobodyHas => grant("Extending names 'ghost'");
         Oddity::LosesTwice => None;

@@ -1,7 +1,8 @@
 //! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged the
 //! key that another's acquire, or an extend of its grant, created. An acquire may set the key of a
-//! grant anew that is over: by its lease, or with its caller. Where several may hold, one key can
-//! be theirs together, and says nothing of who may touch it.
+//! grant anew that is over: by its lease, or with its caller; and that of an acquire that was never
+//! granted, on which nobody counts. Where several may hold, one key can be theirs together, and
+//! says nothing of who may touch it.
 
 use std::collections::BTreeMap;
 
@@ -42,13 +43,14 @@ fn harm(change: KeyChange) -> Option<Kind> {
 }
 
 /// Whether a change is an acquire that sets the key anew of a grant that is over by its lease, or
-/// with its caller: how a lock is taken over whose keys say themselves until when they count.
+/// with its caller, or of an acquire that nobody was ever granted: how a lock is taken over whose
+/// keys say themselves until when they count.
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let at = Moment::from(change.at);
     let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
-    change.change == KeyChange::Set && acquires && case.tenure(victim).is_some_and(is_over)
+    change.change == KeyChange::Set && acquires && case.tenure(victim).is_none_or(is_over)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

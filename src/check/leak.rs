@@ -122,7 +122,7 @@ fn denied_from(
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    let of_all = |release: &Op| release.outcome == Outcome::Released && case.terms.quorum <= 1;
+    let of_all = |release: &Op| release.outcome == Outcome::Released && case.terms.asks_one_node();
     first_answer(case, owner, |release| {
         of_all(release) && !was_missed(requests, key, release) || came(requests, key, release)
     })
@@ -146,7 +146,8 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let applied = |of: OpId| {
         let to_node = requests.of_op(of).iter().filter(|request| request.to == key.node);
-        to_node.filter_map(|request| leg(request, Leg::Applied))
+        let accepted = to_node.filter(|request| !request.declined);
+        accepted.filter_map(|request| leg(request, Leg::Applied))
     };
     let is_new = key.by.is_some_and(|by| applied(by).any(|at| at.at == key.from.at));
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);

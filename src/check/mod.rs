@@ -63,6 +63,13 @@ pub struct Terms {
     pub is_drawn: bool,
 }
 
+impl Terms {
+    /// Whether one node decides: what it answers is true of the lock.
+    pub fn asks_one_node(&self) -> bool {
+        self.quorum <= 1
+    }
+}
+
 /// What a guarded resource must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -250,7 +257,7 @@ pub enum Cause {
 pub struct Counts {
     /// Acquires that were granted, the probe's not counted.
     pub grants: u32,
-    /// Acquires during which, or before whose return, another caller held or wanted the lock.
+    /// Acquires during which another caller held or wanted the lock.
     pub contended: u32,
     /// Acquires that were refused.
     pub refused: u32,

@@ -67,7 +67,7 @@ fn asked(case: &Case, op: &Op, change: &Key) -> bool {
 
 /// The first release of a tenure that had returned by then and makes what the extend does late.
 fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
-    let is_sole = case.terms.quorum <= 1;
+    let is_sole = case.terms.asks_one_node();
     let returned =
         case.releases(grant).filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
     let late = returned.filter(|op| {
@@ -89,7 +89,7 @@ fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
     let theirs =
         living.filter(|(life, key)| key.from < at && at <= key.to && is_of(case, *life, grant));
     let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
-    case.terms.quorum <= 1 || nodes.len() < case.terms.quorum as usize
+    case.terms.asks_one_node() || nodes.len() < case.terms.quorum as usize
 }
 
 fn violation(case: &Case, extend: OpId, keys: Vec<usize>) -> Violation {

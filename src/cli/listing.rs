@@ -96,7 +96,8 @@ fn meaning(kind: Kind) -> &'static str {
         Kind::LateLoss => "the caller was told too late that the lock is lost",
         Kind::FenceRegress => "a grant's number is not above that of one before it",
         Kind::LostEarly => {
-            "the key of a covered hold went before its lease had ended; nobody got in"
+            "the key of a covered hold went before its lease had ended; nobody got in, and no \
+             broken assumption explains it"
         }
         Kind::NotLinearizable => "no legal order under what the lock promises",
     }

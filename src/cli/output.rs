@@ -2,7 +2,7 @@
 //! they are refused, all at once and before anything is written.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::act::Page;
@@ -23,13 +23,26 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
 /// Puts a file in the place of what is there, whole or not at all: on a full disk the old one
 /// stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_added_extension("new");
-    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    let (new, mut file) = beside(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         // What is left of a file that did not fit has no use.
         let _ = fs::remove_file(&new);
     }
     written
+}
+
+/// A file beside a path, under a name that nobody else has taken.
+fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut name = path.with_added_extension("new");
+    loop {
+        match File::create_new(&name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                name.add_extension("new");
+            }
+            made => return made.map(|file| (name, file)),
+        }
+    }
 }
 
 /// Refuses a folder in which a file of one of these names is not of lockstorm's writing.
@@ -50,13 +63,18 @@ pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Res
     Err(Refusal::of_usage(what, "name another folder with --report, or move the file away"))
 }
 
-/// Whether nothing stands there, or a file of ours.
+/// Whether nothing stands there, or a file of ours. A link or a pipe is nothing of ours.
 fn may_be_written(path: &Path) -> io::Result<bool> {
-    let mut head = Vec::new();
-    match File::open(path) {
+    match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        opened => opened?.take(mark::HEAD).read_to_end(&mut head)?,
-    };
+        found => {
+            if !found?.is_file() {
+                return Ok(false);
+            }
+        }
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(mark::HEAD).read_to_end(&mut head)?;
     Ok(mark::is_ours(&String::from_utf8_lossy(&head)))
 }
 

@@ -130,8 +130,8 @@ impl Search<'_, '_> {
         found
     }
 
-    /// What is taken out step by step: each time all that the run before is laid to, until
-    /// nothing is broken or nothing is left to take out.
+    /// What is taken out step by step: each time all that broke an assumption in the run before,
+    /// until nothing is broken or nothing is left to take out.
     fn chain(&mut self) -> Vec<Out> {
         let (mut chain, mut out) = (Vec::new(), Out::new());
         loop {

@@ -93,8 +93,8 @@ fn name(broken: &BrokenAssumption) -> String {
     word.as_str().expect("a name is a string").to_owned()
 }
 
-/// The histories of two runs of the same plan are compared by their traces. `None` if they are
-/// the same; else the first record that differs, of both runs.
+/// The first record in which the traces of two runs of the same plan differ, as each run has it;
+/// `None` if they are the same.
 pub fn divergence(lab: &Lab, plan: &Plan) -> Option<(String, String)> {
     let (one, other) = (lab.run(plan), lab.run(plan));
     if one.trace == other.trace {

@@ -74,7 +74,7 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
 /// What set the rate of a host that it has at a moment.
 fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
     let mut conditions = ledger.reading.history.conditions.iter().filter(|condition| {
-        let (from, to) = strike::lasts(condition, ledger.reading.history.end);
+        let (from, to) = ledger.reading.lasts(condition);
         matches!(condition.verb, Verb::ClockRate { .. })
             && condition.strikes(host)
             && from.at <= moment.at

@@ -7,7 +7,7 @@
 //!
 //! - [`part`]: what of a plan can be taken out
 //! - [`stretch`]: pauses and late accesses, added up for each time under the lock
-//! - [`caller`]: clients that died
+//! - [`caller`]: clients that died, or worked for longer than they may
 //! - [`clock`]: clocks that stepped, stood or drifted apart
 //! - [`node`]: keys and masters that were lost
 //! - [`strike`]: what a fault interval did to whom
@@ -61,7 +61,7 @@ pub struct Breach {
     pub what: Bounded,
     /// What did it, in order. Empty: nothing in the history says what.
     pub parts: Vec<Part>,
-    /// The maximum that the lock withstands, in the unit of [`Bounded`].
+    /// What the lock withstands, in the unit of [`Bounded`].
     pub bound: u64,
     /// How much it was, in the same unit.
     pub actual: u64,

@@ -102,14 +102,14 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     if let Some(exit) = exit.filter(|exit| last.is_none_or(|last| *exit > last.from.into())) {
         let conditions = ledger.reading.history.conditions.iter();
         let full = conditions.filter(|c| c.verb == Verb::FullDisk && c.strikes(node));
-        let full = full.filter(|c| strike::meets(c, ledger.reading.history.end, (exit, exit)));
+        let full = full.filter(|c| strike::meets(c, ledger.reading, (exit, exit)));
         return (back.at.saturating_sub(exit.at), full.map(strike::part).collect());
     }
     let Some(last) = last else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
     // Outages that overlap are one; a restart ends those before it.
     for death in earlier.into_iter().rev() {
-        let (from, to) = strike::lasts(death, ledger.reading.history.end);
+        let (from, to) = ledger.reading.lasts(death);
         if death.verb == Verb::Restart && from < down {
             break;
         }

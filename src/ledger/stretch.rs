@@ -149,7 +149,7 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
         let conditions = ledger.reading.history.conditions.iter();
         let at_work = conditions.filter(|c| {
             strike::delays_access(c, stretch.process)
-                && strike::meets(c, ledger.reading.history.end, (from, done))
+                && strike::meets(c, ledger.reading, (from, done))
         });
         late.parts.extend(at_work.map(strike::part));
     }

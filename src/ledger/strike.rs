@@ -5,8 +5,9 @@ use lockstorm_sim::time::Instant;
 
 use crate::history::Condition;
 use crate::ledger::part::Part;
+use crate::plan::RESOURCE;
+use crate::reading::Reading;
 use crate::reading::moment::Moment;
-use crate::workload::RESOURCE;
 
 /// The fault as a part of its plan.
 pub fn part(condition: &Condition) -> Part {
@@ -49,13 +50,8 @@ pub fn delays_access(condition: &Condition, client: &str) -> bool {
     }
 }
 
-/// From when to when it lasted.
-pub fn lasts(condition: &Condition, end: Instant) -> (Moment, Moment) {
-    (condition.from.into(), condition.until(end).into())
-}
-
 /// Whether it was at work at some moment between the two, both included.
-pub fn meets(condition: &Condition, end: Instant, (from, to): (Moment, Moment)) -> bool {
-    let (begin, over) = lasts(condition, end);
+pub fn meets(condition: &Condition, reading: &Reading, (from, to): (Moment, Moment)) -> bool {
+    let (begin, over) = reading.lasts(condition);
     begin <= to && from <= over
 }

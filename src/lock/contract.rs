@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// So many calls to its machine, and runs of its tasks, may a lock make in one instant of its
+/// So many calls to its machine, and runs of its tasks, may a lock make in one second of its
 /// process.
 pub const MAX_STEPS: u32 = 100_000;
 
@@ -39,7 +39,7 @@ impl Clause {
         match self {
             Clause::NoPanic => "Lock: no call of a lock panics, and no task that it has spawned",
             Clause::TimePasses => {
-                "Lock: time passes: a process takes at most 100000 steps in one instant"
+                "Lock: time passes: a process takes at most 100000 steps in one second"
             }
             Clause::PermitInRange => "Lock::acquire: a permit is below the number of holders",
             Clause::KnownGrant => {

@@ -48,7 +48,7 @@ pub mod wire;
 /// (`broken-contract`), and the line is reported:
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
-/// 2. Lock: time passes: a process takes at most 100000 steps in one instant
+/// 2. Lock: time passes: a process takes at most 100000 steps in one second
 /// 3. Lock::acquire: a permit is below the number of holders
 ///
 /// Anything else is the lock's own business: two grants may have the same token, a deadline may
@@ -322,9 +322,9 @@ pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 /// 4. Notice: Extending and Lost name the token of a grant that the caller was given
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
-/// A grant that an acquire is about to give counts, and so does one that the caller has given
-/// back a moment ago. Of several grants with one token the oldest that is held is meant; a loss
-/// is that of all of them.
+/// A grant that an acquire is about to give counts, and so does the last one with that token,
+/// though the caller has given it back. Of several grants with one token the oldest that is held
+/// is meant; a loss is that of all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -383,7 +383,7 @@ pub enum Model {
 pub struct Assumption {
     /// What is bounded.
     pub what: Bounded,
-    /// The most that it withstands, in the unit of [`Bounded`].
+    /// The most that it withstands, in the unit of [`Bounded`]; of a down-time the least.
     pub bound: u64,
 }
 
@@ -391,8 +391,9 @@ pub struct Assumption {
 /// plan had in mind; what is not listed in a [`Promise`] is withstood whatever its size.
 ///
 /// "In one hold" means from the call of an acquire until its release has returned, its refusal,
-/// its loss or the death of its process. Pauses and late accesses eat the same lease: a pause is
-/// judged together with what the accesses of its hold are late.
+/// its loss or the death of its process; of grants that nest, until that of the last.
+/// Pauses and late accesses eat the same lease: a pause is judged together with what the accesses
+/// of its hold are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
@@ -407,9 +408,9 @@ pub enum Bounded {
     ClientClockStep,
     /// Relative rate error between any two nodes or clients at one moment, ppm.
     Drift,
-    /// A node restarts without keys that it had acknowledged, or with keys whose deletion it had:
-    /// the down-time from which on that is harmless, ns. A *shorter* down-time breaks the
-    /// assumption, a longer one does not.
+    /// A node restarts without keys that it had acknowledged, with keys whose deletion it had, or
+    /// with an end that a renewal had put off: the down-time from which on that is harmless, ns. A
+    /// *shorter* down-time breaks the assumption, a longer one does not.
     AmnesiacRestart,
     /// Failovers to a replica that may miss acknowledged keys, count: replicas that become master.
     Failover,

@@ -234,7 +234,9 @@ fn cluster(plan: &Plan) -> Checked {
     };
     let masters = shards.masters;
     let what = "a cluster needs a master for its slots";
-    refuse_if(masters == 0 || nodes < masters, "topology.nodes", what, "at least 1")?;
+    refuse_if(masters == 0, "topology.nodes", what, "at least 1")?;
+    let what = format!("{nodes} nodes are too few for {masters} masters");
+    refuse_if(nodes < masters, "topology.nodes", what, &format!("at least {masters}"))?;
     let what = format!("{nodes} nodes are no even number of replicas for {masters} masters");
     refuse_if(!nodes.is_multiple_of(masters), "topology.nodes", what, "as many for each")?;
     in_whole_ms("topology.node_timeout", shards.node_timeout, "nodes")

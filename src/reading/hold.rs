@@ -1,5 +1,5 @@
 //! Holds: from when to when a caller believes that it owns the lock, and which part of that its
-//! grant covers. Design of the words: a hold starts at the acquire's return and ends with its
+//! grant covers. A hold starts at the acquire's return and ends with its
 //! release, its loss or its process; deadlines count on the clock that they name.
 
 use lockstorm_sim::time::{Clock, Nanos};

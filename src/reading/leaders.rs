@@ -54,7 +54,7 @@ fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, M
 }
 
 /// The nodes that followed one another at any time, of the group that ever held the lock's key.
-pub fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
     for sighting in &reading.history.sightings {
         let (by, master) = match sighting.what {

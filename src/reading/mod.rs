@@ -213,12 +213,21 @@ impl<'a> Reading<'a> {
     pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
         let conditions = self.history.conditions.iter();
         let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
-        own.map(move |condition| {
-            let from = Moment::from(condition.from);
-            let to = Moment::from(condition.until(self.history.end));
-            let death = self.death_after(process, from).map(|death| death.at);
-            Halt { condition, from, to: death.map_or(to, |death| death.min(to)) }
+        own.map(|condition| {
+            let (from, to) = self.lasts(condition);
+            Halt { condition, from, to }
         })
+    }
+
+    /// From when to when a condition lasted.
+    pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
+        let from = Moment::from(condition.from);
+        let to = Moment::from(condition.until(self.history.end));
+        let death = match &condition.target {
+            Target::Host(host) if condition.verb.halts() => self.death_after(host, from),
+            _ => None,
+        };
+        (from, death.map_or(to, |death| death.at.min(to)))
     }
 
     /// Whether an acquire was granted.

@@ -241,7 +241,10 @@ impl Desk {
                 let Grant { token, fence, deadline, .. } = grant;
                 (Outcome::Granted { token, fence, deadline }, taken)
             }
-            Acquired::Refused(why) => (Outcome::Refused { why }, Taken::Refused),
+            Acquired::Refused(why) => {
+                self.hold_to(|_| false);
+                (Outcome::Refused { why }, Taken::Refused)
+            }
             Acquired::Unknown(grant) => {
                 self.give(&grant, acquire);
                 (Outcome::Unknown, Taken::Unknown(held(&grant)))
@@ -249,10 +252,15 @@ impl Desk {
         }
     }
 
-    fn give(&self, grant: &Grant, acquire: OpId) {
-        for token in self.foretold.take().into_iter().filter(|token| *token != grant.token) {
+    /// Holds what was told of a grant before it came to what came.
+    fn hold_to(&self, is_given: impl Fn(&str) -> bool) {
+        for token in self.foretold.take().into_iter().filter(|token| !is_given(token)) {
             self.unknown_grant("a notice before the grant", &token);
         }
+    }
+
+    fn give(&self, grant: &Grant, acquire: OpId) {
+        self.hold_to(|token| *token == grant.token);
         let is_held = !self.lost.borrow().contains(&acquire);
         let mut given = self.given.borrow_mut();
         given.entry(grant.token.clone()).or_default().push(Given { acquire, is_held });
@@ -279,14 +287,15 @@ impl Desk {
     }
 
     fn hear(&self, notice: Notice) -> Call {
-        if let Notice::Abandoned { op } = notice {
-            // It may be sent while the process dies, when nobody counts or writes down anything.
-            let is_under_way = self.renewals.borrow_mut().remove(&op);
-            self.guard.abandon(op, is_under_way);
-            return Call::default();
+        // That one may be sent while the process dies, when nobody counts or writes down anything.
+        if !matches!(notice, Notice::Abandoned { .. }) {
+            self.guard.pass();
         }
-        self.guard.pass();
         match notice {
+            Notice::Abandoned { op } => {
+                let is_under_way = self.renewals.borrow_mut().remove(&op);
+                self.guard.abandon(op, is_under_way);
+            }
             Notice::Extending { token } => {
                 let Some(grant) = self.meant(&token).first().copied() else {
                     return self.unknown_grant("Extending", &token);
@@ -299,9 +308,7 @@ impl Desk {
             Notice::Extended { op, result } if self.renewals.borrow_mut().remove(&op) => {
                 self.recorder.close(&self.host, op, outcome_of_extend(&result));
             }
-            Notice::Extended { op, .. } | Notice::Abandoned { op } => {
-                self.guard.unknown_renewal(op);
-            }
+            Notice::Extended { op, .. } => self.guard.unknown_renewal(op),
             Notice::Lost { token } => {
                 let meant = self.meant(&token);
                 if meant.is_empty() {

@@ -2,8 +2,9 @@
 //! its machine, each run of its tasks, and what it panics with.
 //!
 //! A lock that takes too many steps in one instant would stop the world, in which time passes only
-//! when all have done what they can. The guard unwinds out of it. A loop that makes no step at all
-//! is seen from outside alone: see [`crate::workload::progress`].
+//! when all have done what they can; one that takes tiny steps for ever all but stops it. The guard
+//! unwinds out of it. A loop that makes no step at all is seen from outside alone: see
+//! [`crate::workload::progress`].
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,7 @@ use std::task::{Context, Poll};
 
 use lockstorm_sim::platform::guarded::Gatekeeper;
 use lockstorm_sim::platform::{Host, LocalFuture};
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_sim::time::{Clock, Nanos, SECOND};
 use lockstorm_sim::trace::Event;
 
 use crate::history::{Breach, OpId, Outcome};
@@ -22,6 +23,9 @@ use crate::lock::Call;
 use crate::lock::contract::{Clause, MAX_STEPS};
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
+
+/// Characters of a panic's text that are kept.
+const MOST_TEXT: usize = 500;
 
 /// See the head of this file.
 pub struct Guard {
@@ -31,7 +35,7 @@ pub struct Guard {
     pulse: Pulse,
     /// The operation that the caller is in now.
     call: Rc<Cell<Call>>,
-    /// The reading of the monotonic clock, and the steps that were taken at it.
+    /// A reading of the monotonic clock, and the steps that were taken in the second from it on.
     steps: Cell<(Nanos, u32)>,
     /// Whether the process goes no further.
     ended: Cell<bool>,
@@ -183,22 +187,25 @@ impl Guard {
     /// Counts a step.
     pub fn pass(&self) {
         let now = self.host.now(Clock::Monotonic);
-        let steps = match self.steps.get() {
-            (then, steps) if then == now => steps + 1,
-            _ => 1,
+        let (since, steps) = match self.steps.get() {
+            (then, steps) if now - then < SECOND => (then, steps + 1),
+            _ => (now, 1),
         };
-        self.steps.set((now, steps));
+        self.steps.set((since, steps));
         // Only once: what runs while the stack unwinds may make steps as well. It is written down
         // at once, since the code may be in a task of a runtime that keeps panics to itself.
-        if steps == MAX_STEPS {
-            self.end(Clause::TimePasses, format!("it took {MAX_STEPS}, and was not done"));
+        if steps == MAX_STEPS + 1 {
+            self.end(Clause::TimePasses, format!("it took {steps}, and was not done"));
             resume_unwind(Box::new(TooManySteps));
         }
     }
 }
 
 /// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> &str {
+fn message(panic: &(dyn Any + Send)) -> String {
     let literal = panic.downcast_ref::<&str>().copied();
-    literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
+    let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    // It is printed as it stands, and a terminal obeys what it is sent.
+    let text = text.unwrap_or("no text").chars().take(MOST_TEXT);
+    text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

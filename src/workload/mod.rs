@@ -37,7 +37,7 @@ pub mod round;
 pub mod stock;
 
 /// The name of the host on which the resource runs.
-pub const RESOURCE: &str = "resource";
+pub use crate::plan::RESOURCE;
 /// The port on which the resource listens.
 pub const RESOURCE_PORT: u16 = 7000;
 

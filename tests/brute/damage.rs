@@ -160,8 +160,10 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let foreign = table.op(by).caller != table.op(victim).caller;
         // What nobody counts on any more may be taken.
         let (began, at) = (table.began(victim), point(keys[index].at));
-        let told = table.tenure(began).first().and_then(|op| op.ret).map(stamp);
-        let free = told.is_some_and(|told| told <= at) && !table.keeps(began, at);
+        let grants = table.tenure(began);
+        let told = grants.first().and_then(|op| op.ret).map(stamp);
+        let was_told = grants.is_empty() || told.is_some_and(|told| told <= at);
+        let free = was_told && !table.keeps(began, at);
         let sets = keys[index].change == KeyChange::Set && table.op(by).kind == OpKind::Acquire;
         (foreign && !(free && sets)).then_some((kind, by, victim))
     });

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{OpKind, Outcome};
+use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_sim::trace::KeyChange;
 
 use crate::damage::passes;
@@ -28,46 +28,63 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
     if table.terms.holders != 1 {
         return Vec::new();
     }
-    let spare = table.terms.asked.saturating_sub(table.terms.quorum) as usize;
     let lives = lives(table);
     let gone: Vec<Point> = lives.iter().map(|life| gone(table, life)).collect();
-    let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|life| gone[*life]);
-    let (mut decided, mut found) = (BTreeSet::new(), Vec::new());
-    for index in order {
-        let (life, at) = (&lives[index], gone[index]);
-        let Some(began) = life.began else { continue };
-        let left = (0..lives.len()).filter(|other| {
-            let born = point(table.history.keys[lives[*other].born].at);
-            lives[*other].began == Some(began) && born <= at && at < gone[*other]
-        });
-        let asked = table.tenure(began).into_iter().filter(|op| stamp(op.call) <= at);
-        // It is the first while it is covered, for some grant that had been asked for.
-        if left.count() > spare || !table.keeps(began, at) {
-            continue;
-        }
-        if asked.filter(|op| decided.insert(op.id)).count() == 0 {
-            continue;
-        }
+    let mut found = BTreeSet::new();
+    for grant in table.grants() {
+        let began = table.began(grant.id);
+        let Some((at, index)) = decisive(table, &lives, &gone, grant) else { continue };
+        let life = &lives[index];
         let Some(ended) = life.ended else { continue };
         let key = &table.history.keys[ended];
-        let by_command = key.change != KeyChange::Expired
-            && key.by.is_some_and(|by| {
-                let op = table.op(by);
-                let acquire = match op.kind {
-                    OpKind::Extend { grant, .. }
-                    | OpKind::Release { grant }
-                    | OpKind::Lost { grant } => grant,
-                    _ => by,
-                };
-                op.caller != table.op(began).caller || table.began(acquire) == began
-            });
+        let ender = key.by.filter(|_| key.change != KeyChange::Expired).map(|by| table.op(by));
+        let by_command = ender.is_some_and(|op| {
+            let acquire = match op.kind {
+                OpKind::Extend { grant, .. }
+                | OpKind::Release { grant }
+                | OpKind::Lost { grant } => grant,
+                _ => op.id,
+            };
+            let is_own = table.began(acquire) == began && !promised(table, op, at);
+            op.caller != table.op(began).caller || is_own
+        });
         if !by_command && !is_shortened(table, began, &life.ends, at) {
             found.extend(loser(table, began, at).map(|grant| (grant, ended)));
         }
     }
-    found.sort_unstable();
-    found
+    found.into_iter().collect()
+}
+
+/// When so few of a tenure's keys were left for the first time since a grant was asked for, while
+/// it was covered, and whose end that was. Until the grant is told, only what is left then counts.
+fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
+    let spare = table.terms.asked.saturating_sub(table.terms.quorum) as usize;
+    let began = table.began(grant.id);
+    let told = stamp(grant.ret?);
+    let own = (0..lives.len()).filter(|life| lives[*life].began == Some(began));
+    let mut own: Vec<usize> = own.filter(|life| gone[*life] >= stamp(grant.call)).collect();
+    own.sort_by_key(|life| gone[*life]);
+    let mut moments: Vec<(Point, Point, usize)> = Vec::new();
+    for life in own {
+        let end = gone[life];
+        if table.keeps(began, end) {
+            moments.push((end, end, life));
+        } else if end < told {
+            moments.retain(|(at, before, _)| *at != told || *before >= told);
+            moments.push((told, end, life));
+        }
+    }
+    moments.sort_unstable();
+    let few = |at: Point| {
+        let left = (0..lives.len()).filter(|other| {
+            let born = point(table.history.keys[lives[*other].born].at);
+            lives[*other].began == Some(began) && born.0 <= at.0 && at < gone[*other]
+        });
+        let nodes = left.map(|life| &table.history.keys[lives[life].born].node);
+        nodes.collect::<BTreeSet<_>>().len() <= spare
+    };
+    let mut moments = moments.into_iter().map(|(at, _, life)| (at, life));
+    moments.find(|(at, _)| few(*at) && table.keeps(began, *at))
 }
 
 /// When nobody meets a key any more: its node's clock is past its end, or it was ended before.
@@ -88,13 +105,15 @@ fn is_shortened(table: &Table, began: u32, ends: &Ends, at: Point) -> bool {
     let mut changes = known.windows(2).filter(|pair| pair[0].0 != pair[1].0);
     let Some([(before, _), (last, Some(by))]) = changes.next_back() else { return false };
     let op = table.op(*by);
-    let promised = match (&op.outcome, table.owner(op)) {
-        (_, owner) if owner != Some(began) => return false,
-        (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }, _) => deadline
-            .is_none_or(|(clock, until)| table.reading(&op.process, clock, at) < i128::from(until)),
-        _ => false,
+    last < before && table.owner(op) == Some(began) && !promised(table, op, at)
+}
+
+/// Whether an operation was answered with a lease that still ran at a point.
+fn promised(table: &Table, op: &Op, at: Point) -> bool {
+    let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
+        return false;
     };
-    last < before && !promised
+    deadline.is_none_or(|(clock, until)| table.reading(&op.process, clock, at) < i128::from(until))
 }
 
 /// Every life of the lock's key, in the order of their births.

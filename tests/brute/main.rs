@@ -1,5 +1,6 @@
-//! Every check against a brute force that is written from the verdict table and shares no
-//! function with it, on small random histories.
+//! Every check of the lock against a brute force that is written from the verdict table and shares
+//! no function with it, on small random histories. What a lock breaks of its contract is written
+//! down while it runs, and `tests/contract.rs` holds that.
 //!
 //! `LOCKSTORM_CASES` sets how many; a failure names its seed.
 

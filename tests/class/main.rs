@@ -1,10 +1,12 @@
 //! The class of a violation against a brute force: all subsets of a plan's faults are run.
 //!
 //! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
-//! breaks no assumption of the lock, by the second ledger in `ledger.rs`. A kind that the plan's
+//! breaks no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left in
+//! it. A kind that the plan's
 //! own run violates is in-model if some sub-plan inside violates it; the plan is in-model if some
 //! sub-plan inside is violated at all. Both sides look at all sub-plans, so they agree if the
-//! ledgers do and if the search leaves nothing out.
+//! ledgers do and if the search leaves nothing out. Faults that are drawn wait for no other fault,
+//! so none strikes elsewhere when another is taken out; `built.rs` has plans of such faults.
 //!
 //! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
 

@@ -101,11 +101,9 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
 fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let bare = |hold: &&Hold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
     let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
-    let paused = witness
-        .history()
-        .conditions
-        .iter()
-        .any(|condition| condition.verb.halts() && condition.touches(&hold.grant.process));
+    let over = hold.bare_from()?;
+    let mut halts = witness.reading.halts(&hold.grant.process);
+    let paused = halts.any(|halt| halt.from.at < hold.until.at && over < halt.to.at);
     let text = format!(
         "{} outlives its lease by {}{}, until {}; nobody else is let in.",
         hold.grant.caller,

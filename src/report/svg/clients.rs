@@ -127,9 +127,9 @@ fn stillness(
         if !condition.touches(&lane.name) || !(condition.verb.halts() || condition.verb.kills()) {
             continue;
         }
-        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
-        let Some(span) = scale.span(condition.from.at, end) else { continue };
-        let lasted = length(end.saturating_sub(condition.from.at));
+        let (from, to) = witness.reading.lasts(condition);
+        let Some(span) = scale.span(from.at, to.at) else { continue };
+        let lasted = length(to.at.saturating_sub(from.at));
         if condition.verb.halts() {
             let (y, height) = (lane.bar() - 5, lane.bar_height() + 10);
             canvas.named_rect(span, y, height, "fill=\"url(#still)\"", condition.verb.word());
