@@ -68,6 +68,8 @@ pub enum Weight {
     Effect,
     /// Makes it easier to follow.
     Detail,
+    /// Is told on demand, or where there is little else.
+    Minor,
 }
 
 /// A line that may be told.
@@ -113,7 +115,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
         let single: Vec<Evidence> =
             evidence.filter(|event| is_told_once(witness, *event)).collect();
         let is_new = single.iter().all(|event| !events.contains(event));
-        if is_new && said.insert((beat.line.at, beat.line.text.clone())) {
+        if is_new && said.insert((beat.line.at.at, beat.line.text.clone())) {
             events.extend(single);
             told.push(beat);
         }

@@ -37,7 +37,7 @@ pub const TEMPLATES: &[Template] = &[
         ensure(is_back(facts, told.words[0], told), "it was not down")?;
         let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
         let owner = facts.standing(told.words[0], before).and_then(|(_, owner)| owner);
-        ensure(!owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has the key")?;
+        ensure(owner.is_none_or(|o| facts.caller(o) != told.words[1]), "it has the key")?;
         let had = facts.keys_on(told.words[0]).any(|(_, key)| {
             key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[1])
         });

@@ -105,7 +105,7 @@ fn ended(
         for (index, key) in facts.keys_on(&node).filter(|(_, key)| near(key)) {
             let ends = is_removal(key.change) || key.change == KeyChange::Set;
             let owner = facts.standing(&node, index).and_then(|(_, owner)| owner);
-            if !ends || !owner.is_some_and(|owner| facts.caller(owner) == whose) {
+            if !ends || owner.is_none_or(|owner| facts.caller(owner) != whose) {
                 continue;
             }
             let so = is_so(facts, index, key);

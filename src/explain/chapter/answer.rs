@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lockstorm_sim::time::Instant;
 use lockstorm_sim::trace::Leg;
 
 use crate::explain::hold::{Hold, grant_of};
@@ -16,7 +17,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     grants.extend(witness.left().map(|(_, owner)| owner.id));
     let of = |op: &&Op| grant_of(op).is_some_and(|grant| grants.contains(&grant));
     let ops: Vec<&Op> = witness.history().ops.iter().filter(of).collect();
-    let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(op)).collect();
+    let begun = witness.primary.map_or_else(Instant::default, |primary| primary.from);
+    let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(op, begun)).collect();
     beats.extend(ops.iter().flat_map(|op| refused(witness, op)));
     beats.extend(ops.iter().flat_map(|op| again(witness, op)));
     for hold in witness.tenures.iter().filter(|hold| grants.contains(&hold.grant.id)) {
@@ -27,7 +29,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 /// An operation that came to nothing, or of which nobody knows what it came to.
-fn ended(op: &Op) -> Option<Beat> {
+fn ended(op: &Op, begun: Instant) -> Option<Beat> {
     let ret = op.ret?.instant();
     let (what, of_grant) = match op.kind {
         OpKind::Acquire => ("acquire", false),
@@ -43,7 +45,9 @@ fn ended(op: &Op) -> Option<Beat> {
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);
-    Some(Beat::new(Weight::Cause, ret, text, vec![Evidence::Op(op.id)]))
+    // What comes after the harm has begun did not lead to it.
+    let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
+    Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
 }
 
 /// The errors that nodes answered an operation with, each once.
@@ -83,7 +87,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
         let text = format!("{who} sends its {command} to {node} again, without an answer so far.");
         let evidence =
             vec![Evidence::Op(op.id), Evidence::Request(*index), Evidence::Request(first.0)];
-        Some(Beat::new(Weight::Detail, at, text, evidence))
+        Some(Beat::new(Weight::Minor, at, text, evidence))
     });
     told.collect()
 }

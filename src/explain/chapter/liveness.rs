@@ -68,7 +68,8 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
         })
         .filter(|op| came_to(witness, op, life))
         .collect();
-    let (first, last) = (refused.first()?, refused.last()?);
+    let first = refused.first()?;
+    let last = refused.iter().filter_map(|op| op.ret).map(|ret| ret.at).max()?;
     let mut callers: Vec<String> = refused.iter().map(|op| op.caller.clone()).collect();
     callers.sort_unstable();
     callers.dedup();
@@ -81,7 +82,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
             1 => count(refused.len() as u64, "time"),
             _ => format!("{} by {}", count(refused.len() as u64, "acquire"), list(&callers)),
         },
-        moment(last.ret?.at),
+        moment(last),
     );
     let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     evidence.extend(refused.iter().map(|op| Evidence::Op(op.id)));

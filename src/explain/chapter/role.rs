@@ -75,25 +75,38 @@ fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
 
 /// What Sentinels and nodes of a cluster saw of a master, each kind once in a while.
 fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Beat> {
-    let mut groups: Vec<(Sight, &str, Instant, Vec<(usize, &str)>)> = Vec::new();
+    let mut views: Vec<View<'_>> = Vec::new();
     for (index, seen) in witness.history().sightings.iter().enumerate() {
         let Seen::Watched(sight) = seen.what else { continue };
         if !in_time(seen) {
             continue;
         }
-        let same = groups.iter_mut().rev().find(|(kind, of, from, _)| {
-            *kind == sight && *of == seen.master && seen.at.at - from.at <= TOGETHER
+        let same = views.iter_mut().rev().find(|view| {
+            let soon = seen.at.at - view.at.at <= TOGETHER;
+            view.sight == sight && view.of == seen.master && soon
         });
         match same {
-            Some((.., by)) if by.iter().any(|(_, name)| *name == seen.by) => {}
-            Some((.., by)) => by.push((index, &seen.by)),
-            None => groups.push((sight, &seen.master, seen.at, vec![(index, &seen.by)])),
+            Some(view) if view.by.iter().any(|(_, name)| *name == seen.by) => {}
+            Some(view) => view.by.push((index, &seen.by)),
+            None => {
+                let (of, by) = (seen.master.as_str(), vec![(index, seen.by.as_str())]);
+                views.push(View { sight, of, at: seen.at, by });
+            }
         }
     }
-    groups.into_iter().map(|(sight, of, at, by)| saw(sight, of, at, &by)).collect()
+    views.iter().map(saw).collect()
 }
 
-fn saw(sight: Sight, of: &str, at: Instant, by: &[(usize, &str)]) -> Beat {
+/// What several saw of a master: by whom, with the places in the history.
+struct View<'a> {
+    sight: Sight,
+    of: &'a str,
+    at: Instant,
+    by: Vec<(usize, &'a str)>,
+}
+
+fn saw(view: &View<'_>) -> Beat {
+    let View { sight, of, at, by } = view;
     let names: Vec<String> = by.iter().map(|(_, name)| (*name).to_owned()).collect();
     let who = list(&names);
     let text = match sight {
@@ -102,5 +115,5 @@ fn saw(sight: Sight, of: &str, at: Instant, by: &[(usize, &str)]) -> Beat {
         Sight::Named => format!("The master is {of} from now on, by {who}."),
     };
     let evidence = by.iter().map(|(index, _)| Evidence::Sighting(*index)).collect();
-    Beat::new(Weight::Detail, at, text, evidence)
+    Beat::new(Weight::Detail, *at, text, evidence)
 }

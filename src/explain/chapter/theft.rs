@@ -148,8 +148,8 @@ fn ended(
         evidence.push(Evidence::Op(id));
     }
     let weight = match ending {
+        Ending::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        Ending::Own(_) if sent.is_none() => Weight::Detail,
         Ending::Change(_) | Ending::RanOut | Ending::Own(_) => Weight::Cause,
         Ending::DeletedBy(_) | Ending::OverwrittenBy(_) => Weight::Crux,
     };
