@@ -48,6 +48,10 @@ fuzz-checkers cases="200000":
 class plans="300":
     LOCKSTORM_PLANS={{plans}} cargo test --release --test class
 
+# every sentence of so many hunted violations against the raw history
+true-stories stories="20000":
+    LOCKSTORM_STORIES={{stories}} cargo test --release --test true_stories -- --nocapture
+
 # every planted bug, and whether what must notice it does: the table. Or a share, `3/8`, or ids
 mutants which="all":
     LOCKSTORM_MUTANTS={{which}} cargo test --test mutants -- --nocapture

@@ -280,6 +280,9 @@ pub struct Request {
     /// Whether the node answered with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
     #[serde(default, skip_serializing_if = "is_usual")]
     pub declined: bool,
+    /// The first word of that error, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
 }
 
 /// What a node became, or what somebody saw of a master.

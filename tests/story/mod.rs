@@ -295,7 +295,8 @@ impl Teller {
         }
         let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
         let declined = rest.contains(&"declined");
-        self.history.requests.push(Request { op, from, to, command, legs, declined });
+        let answer = None;
+        self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
         Some(())
     }
 

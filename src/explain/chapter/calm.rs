@@ -3,7 +3,7 @@
 use lockstorm_sim::time::Nanos;
 
 use crate::explain::chapter::margin;
-use crate::explain::chapter::strike::told;
+use crate::explain::chapter::strike::{outages, told};
 use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -53,12 +53,12 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    conditions
-        .map(|(index, condition)| {
-            let (text, evidence) = told(witness, index, condition);
+    outages(witness)
+        .into_iter()
+        .map(|outage| {
+            let (text, evidence) = told(witness, &outage);
             let weight = if evidence.len() > 1 { Weight::Cause } else { Weight::Effect };
-            Beat::new(weight, condition.from, text, evidence)
+            Beat::new(weight, outage.first.from, text, evidence)
         })
         .collect()
 }
