@@ -89,7 +89,8 @@ impl ScenarioTest {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
                 let finding = examine::scenario(&lab, scenario, seed);
                 if met(scenario, &finding) != Met::Yes {
-                    fail(&finding, &format!("expected: {}", scenario.expect.words()));
+                    let expected = scenario.expect.held_against(&finding.judgement);
+                    fail(&finding, &format!("expected: {expected}"));
                 }
             }
         }

@@ -13,7 +13,7 @@ use lockstorm::explore::trial::divergence;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm::scenario::expectation::{Expectation, Met};
+use lockstorm::scenario::expectation::{Answer, Met};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 /// Where the trace hashes, verdicts and signatures of all scenarios are written down.
@@ -147,7 +147,7 @@ fn every_file_is_one_question_in_plain_words() {
         assert_eq!(scenario.file, format!("{name}.toml"));
         assert!(scenario.text.starts_with("# "), "{name}: the first line says it in plain words");
         assert!(scenario.ask.ends_with('?'), "{name}: {}", scenario.ask);
-        assert_ne!(scenario.expect, Expectation::Unstated, "{name}");
+        assert_ne!(scenario.expect.answer, Answer::Unstated, "{name}");
         assert!(questions.insert(scenario.ask.clone()), "{name} asks what another file asks");
     }
     assert!(questions.len() >= 24);

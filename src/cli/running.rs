@@ -10,8 +10,8 @@ use crate::cli::act::{self, Page};
 use crate::cli::args::RunArguments;
 use crate::cli::{Ending, complain, input, output, progress, say};
 use crate::explain::finding::Finding;
+use crate::explain::quantity::three_digits;
 use crate::explore::examine::{met, word};
-use crate::length;
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
 use crate::refusal::Refusal;
@@ -80,7 +80,9 @@ fn run_one<'a>(lab: &Lab, planned: &'a Planned) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
     let run = if *first { act::examine } else { act::judge };
     let finding = run(lab, scenario, plan.seed);
-    let (found, met) = (found(&finding), met(scenario, &finding));
+    let mut found = vec![found(&finding)];
+    found.extend(scenario.expect.limits.missed(&finding.judgement.availability));
+    let (found, met) = (found.join("; "), met(scenario, &finding));
     let diverged = first.then(|| act::divergence(lab, plan)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
 }
@@ -173,10 +175,7 @@ pub fn found(finding: &Finding) -> String {
     match &finding.judgement.verdict {
         Verdict::Unknown(why) => format!("unknown: {why}"),
         Verdict::Holds => match finding.judgement.nearest_miss {
-            Some(miss) => {
-                let sign = if miss < 0 { "-" } else { "" };
-                format!("holds (nearest miss {sign}{})", length::write(miss.unsigned_abs()))
-            }
+            Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),
         },
         Verdict::Violated(violations) => {

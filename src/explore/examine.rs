@@ -1,6 +1,7 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
+use crate::check::Judgement;
 use crate::check::signature::Signature;
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
@@ -10,7 +11,7 @@ use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
 use crate::explore::rerun::Reruns;
 use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
-use crate::explore::trial::{Trial, attempt, grants_without_faults};
+use crate::explore::trial::{Trial, attempt, calm};
 use crate::ledger::part::{Part, strikes};
 use crate::lock::Bounded;
 use crate::plan::Plan;
@@ -30,7 +31,10 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let met = met(scenario, &finding);
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
-    finding.expected = Some(Expected { met: met == Met::Yes, text: scenario.expect.words() });
+    finding.expected = Some(Expected {
+        met: met == Met::Yes,
+        text: scenario.expect.held_against(&finding.judgement),
+    });
     finding
 }
 
@@ -117,14 +121,18 @@ fn bound(class: &Class, knob: &Knob) -> Option<i64> {
     class.broken.iter().find(speaks)?.bound.try_into().ok()
 }
 
-/// With how many grants its plan gives without faults.
+/// With how many grants its plan gives without faults, in all and a minute.
 fn with_calm(lab: &Lab, mut finding: Finding) -> Finding {
-    let counts = &mut finding.judgement.counts;
-    let calm = counts.grants_without_faults.unwrap_or_else(|| match finding.plan.faults[..] {
-        [] => counts.grants,
-        _ => grants_without_faults(lab, &finding.plan),
-    });
-    counts.grants_without_faults = Some(calm);
+    let Judgement { counts, availability, .. } = &mut finding.judgement;
+    let (grants, per_minute) = match finding.plan.faults[..] {
+        [] => (counts.grants, availability.grants_per_minute),
+        _ => {
+            let calm = calm(lab, &finding.plan);
+            (calm.counts.grants, calm.availability.grants_per_minute)
+        }
+    };
+    counts.grants_without_faults = Some(grants);
+    availability.grants_per_minute_without_faults = Some(per_minute);
     finding
 }
 
@@ -163,7 +171,7 @@ pub fn signature(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Signat
 
 /// Whether a finding is what its scenario expects.
 pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
-    scenario.expect.met_by(&finding.judgement.verdict, word(finding))
+    scenario.expect.met_by(&finding.judgement, word(finding))
 }
 
 /// The class of a finding without its evidence.

@@ -30,7 +30,7 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut trial = judged(run, &terms);
     let is_idle = trial.judgement.verdict == Verdict::Holds && !plan.faults.is_empty();
     if is_idle && counts::granted_before_heal(&trial.run.history, &terms) == 0 {
-        terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+        terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
         trial = judged(trial.run, &terms);
     }
     trial
@@ -42,13 +42,13 @@ fn judged(run: Run, terms: &Terms) -> Trial {
     Trial { run, judgement, breaches }
 }
 
-/// How many grants the same plan gives without its faults. The event engine is the quick one.
-pub fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
+/// What the same plan comes to without its faults. The event engine is the quick one.
+pub fn calm(lab: &Lab, plan: &Plan) -> Judgement {
     let calm = Plan { faults: Vec::new(), ..plan.clone() };
     let runs_tokio = lab.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
     let engine = if runs_tokio { lab.engine } else { EngineKind::Event };
     let lab = Lab { engine, ..lab.clone() };
-    judge::judge(&lab.run(&calm).history, &lab.terms(&calm)).counts.grants
+    judge::judge(&lab.run(&calm).history, &lab.terms(&calm))
 }
 
 impl Trial {

@@ -55,6 +55,14 @@ fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, M
 
 /// The nodes that followed one another at any time, of the group that ever held the lock's key.
 fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
+    let holding: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
+    let groups = groups(reading).into_iter();
+    groups.filter(|group| !group.is_disjoint(&holding)).flatten().collect()
+}
+
+/// Each group of nodes of which one followed another at any time. Who told of no role is in none.
+pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
     for sighting in &reading.history.sightings {
         let (by, master) = match sighting.what {
@@ -68,10 +76,48 @@ fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
             *name = one;
         }
     }
-    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
-    let holding: BTreeSet<&str> =
-        keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
-    group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+    let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (node, name) in group_of {
+        groups.entry(name).or_default().insert(node);
+    }
+    groups.into_values().collect()
+}
+
+/// From when to when a node led, in order: from its word that it does until it follows, ends or is
+/// killed. A node that never told of a role leads whenever its process runs.
+pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
+    let told = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
+    let roles = told.filter_map(|sighting| match sighting.what {
+        Seen::Leads => Some((Moment::from(sighting.at), true)),
+        Seen::Follows | Seen::Exited => Some((sighting.at.into(), false)),
+        Seen::Watched(_) | Seen::Unreplicated => None,
+    });
+    let mut changes: Vec<(Moment, bool)> = roles.collect();
+    let is_silent = changes.is_empty();
+    let downs = reading.history.conditions.iter();
+    let downs = downs.filter(|condition| condition.verb.kills() && condition.strikes(node));
+    let downs = downs.map(|down| (Moment::from(down.from), down.to.map(Moment::from)));
+    let downs: Vec<(Moment, Option<Moment>)> = downs.collect();
+    changes.extend(is_silent.then_some((Moment::default(), true)));
+    changes.extend(downs.iter().map(|(from, _)| (*from, false)));
+    let back = downs.iter().filter_map(|(_, to)| to.filter(|_| is_silent));
+    changes.extend(back.filter(|to| !is_down(&downs, *to)).map(|to| (to, true)));
+    changes.sort_by_key(|(at, _)| *at);
+    let (mut reigns, mut since) = (Vec::new(), None);
+    for (at, leads) in changes {
+        if leads {
+            since = since.or(Some(at));
+        } else if let Some(from) = since.take() {
+            reigns.push((from, at));
+        }
+    }
+    reigns.extend(since.map(|from| (from, Moment::NEVER)));
+    reigns
+}
+
+/// Whether a process is down at a moment for any of these times.
+fn is_down(downs: &[(Moment, Option<Moment>)], at: Moment) -> bool {
+    downs.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at < to))
 }
 
 /// Each time that a node which had followed led from then on, of those that could have the lock's

@@ -9,6 +9,7 @@ use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
 use crate::report::causes;
 use crate::report::content::{self, Table};
+use crate::report::{service, settings};
 
 /// Columns that a sentence may take before it is wrapped.
 const WIDTH: usize = 96;
@@ -49,8 +50,10 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
         ("One thing changed", causes::but_for(finding)),
         ("Thresholds", causes::thresholds(finding)),
         ("Counts", content::counts(finding)),
+        ("Availability", service::table(finding)),
         ("Violations", content::violations(finding)),
         ("Faults", content::faults(finding)),
+        ("Settings", settings::table(finding)),
     ] {
         if !table.rows.is_empty() {
             section(&mut out, title, pen);

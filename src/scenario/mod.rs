@@ -114,6 +114,27 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
     })
 }
 
+/// The plan of a scenario that names the same kind of topology, the same lock and the same faults,
+/// and nothing else: what settings are held against.
+pub fn default_plan(plan: &Plan) -> Plan {
+    let kind = tables::TOPOLOGIES.iter().find(|(_, kind)| *kind == plan.topology.kind);
+    let (kind, _) = kind.expect("every kind has a word");
+    let text = format!("topology = {{ kind = \"{kind}\" }}\nlock = {{ algorithm = \"none\" }}");
+    let table = DeTable::parse(&text).expect("this is TOML");
+    let top = Section::open("", 0..0, table.get_ref(), &KEYS).expect("its keys are known");
+    let locks = Locks::default();
+    let default = self::plan(&locks, &top, &plan.name, plan.seed, &mut Places::new());
+    let mut default = default.expect("defaults are well-formed");
+    default.format = plan.format;
+    default.is_drawn = plan.is_drawn;
+    default.lock.algorithm.clone_from(&plan.lock.algorithm);
+    default.faults.clone_from(&plan.faults);
+    default.heal_at = usual_heal(&plan.faults);
+    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE_MARGIN);
+    default.until = probed.saturating_add(AFTER_PROBE);
+    default
+}
+
 fn plan(
     locks: &Locks,
     top: &Section,

@@ -15,6 +15,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
     beats.extend(returns(witness));
+    beats.extend(spared(witness));
     beats.extend(overrun(witness));
     beats.extend(renewals(witness));
     beats.extend(longest_wait(witness));
@@ -85,16 +86,45 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
         format!("{} is back, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
-        // A lease that was prolonged lasts as long as it covered.
-        let covered = hold.covered.last().map(|(_, end)| *end);
-        let late = hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)));
-        let late = late.filter(|lease| *lease <= back.at);
+        let late = lease_of(hold).filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
         format!("{} is back without {who}'s key{when}.", condition.target)
     };
     Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// The holder that stood still and went on nearest to the end of its lease: why that broke nothing.
+fn spared(witness: &Witness<'_>) -> Option<Beat> {
+    let conditions = witness.history().conditions.iter().enumerate();
+    let halts = conditions.filter(|(_, condition)| condition.verb.halts());
+    let halts = halts.filter_map(|(index, condition)| {
+        let held = |hold: &&Hold<'_>| {
+            let struck = hold.from < condition.from && condition.from < hold.until;
+            struck && condition.strikes(&hold.grant.process)
+        };
+        let hold = witness.tenures.iter().find(held)?;
+        let (back, lease) = (condition.to?, lease_of(hold)?);
+        let left = lease.checked_sub(back.at)?;
+        Some((left, index, condition, hold, back))
+    });
+    let (left, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
+    let text = format!(
+        "{}'s {} of {} ends {} before its lease, so nobody else could be let in.",
+        hold.grant.caller,
+        condition.verb.word(),
+        length(back.at.saturating_sub(condition.from.at)),
+        length(left),
+    );
+    let evidence = vec![Evidence::Condition(index), Evidence::Op(hold.grant.id)];
+    Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// When a hold's lease is over: as it was granted, or as long as it covered if it was prolonged.
+fn lease_of(hold: &Hold<'_>) -> Option<Nanos> {
+    let covered = hold.covered.last().map(|(_, end)| *end);
+    hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
 }
 
 /// A holder that was past its lease without harm, because nobody else was let in.
