@@ -27,6 +27,9 @@ pub struct Experiments {
     pub causes: Causes,
     /// From which figures on.
     pub thresholds: Vec<Threshold>,
+    /// What was tried against it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedied>,
     /// How many plans were run for all of this.
     pub runs: u32,
     /// What was left undone since the budget was used up, in words.
@@ -129,4 +132,23 @@ pub enum Unit {
     Share,
     /// Parts per million fast (negative: slow).
     Rate,
+}
+
+/// A remedy, and what the same plan comes to with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedied {
+    /// What it is.
+    pub name: String,
+    /// What is otherwise in the plan, a line each.
+    pub diff: Vec<String>,
+    /// What is violated with it, all else equal.
+    pub kinds: Vec<Kind>,
+    /// Whether nothing can be said of that run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unknown: bool,
+    /// On how many fresh seeds of the plan nothing is violated with it.
+    pub holds: u32,
+    /// How many fresh seeds were run.
+    pub fresh: u32,
 }

@@ -5,10 +5,11 @@ use crate::check::Judgement;
 use crate::check::signature::Signature;
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
-use crate::explain::mechanism::mechanism;
+use crate::explain::mechanism::{How, mechanism};
 use crate::explain::witness::{Witness, violations};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
+use crate::explore::remedy::remedies;
 use crate::explore::rerun::Reruns;
 use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
 use crate::explore::trial::{Trial, attempt, calm};
@@ -78,7 +79,11 @@ fn explained(lab: &Lab, mut finding: Finding) -> Finding {
         thresholds.into_iter().map(move |threshold| Threshold { bound, ..threshold })
     });
     let thresholds = thresholds.collect();
-    finding.experiments = Some(Experiments { causes, thresholds, runs, undone: Vec::new() });
+    let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
+    let remedies = remedies(lab, plan, how);
+    let runs = runs + remedies.iter().map(|remedied| remedied.fresh + 1).sum::<u32>();
+    let undone = Vec::new();
+    finding.experiments = Some(Experiments { causes, thresholds, remedies, runs, undone });
     finding
 }
 

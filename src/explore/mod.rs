@@ -5,6 +5,7 @@
 //! - [`class`]: whose fault a violation is
 //! - [`cause`]: what made the difference, by trial
 //! - [`threshold`]: from which figure on
+//! - [`remedy`]: what heals it
 //! - [`examine`]: all that a report needs about one plan
 //! - [`ground`]: what a hunt starts from
 //! - [`strategy`]: proptest strategies for faults and plans
@@ -19,6 +20,7 @@ pub mod examine;
 pub mod ground;
 pub mod habits;
 pub mod hunt;
+pub mod remedy;
 pub mod rerun;
 pub mod shrink;
 pub mod smaller;

@@ -1,8 +1,8 @@
-//! The experiments of a finding as tables: what is violated if one thing is changed, and from which
-//! figures on.
+//! The experiments of a finding as tables: what is violated if one thing is changed, from which
+//! figures on, and what heals it.
 
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
-use crate::explain::experiment::{Changed, Threshold};
+use crate::explain::experiment::{Changed, Remedied, Threshold};
 use crate::explain::finding::Finding;
 use crate::report::content::Table;
 
@@ -25,4 +25,25 @@ pub fn thresholds(finding: &Finding) -> Table {
     let experiments = finding.experiments.iter();
     let rows = experiments.flat_map(|experiments| &experiments.thresholds).map(row).collect();
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
+}
+
+/// What was tried against it, and what came of that.
+pub fn remedies(finding: &Finding) -> Table {
+    let row = |tried: &Remedied| {
+        let here = match (tried.is_unknown, tried.kinds.is_empty()) {
+            (true, _) => "unknown".to_owned(),
+            (false, true) => "held".to_owned(),
+            (false, false) => {
+                tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+            }
+        };
+        let fresh = format!("{} of {}", tried.holds, tried.fresh);
+        vec![tried.name.clone(), tried.diff.join("; "), here, fresh]
+    };
+    let experiments = finding.experiments.iter();
+    let rows = experiments.flat_map(|experiments| &experiments.remedies).map(row).collect();
+    Table {
+        head: vec!["remedy", "in the plan", "here, all else equal", "held on fresh seeds"],
+        rows,
+    }
 }

@@ -130,6 +130,11 @@ fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
             table(out, &tried);
         }
     }
+    let remedies = causes::remedies(finding);
+    if !remedies.rows.is_empty() {
+        section(out, "What heals it");
+        table(out, &remedies);
+    }
 }
 
 fn reproduce(out: &mut String, finding: &Finding) {

@@ -49,6 +49,7 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     for (title, table) in [
         ("One thing changed", causes::but_for(finding)),
         ("Thresholds", causes::thresholds(finding)),
+        ("What heals it", causes::remedies(finding)),
         ("Counts", content::counts(finding)),
         ("Availability", service::table(finding)),
         ("Violations", content::violations(finding)),
@@ -85,6 +86,13 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, row) in thresholds.iter().enumerate() {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    let healed = finding.experiments.iter().flat_map(|tried| &tried.remedies);
+    let healed = healed.filter(|tried| tried.kinds.is_empty() && !tried.is_unknown);
+    for (index, tried) in healed.enumerate() {
+        let lead = if index == 0 { "  heals:  " } else { "          " };
+        let (name, holds, fresh) = (&tried.name, tried.holds, tried.fresh);
+        wrapped(&mut out, lead, &format!("{name}; it held on {holds} of {fresh} fresh seeds"));
     }
     out.lines().map(str::to_owned).collect()
 }

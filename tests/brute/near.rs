@@ -64,7 +64,7 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
     let keys = &table.history.keys;
     let node = &keys[born].node;
     let next = |index: &usize| keys[*index].node == *node && keys[*index].key == keys[born].key;
-    let (mut until, mut ended) = (keys[born].until_ms, (u64::MAX, 0));
+    let (mut until, mut set, mut ended) = (keys[born].until_ms, born, (u64::MAX, 0));
     for index in (born + 1..keys.len()).filter(next) {
         let by = keys[index].by.map(|by| table.op(by));
         let whose = by.map(|op| match op.kind {
@@ -74,7 +74,7 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
         let foreign = whose.is_some_and(|whose| whose != began);
         let is_there = [KeyChange::Extended, KeyChange::Changed].contains(&keys[index].change);
         match keys[index].change {
-            _ if is_there => until = keys[index].until_ms,
+            _ if is_there => (until, set) = (keys[index].until_ms, index),
             KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                 ended = point(keys[index].at);
             }
@@ -85,7 +85,7 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             break;
         }
     }
-    let passes = until.and_then(|until| passes(table, node, point(keys[born].at), until));
+    let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
     passes.unwrap_or((u64::MAX, 0)).min(ended)
 }
 

@@ -1,0 +1,347 @@
+//! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
+//! equal, and on fresh seeds of it.
+
+use lockstorm_sim::fault::{Target, Verb};
+use lockstorm_sim::time::{Clock, SECOND};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::check::Verdict;
+use crate::check::signature::Signature;
+use crate::explain::experiment::Remedied;
+use crate::explain::mechanism::How;
+use crate::explore::trial::verdict;
+use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
+use crate::run::Lab;
+
+/// Fresh seeds that a remedy is run on.
+const FRESH: u64 = 50;
+
+/// Something that may heal a violation.
+struct Remedy {
+    name: &'static str,
+    /// The mechanisms that it may heal.
+    heals: &'static [How],
+    /// The plan with it; `None` where it has it, or cannot.
+    apply: fn(&Plan) -> Option<Plan>,
+}
+
+/// Holders that go on past their lease.
+const LATE_HOLDERS: &[How] = &[
+    How::StoodStill,
+    How::Overworked,
+    How::AccessesLate,
+    How::RenewalFailed,
+    How::HolderClock,
+    How::ScriptUnknown,
+];
+
+/// Keys that end before their time.
+const KEYS_GONE: &[How] = &[
+    How::NodeClock,
+    How::ReplicaClock,
+    How::NeverReached,
+    How::OldMaster,
+    How::Forgotten,
+    How::Removed,
+    How::LostInResync,
+];
+
+static REMEDIES: [Remedy; 19] = [
+    Remedy {
+        name: "a fence that the resource checks on every access",
+        heals: LATE_HOLDERS,
+        apply: fenced,
+    },
+    Remedy {
+        name: "a fence that the resource checks on every access",
+        heals: KEYS_GONE,
+        apply: fenced,
+    },
+    Remedy {
+        name: "a write that checks what it read",
+        heals: &[
+            How::StoodStill,
+            How::Overworked,
+            How::OldMaster,
+            How::NeverReached,
+            How::Forgotten,
+        ],
+        apply: |plan| fence(plan, FenceMode::CompareAndSet),
+    },
+    Remedy {
+        name: "a look at the deadline before each access",
+        heals: LATE_HOLDERS,
+        apply: |plan| changed(plan, |plan| plan.workload.check_validity = true),
+    },
+    Remedy {
+        name: "a lease that is longer than what the holder takes",
+        heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
+        apply: longer_lease,
+    },
+    Remedy {
+        name: "extends while the work lasts",
+        heals: &[How::Overworked],
+        apply: |plan| changed(plan, |p| p.workload.extend = "1/2".parse().unwrap_or_default()),
+    },
+    Remedy {
+        name: "a renewal in the background",
+        heals: &[How::Overworked],
+        apply: |plan| {
+            (plan.lock.algorithm == "token-lua").then(|| with_lock(plan, "token-lua-renewed"))?
+        },
+    },
+    Remedy {
+        name: "a clock that nobody steps, and that goes on in a suspend",
+        heals: &[How::HolderClock],
+        apply: |plan| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
+    },
+    Remedy {
+        name: "an append-only file that is synced before each answer",
+        heals: &[How::Forgotten, How::CounterForgotten, How::SetAgain],
+        apply: |plan| changed(plan, |plan| plan.topology.persistence = Persistence::AofAlways),
+    },
+    Remedy {
+        name: "nodes that stay down for longer than the longest lease",
+        heals: &[How::Forgotten, How::CounterForgotten],
+        apply: delayed_restart,
+    },
+    Remedy {
+        name: "grants that wait for all replicas",
+        heals: &[How::NeverReached, How::OldMaster, How::LostInResync],
+        apply: wait_for_replicas,
+    },
+    Remedy {
+        name: "a master that refuses writes without a replica",
+        heals: &[How::OldMaster],
+        apply: min_replicas,
+    },
+    Remedy {
+        name: "clients that hear of a new master",
+        heals: &[How::OldMaster],
+        apply: |plan| {
+            let is_watched = plan.topology.kind == TopologyKind::Sentinel;
+            is_watched
+                .then(|| changed(plan, |p| p.lock.discovery = DiscoveryShape::SwitchMaster))?
+        },
+    },
+    Remedy {
+        name: "one more vote than a majority",
+        heals: &[
+            How::Forgotten,
+            How::NodeClock,
+            How::NeverReached,
+            How::TwoMajorities,
+            How::Removed,
+        ],
+        apply: more_votes,
+    },
+    Remedy {
+        name: "an own token, compared in the command that deletes",
+        heals: &[
+            How::SameOwner,
+            How::BlindCommand,
+            How::CheckedTooEarly,
+            How::DeletedByAnother,
+            How::Overwritten,
+            How::NothingLocked,
+            How::LeftByDead,
+            How::ReleaseFailed,
+        ],
+        apply: own_token,
+    },
+    Remedy {
+        name: "scripts that are sent whole where the node has lost them",
+        heals: &[How::ScriptUnknown],
+        apply: |plan| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
+    },
+    Remedy {
+        name: "a deadline that counts from before the request",
+        heals: &[How::DeadlineTooLate],
+        apply: |plan| changed(plan, |plan| plan.lock.deadline_from = DeadlineFrom::Send),
+    },
+    Remedy {
+        name: "a check of what is left of the lease before the grant is taken",
+        heals: &[How::DeadOnArrival],
+        apply: |plan| {
+            (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?
+        },
+    },
+    Remedy {
+        name: "a release that compares",
+        heals: &[How::DeletedByAnother, How::BlindCommand],
+        apply: |plan| changed(plan, |plan| plan.lock.release = ReleaseShape::Own),
+    },
+];
+
+/// What each remedy that applies to a mechanism comes to.
+pub fn remedies(lab: &Lab, plan: &Plan, how: How) -> Vec<Remedied> {
+    let apply = |remedy: &Remedy| {
+        let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan))??;
+        with.validate_with(&lab.locks).is_ok().then_some((remedy.name, with))
+    };
+    REMEDIES.iter().filter_map(apply).map(|(name, with)| tried(lab, plan, name, &with)).collect()
+}
+
+fn tried(lab: &Lab, plan: &Plan, name: &str, with: &Plan) -> Remedied {
+    let seeds: Vec<u64> = (1..=FRESH).collect();
+    let own = verdict(lab, with);
+    let fresh: Vec<Verdict> =
+        seeds.par_iter().map(|seed| verdict(lab, &Plan { seed: *seed, ..with.clone() })).collect();
+    let holds = fresh.iter().filter(|verdict| **verdict == Verdict::Holds).count();
+    Remedied {
+        name: name.to_owned(),
+        diff: diff(plan, with),
+        kinds: Signature::of(&own).kinds,
+        is_unknown: matches!(own, Verdict::Unknown(_)),
+        holds: u32::try_from(holds).unwrap_or(u32::MAX),
+        fresh: u32::try_from(fresh.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// The plan with a change; `None` if that changes nothing.
+fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
+    let mut with = plan.clone();
+    change(&mut with);
+    (with != *plan).then_some(with)
+}
+
+/// With another lock, which is set up with what every lock has.
+fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
+    changed(plan, |plan| {
+        let own = &plan.lock;
+        plan.lock = LockConfig {
+            algorithm: algorithm.to_owned(),
+            key: own.key.clone(),
+            ttl: own.ttl.or(Some(10 * SECOND)),
+            timeout: own.timeout,
+            tries: own.tries,
+            retry: own.retry,
+            ..LockConfig::default()
+        };
+    })
+}
+
+fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
+    changed(plan, |plan| {
+        plan.workload.fence = mode;
+        plan.workload.fence_on = FenceOn::All;
+    })
+}
+
+fn fenced(plan: &Plan) -> Option<Plan> {
+    if plan.topology.kind == TopologyKind::Independent {
+        return None;
+    }
+    let plan =
+        if plan.lock.algorithm == "fenced" { plan.clone() } else { with_lock(plan, "fenced")? };
+    fence(&plan, FenceMode::RejectSmaller)
+}
+
+/// Three times what it was: a pause, or work, of twice the lease fits.
+fn longer_lease(plan: &Plan) -> Option<Plan> {
+    let ttl = plan.lock.ttl?;
+    let tripled = ttl.saturating_mul(3);
+    let longer = tripled - ttl;
+    changed(plan, |plan| {
+        plan.lock.ttl = Some(tripled);
+        plan.until = plan.until.saturating_add(longer);
+    })
+}
+
+fn delayed_restart(plan: &Plan) -> Option<Plan> {
+    let least = plan.longest_ttl().saturating_add(SECOND);
+    let nodes = plan.nodes();
+    changed(plan, |plan| {
+        for fault in &mut plan.faults {
+            let Target::Host(host) = &fault.target else { continue };
+            if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
+                continue;
+            }
+            if fault.verb == Verb::Restart {
+                fault.verb = Verb::Crash;
+            }
+            fault.length = Some(fault.length.unwrap_or(0).max(least));
+        }
+        let over = plan.faults.iter().filter_map(|fault| fault.length).max().unwrap_or(0);
+        let more = (over + 15 * SECOND).saturating_sub(plan.heal_at);
+        plan.heal_at += more;
+        plan.until += more;
+    })
+}
+
+fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
+    let replicas = plan.topology.replicas();
+    let mut with = match &*plan.lock.algorithm {
+        "wait-replicas" => plan.clone(),
+        _ => with_lock(plan, "wait-replicas")?,
+    };
+    with.lock.acks = (replicas > 0).then_some(replicas);
+    with.lock.wait = crate::lock::WaitShape::Own;
+    (replicas > 0 && with != *plan).then_some(with)
+}
+
+fn min_replicas(plan: &Plan) -> Option<Plan> {
+    let has_replicas = plan.topology.replicas() > 0;
+    let least = MinReplicas { to_write: 1, max_lag: SECOND };
+    has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
+}
+
+fn more_votes(plan: &Plan) -> Option<Plan> {
+    let is_quorum = plan.lock.algorithm.starts_with("redlock");
+    let nodes = plan.topology.masters();
+    let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
+    let fits = is_quorum && quorum <= nodes;
+    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
+}
+
+fn own_token(plan: &Plan) -> Option<Plan> {
+    let foreign =
+        ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
+    foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
+}
+
+/// What differs between two plans, a line each: `lock.algorithm: token-lua, then fenced`.
+fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
+    let flat = |plan: &Plan| {
+        let value = serde_json::to_value(plan).expect("a plan is plain data");
+        let mut flat = Vec::new();
+        flatten("", &value, &mut flat);
+        flat
+    };
+    let (before, after) = (flat(plan), flat(with));
+    let of = |flat: &[(String, String)], path: &str| {
+        flat.iter().find(|(own, _)| own == path).map_or("-".to_owned(), |(_, value)| value.clone())
+    };
+    let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let shown = paths.into_iter().filter(|path| !["heal_at", "until"].contains(&&***path));
+    let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
+    let differing = pairs.filter(|(_, before, after)| before != after);
+    differing.map(|(path, before, after)| format!("{path}: {before}, then {after}")).collect()
+}
+
+fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String)>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&below(name), value, flat));
+        }
+        serde_json::Value::Array(items) => {
+            let numbered = items.iter().enumerate();
+            numbered.for_each(|(at, value)| flatten(&below(&(at + 1).to_string()), value, flat));
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::Number(number) => {
+            let length = number.as_u64().filter(|ns| *ns >= 1_000_000);
+            let text = length.map_or_else(|| number.to_string(), crate::length::write);
+            flat.push((path.to_owned(), text));
+        }
+        serde_json::Value::String(text) => flat.push((path.to_owned(), text.clone())),
+        other => flat.push((path.to_owned(), other.to_string())),
+    }
+}
