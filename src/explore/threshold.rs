@@ -11,7 +11,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::signature::Signature;
 use crate::check::{Kind, Verdict};
 use crate::explain::experiment::{Threshold, Unit};
-use crate::explore::trial::attempt;
+use crate::explore::trial::verdict;
 use crate::ledger::part::{Part, Strikes};
 use crate::plan::Plan;
 use crate::run::Lab;
@@ -325,7 +325,7 @@ impl Dial<'_> {
             return *known;
         }
         let there = self.turned(figure).and_then(|plan| {
-            let verdict = attempt(self.lab, &plan).judgement.verdict;
+            let verdict = verdict(self.lab, &plan);
             let is_known = !matches!(verdict, Verdict::Unknown(_));
             is_known.then(|| shows(self.told, &Signature::of(&verdict).kinds))
         });

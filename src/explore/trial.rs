@@ -23,15 +23,32 @@ pub struct Trial {
 /// Runs a plan and judges its history; where nobody was granted the lock, by what the same plan
 /// gives without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
-    let run = lab.run(plan);
     let mut terms = lab.terms(plan);
-    let mut trial = judged(run, &terms);
-    let is_idle = trial.judgement.verdict == Verdict::Holds && !plan.faults.is_empty();
-    if is_idle && counts::granted_before_heal(&trial.run.history, &terms) == 0 {
-        terms.grants_without_faults = Some(grants_without_faults(lab, plan));
-        trial = judged(trial.run, &terms);
+    let trial = judged(lab.run(plan), &terms);
+    if !is_idle(plan, &trial.judgement, &trial.run, &terms) {
+        return trial;
     }
-    trial
+    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+    judged(trial.run, &terms)
+}
+
+/// The verdict of a plan alone, for whoever asks nothing of its assumptions.
+pub fn verdict(lab: &Lab, plan: &Plan) -> Verdict {
+    let mut terms = lab.terms(plan);
+    let run = lab.run(plan);
+    let judgement = judge::judge(&run.history, &terms);
+    if !is_idle(plan, &judgement, &run, &terms) {
+        return judgement.verdict;
+    }
+    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+    judge::judge(&run.history, &terms).verdict
+}
+
+/// Whether a run held, and nobody was granted anything in it.
+fn is_idle(plan: &Plan, judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
+    judgement.verdict == Verdict::Holds
+        && !plan.faults.is_empty()
+        && counts::granted_before_heal(&run.history, terms) == 0
 }
 
 fn judged(run: Run, terms: &Terms) -> Trial {
