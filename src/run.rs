@@ -100,6 +100,14 @@ impl Lab {
         Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
     }
 
+    /// The lab that runs a plan again to explain it: on the event engine, which tells the same and
+    /// is the quick one, unless the lock needs a runtime of its own.
+    pub fn quick(&self, plan: &Plan) -> Lab {
+        let needs_tokio = self.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
+        let engine = if needs_tokio { self.engine } else { EngineKind::Event };
+        Lab { engine, ..self.clone() }
+    }
+
     /// The same lab, which also knows a lock of the caller's own. One that runs tokio's tasks takes
     /// it to the turmoil engine.
     ///

@@ -291,11 +291,11 @@ fn run(lock: Algorithm) -> Vec<Finding> {
     let struck = faults.map(|fault| serde_json::from_str(&fault).expect("a fault"));
     let with = lockstorm::plan::Plan { faults: struck.to_vec(), ..base.clone() };
     let plans = [base, with];
-    let findings = plans.map(|plan| examine::plan(&lab, &plan));
+    let findings = plans.map(|plan| examine::classified(&lab, &plan));
     for finding in &findings {
         assert!(act::report(finding).iter().all(|page| !page.text.is_empty()));
-        let again = examine::plan(&lab, &finding.plan);
-        assert_eq!(again.trace_hash, finding.trace_hash, "{}", lock.name);
+        let again = lab.run(&finding.plan).trace.to_string();
+        assert_eq!(again, finding.trace_hash, "{}", lock.name);
     }
     findings.into()
 }
@@ -455,7 +455,7 @@ fn on_turmoil_too_a_lock_in_which_no_time_passes_is_a_finding() {
         Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::YieldsWithoutEnd));
     for lock in [SLEEPY, YIELDING] {
         let lab = Lab { locks: Lab::default().with_lock(lock).locks, ..Lab::turmoil() };
-        let finding = examine::plan(&lab, &ground_of(&lock, TopologyKind::Single));
-        assert_eq!(finding.history.breaches[0].clause, Clause::TimePasses);
+        let run = lab.run(&ground_of(&lock, TopologyKind::Single));
+        assert_eq!(run.history.breaches[0].clause, Clause::TimePasses);
     }
 }

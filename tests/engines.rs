@@ -30,7 +30,7 @@ fn scenario(name: &str) -> Scenario {
 
 fn both(name: &str) -> [Finding; 2] {
     let scenario = scenario(name);
-    let find = |lab: Lab| examine::scenario(&lab, &scenario, scenario.seeds()[0]);
+    let find = |lab: Lab| examine::judged(&lab, &scenario, scenario.seeds()[0]);
     [find(Lab::event_in_ms()), find(Lab::turmoil())]
 }
 
@@ -45,7 +45,7 @@ fn few_scenarios_come_to_the_same_on_both_engines() {
 #[test]
 fn a_plan_has_one_trace_on_turmoil_too() {
     let scenario = scenario("redlock-power-loss-everysec");
-    let hash = || examine::scenario(&Lab::turmoil(), &scenario, 1).trace_hash;
+    let hash = || examine::judged(&Lab::turmoil(), &scenario, 1).trace_hash;
     assert_eq!(hash(), hash());
 }
 
@@ -61,7 +61,7 @@ fn notices(finding: &Finding, what: &str, tamper: impl FnOnce(&mut Finding)) {
 #[test]
 fn every_difference_is_noticed() {
     let scenario = scenario("gc-pause-outlives-lease");
-    let finding = examine::scenario(&Lab::event_in_ms(), &scenario, 1);
+    let finding = examine::judged(&Lab::event_in_ms(), &scenario, 1);
     assert_eq!(agreement(&finding, &finding), Agreement::Whole);
     notices(&finding, "another verdict", |other| other.judgement.verdict = Verdict::Holds);
     notices(&finding, "another class", |other| other.class = None);

@@ -44,7 +44,8 @@ pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
     explained(lab, with_calm(lab, classified(lab, plan)))
 }
 
-fn classified(lab: &Lab, plan: &Plan) -> Finding {
+/// The same without what the plan gives without its faults, and unexplained.
+pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
     without_calm(lab, plan, trial, class)
@@ -64,6 +65,7 @@ pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
 fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let (told, plan) = (first.kind, &finding.plan);
+    let lab = &lab.quick(plan);
     let mut reruns = Reruns::new(lab);
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);

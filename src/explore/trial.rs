@@ -1,7 +1,5 @@
 //! One run of a plan, judged, and held against the assumptions of its lock.
 
-use lockstorm_sim::engine::EngineKind;
-
 use crate::check::case::Case;
 use crate::check::signature::Signature;
 use crate::check::{Judgement, Terms, Verdict};
@@ -59,12 +57,10 @@ fn judged(run: Run, terms: &Terms) -> Trial {
     Trial { run, judgement, breaches }
 }
 
-/// What the same plan comes to without its faults. The event engine is the quick one.
+/// What the same plan comes to without its faults.
 pub fn calm(lab: &Lab, plan: &Plan) -> Judgement {
     let calm = Plan { faults: Vec::new(), ..plan.clone() };
-    let runs_tokio = lab.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
-    let engine = if runs_tokio { lab.engine } else { EngineKind::Event };
-    let lab = Lab { engine, ..lab.clone() };
+    let lab = lab.quick(plan);
     judge::judge(&lab.run(&calm).history, &lab.terms(&calm))
 }
 
