@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use crate::cli::kept::Kept;
 use crate::explain::cause::{amount, threshold_words};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
@@ -116,9 +117,13 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]
 }
 
-/// Runs a scenario on a seed, for a report.
-pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    examine::scenario(lab, scenario, seed)
+/// Runs a scenario on a seed, for a report. What is known of its plan is not run again.
+pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64, kept: &Kept) -> Finding {
+    let finding = examine::unexplained(lab, scenario, seed);
+    match kept.of(&finding).cloned() {
+        Some(known) => Finding { experiments: Some(known), ..finding },
+        None => examine::explained(lab, finding),
+    }
 }
 
 /// Runs a scenario on a seed, for a verdict.

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::check::Verdict;
 use crate::cli::act::{self, Asked};
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
+use crate::cli::kept::Kept;
 use crate::cli::{Ending, input, output, say, watched};
 use crate::explain::finding::Finding;
 use crate::refusal::Refusal;
@@ -86,7 +87,7 @@ fn finding(lab: &Lab, input: &Path, seed: Option<u64>) -> Result<Finding, Refusa
     }
     let scenario = one_scenario(input)?;
     let seed = seed.unwrap_or_else(|| scenario.seeds()[0]);
-    Ok(act::examine(lab, &scenario, seed))
+    Ok(act::examine(lab, &scenario, seed, &Kept::default()))
 }
 
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {

@@ -9,6 +9,7 @@ pub mod comparing;
 #[cfg(feature = "live")]
 pub mod confirming;
 pub mod explaining;
+pub mod kept;
 pub mod hunting;
 pub mod input;
 pub mod listing;

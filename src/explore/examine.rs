@@ -22,7 +22,12 @@ use crate::scenario::expectation::{self, Met};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    explained(lab, with_calm(lab, judged(lab, scenario, seed)))
+    explained(lab, unexplained(lab, scenario, seed))
+}
+
+/// The same, with nothing run again to explain it.
+pub fn unexplained(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    with_calm(lab, judged(lab, scenario, seed))
 }
 
 /// The same without what the plan gives without its faults, which takes another run: for whoever
@@ -62,7 +67,7 @@ pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
 }
 
 /// With what was run again to explain it, where something is violated.
-fn explained(lab: &Lab, mut finding: Finding) -> Finding {
+pub fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
