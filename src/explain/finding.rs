@@ -8,6 +8,7 @@ use crate::check::signature::Signature;
 use crate::check::{Judgement, Kind};
 use crate::explain::experiment::Experiments;
 use crate::history::History;
+use crate::ledger::Breach;
 use crate::ledger::part::Part;
 use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;
@@ -40,6 +41,9 @@ pub struct Finding {
     pub judgement: Judgement,
     /// What the lock promises, and counts on.
     pub promise: Promise,
+    /// How the run went beyond what the lock counts on, whether or not that did harm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaches: Vec<Breach>,
     /// Whose fault a violation is; `None` where nothing was violated or nobody ran it again.
     pub class: Option<Class>,
     /// What makes the violation the same as another; `None` where nothing was violated.

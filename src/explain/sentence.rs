@@ -13,7 +13,7 @@ use crate::explain::quantity::{count, figure, length, list, rate, row, signed, s
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
-use crate::lock::Bounded;
+use crate::lock::{Assumption, Bounded};
 use crate::plan::WorkloadKind;
 
 /// The verdict in one sentence.
@@ -79,10 +79,19 @@ fn words(kinds: &[Kind]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// What the lock counts on, a sentence each.
+/// What the lock counts on, a sentence each, and whether a run that held went beyond it.
 pub fn ledger(finding: &Finding) -> Vec<String> {
+    let holds = finding.judgement.verdict == Verdict::Holds;
     let assumes = finding.promise.assumes.iter();
-    assumes.map(|assumption| format!("{}.", bound(assumption.what, assumption.bound))).collect()
+    let sentence = |assumption: &Assumption| {
+        let said = bound(assumption.what, assumption.bound);
+        let is_broken = finding.breaches.iter().any(|breach| breach.what == assumption.what);
+        match holds && is_broken {
+            true => format!("{said}: this run went beyond it, and came to no harm."),
+            false => format!("{said}."),
+        }
+    };
+    assumes.map(sentence).collect()
 }
 
 /// What a corruption is called under the plan's workload.
