@@ -120,10 +120,18 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {
         Kind::BrokenContract => broken_contract(witness, violation),
-        Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
+        Kind::DoubleGrant => format!("{} held the lock at once for {span}", at_once(&who)),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
-            format!("{stale} held on past its lease while {other} held the lock, for {span}")
+            match who.len() {
+                ..=2 => format!(
+                    "{stale} held on past its lease while {other} held the lock, for {span}"
+                ),
+                _ => format!(
+                    "{} held the lock at once for {span}, {stale} past its lease",
+                    at_once(&who)
+                ),
+            }
         }
         Kind::Corruption => format!("{} spoilt the resource", list(&who)),
         Kind::ForeignRelease => format!(
@@ -153,6 +161,14 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             format!("{second} got a fence that was not above {first}'s")
         }
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
+    }
+}
+
+/// Who held at once. Of more than two it is not said that all did.
+fn at_once(who: &[String]) -> String {
+    match who.len() {
+        ..=2 => list(who),
+        _ => format!("Two or more of {}", list(who)),
     }
 }
 
