@@ -10,10 +10,11 @@ use lockstorm::cli::act;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine::{self, met};
 use lockstorm::explore::trial::divergence;
-use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::lock::catalogue::{ALGORITHMS, Locks};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm::scenario::expectation::{Answer, Met};
+use lockstorm::scenario::written::{self, Question};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 /// Where the trace hashes, verdicts and signatures of all scenarios are written down.
@@ -125,6 +126,21 @@ fn a_plan_that_is_saved_and_read_again_is_the_same_run() {
         let plan = scenario.plan(seed);
         let read = lockstorm::plan::Plan::from_json("plan.json", &plan.to_json()).unwrap();
         assert_eq!(read, plan, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn a_plan_that_is_written_as_a_scenario_is_read_as_the_same_plan_from_no_longer_a_file() {
+    let settings = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
+    for (scenario, seed) in all() {
+        let plan = scenario.plan(seed);
+        let question = Question { ask: "Is it the same?", note: "It is.", violated: None };
+        let text = written::text(&Locks::default(), &plan, &question).expect(&scenario.name);
+        let read = Scenario::parse("written", &text).unwrap_or_else(|no| panic!("{no:?}\n{text}"));
+        assert_eq!(read.plan(seed), plan, "{}", scenario.name);
+        // The file of a person has no seed, and may leave out the note.
+        let longest = settings(&scenario.text) + 2;
+        assert!(settings(&text) <= longest, "{}:\n{text}", scenario.name);
     }
 }
 

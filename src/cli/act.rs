@@ -74,6 +74,8 @@ pub struct Catch {
     pub tally: hunt::Tally,
     /// The violation that was found: its small plan, and how many plans shrinking ran.
     pub found: Option<(Finding, u32)>,
+    /// The scenario file that says the same, if one can.
+    pub scenario: Option<Page>,
 }
 
 /// The pages about one scenario on one seed.
@@ -207,7 +209,18 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
         let runs = found.shrink_runs;
         (examine::finding(&lab, &found.plan, found.trial, found.class), runs)
     });
-    Catch { tally: report.tally, found }
+    let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&lab, finding));
+    Catch { tally: report.tally, found, scenario }
+}
+
+/// The name of the scenario file of what a hunt finds.
+pub fn scenario_name(plan: &str) -> String {
+    format!("{plan}.toml")
+}
+
+fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
+    let text = examine::as_scenario(lab, finding)?;
+    Some(Page { name: scenario_name(&finding.scenario), text: mark::noted(&text) })
 }
 
 fn alphabet(quarry: &Quarry) -> Alphabet {

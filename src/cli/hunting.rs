@@ -20,7 +20,9 @@ use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 /// Hunts as asked.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let quarry = quarry(arguments)?;
-    output::refuse_foreign(&arguments.report, act::report_names(&quarry.base.name))?;
+    let names = act::report_names(&quarry.base.name);
+    let names = names.chain([act::scenario_name(&quarry.base.name)]);
+    output::refuse_foreign(&arguments.report, names)?;
     let (first, last) = (quarry.seeds.start(), quarry.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = format!("seeds {first}..{last}");
@@ -120,12 +122,16 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
     say(&format!("found after {tested}: {}", found(finding)));
     say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
     act::in_short(finding).iter().for_each(|line| say(line));
-    if let Err(refusal) = output::write(&arguments.report, &act::report(finding)) {
+    let pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
+    if let Err(refusal) = output::write(&arguments.report, &pages) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
         return Err(refusal);
     }
     let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
     say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
+    if let Some(page) = &catch.scenario {
+        say(&format!("scenario: {}", path.with_file_name(&page.name).display()));
+    }
     say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
     say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
     Ok(Ending::Violated)

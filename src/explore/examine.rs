@@ -4,6 +4,7 @@
 use crate::check::Judgement;
 use crate::check::signature::Signature;
 use crate::explain::experiment::{Experiments, Threshold};
+use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::{How, mechanism};
 use crate::explain::witness::{Witness, violations};
@@ -19,6 +20,7 @@ use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
+use crate::scenario::written::{self, Question, Violated};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
@@ -193,4 +195,22 @@ pub fn word(finding: &Finding) -> Option<expectation::Class> {
         true => expectation::Class::InModel,
         false => expectation::Class::OutOfModel,
     })
+}
+
+/// The scenario file that a person would have written of what was found. `None` if no scenario
+/// says the same, or its run comes to something else: a file numbers its faults anew, and what a
+/// fault draws hangs on its number.
+pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
+    let lock = &finding.plan.lock.algorithm;
+    let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+    let class = word(finding)?.word();
+    let ask = format!("Does {lock} hold if this happens?");
+    let note = explain(finding).verdict;
+    let kinds = kinds.iter().map(|kind| kind.word()).collect();
+    let violated = Some(Violated { kinds, class });
+    let question = Question { ask: &ask, note: &note, violated };
+    let text = written::text(&lab.locks, &finding.plan, &question)?;
+    let scenario = Scenario::parse_with(&lab.locks, "scenario", &text).ok()?;
+    let again = judged(lab, &scenario, finding.seed);
+    (met(&scenario, &again) == Met::Yes).then_some(text)
 }

@@ -7,6 +7,7 @@ pub mod expectation;
 pub mod fault;
 pub mod section;
 pub mod tables;
+pub mod written;
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
