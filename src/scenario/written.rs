@@ -1,8 +1,8 @@
 //! A plan as the scenario that a person would have written: what differs from the defaults, and
 //! nothing else.
 //!
-//! Every setting is written down first. Then each line is left out as long as the file that is left
-//! still reads as the same plan: so what a default is stands in one place, where scenarios are read.
+//! Every setting is written down first. Then each line is left out as long as the file that is
+//! left reads as the same plan: so what a default is stands in one place, where scenarios are read.
 
 use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern};
@@ -43,8 +43,8 @@ struct Line {
     value: String,
 }
 
-/// The text of a scenario whose plan is this one, but for the numbers of its faults, and that is not
-/// said to be drawn. `None` if no scenario says the same: draws that were fixed by hand.
+/// The text of a scenario whose plan is this one, but for the numbers of its faults, and that is
+/// not said to be drawn. `None` if no scenario says the same: draws that were fixed by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     let wanted = numbered(plan);
     let says_it = |lines: &[Line]| {

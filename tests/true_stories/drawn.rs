@@ -57,7 +57,7 @@ pub fn violations(row: &Row, from: u64) -> impl Iterator<Item = Finding> {
             return Some(None);
         }
         idle = 0;
-        Some(Some(examine::finding(&lab, &plan, trial, None)))
+        Some(Some(examine::once(&lab, &plan, trial)))
     });
     seeds.flatten()
 }
