@@ -17,6 +17,7 @@ use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Kind;
+use crate::check::availability::Availability;
 use crate::ledger::part::Part;
 
 /// Everything that was tried.
@@ -147,8 +148,40 @@ pub struct Remedied {
     /// Whether nothing can be said of that run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unknown: bool,
+    /// How callers are served with it, all else equal: what it costs.
+    #[serde(default)]
+    pub service: Service,
     /// On how many fresh seeds of the plan nothing is violated with it.
     pub holds: u32,
     /// How many fresh seeds were run.
     pub fresh: u32,
+}
+
+/// How callers were served, as far as remedies are compared by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Grants a minute, cut to a whole number.
+    pub grants_per_minute: u32,
+    /// Half of the waits lasted no longer, ns.
+    pub median_wait: Nanos,
+    /// 99 in a hundred waits lasted no longer, ns.
+    pub percentile_99_wait: Nanos,
+    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    pub requests_per_grant: Option<u64>,
+    /// Acquires that were refused, of those that were answered, in thousandths.
+    pub refused: u32,
+}
+
+impl Service {
+    /// Of what was measured.
+    pub fn of(measured: &Availability) -> Service {
+        Service {
+            grants_per_minute: measured.grants_per_minute,
+            median_wait: measured.waits.median,
+            percentile_99_wait: measured.waits.percentile_99,
+            requests_per_grant: measured.requests_per_grant,
+            refused: measured.refused,
+        }
+    }
 }

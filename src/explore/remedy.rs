@@ -7,9 +7,9 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::Verdict;
 use crate::check::signature::Signature;
-use crate::explain::experiment::Remedied;
+use crate::explain::experiment::{Remedied, Service};
 use crate::explain::mechanism::How;
-use crate::explore::trial::verdict;
+use crate::explore::trial::judgement;
 use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
@@ -185,15 +185,16 @@ pub fn remedies(lab: &Lab, plan: &Plan, how: How) -> Vec<Remedied> {
 
 fn tried(lab: &Lab, plan: &Plan, name: &str, with: &Plan) -> Remedied {
     let seeds: Vec<u64> = (1..=FRESH).collect();
-    let own = verdict(lab, with);
-    let fresh: Vec<Verdict> =
-        seeds.par_iter().map(|seed| verdict(lab, &Plan { seed: *seed, ..with.clone() })).collect();
+    let own = judgement(lab, with);
+    let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..with.clone() }).verdict;
+    let fresh: Vec<Verdict> = seeds.par_iter().map(on_seed).collect();
     let holds = fresh.iter().filter(|verdict| **verdict == Verdict::Holds).count();
     Remedied {
         name: name.to_owned(),
         diff: diff(plan, with),
-        kinds: Signature::of(&own).kinds,
-        is_unknown: matches!(own, Verdict::Unknown(_)),
+        kinds: Signature::of(&own.verdict).kinds,
+        is_unknown: matches!(own.verdict, Verdict::Unknown(_)),
+        service: Service::of(&own.availability),
         holds: u32::try_from(holds).unwrap_or(u32::MAX),
         fresh: u32::try_from(fresh.len()).unwrap_or(u32::MAX),
     }

@@ -11,7 +11,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::signature::Signature;
 use crate::check::{Kind, Verdict};
 use crate::explain::experiment::{Threshold, Unit};
-use crate::explore::trial::verdict;
+use crate::explore::trial::judgement;
 use crate::ledger::part::{Part, Strikes};
 use crate::plan::Plan;
 use crate::run::Lab;
@@ -325,7 +325,7 @@ impl Dial<'_> {
             return *known;
         }
         let there = self.turned(figure).and_then(|plan| {
-            let verdict = verdict(self.lab, &plan);
+            let verdict = judgement(self.lab, &plan).verdict;
             let is_known = !matches!(verdict, Verdict::Unknown(_));
             is_known.then(|| shows(self.told, &Signature::of(&verdict).kinds))
         });

@@ -32,16 +32,16 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     judged(trial.run, &terms)
 }
 
-/// The verdict of a plan alone, for whoever asks nothing of its assumptions.
-pub fn verdict(lab: &Lab, plan: &Plan) -> Verdict {
+/// What a plan comes to, for whoever asks nothing of its assumptions.
+pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     let mut terms = lab.terms(plan);
     let run = lab.run(plan);
     let judgement = judge::judge(&run.history, &terms);
     if !is_idle(plan, &judgement, &run, &terms) {
-        return judgement.verdict;
+        return judgement;
     }
     terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
-    judge::judge(&run.history, &terms).verdict
+    judge::judge(&run.history, &terms)
 }
 
 /// Whether a run held, and nobody was granted anything in it.

@@ -1,9 +1,11 @@
 //! The experiments of a finding as tables: what is violated if one thing is changed, from which
 //! figures on, and what heals it.
 
+use crate::check::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
-use crate::explain::experiment::{Changed, Remedied, Threshold};
+use crate::explain::experiment::{Changed, Remedied, Service, Threshold};
 use crate::explain::finding::Finding;
+use crate::explain::quantity::{length, thousandths};
 use crate::report::content::Table;
 
 /// One thing changed, and what is violated then.
@@ -27,23 +29,48 @@ pub fn thresholds(finding: &Finding) -> Table {
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
 }
 
-/// What was tried against it, and what came of that.
+/// What was tried against it, what came of that, and what it costs. The first line is the plan as
+/// it is.
 pub fn remedies(finding: &Finding) -> Table {
-    let row = |tried: &Remedied| {
-        let here = match (tried.is_unknown, tried.kinds.is_empty()) {
-            (true, _) => "unknown".to_owned(),
-            (false, true) => "held".to_owned(),
-            (false, false) => {
-                tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
-            }
-        };
-        let fresh = format!("{} of {}", tried.holds, tried.fresh);
-        vec![tried.name.clone(), tried.diff.join("; "), here, fresh]
-    };
-    let experiments = finding.experiments.iter();
-    let rows = experiments.flat_map(|experiments| &experiments.remedies).map(row).collect();
-    Table {
-        head: vec!["remedy", "in the plan", "here, all else equal", "held on fresh seeds"],
-        rows,
+    let tried = finding.experiments.iter().flat_map(|experiments| &experiments.remedies);
+    let mut rows: Vec<Vec<String>> = tried.map(remedy).collect();
+    if !rows.is_empty() {
+        let own = Service::of(&finding.judgement.availability);
+        let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+        let none = ["none", "", &words(kinds), "-"].map(str::to_owned).to_vec();
+        rows.insert(0, [none, served(&own)].concat());
     }
+    let head = vec![
+        "remedy",
+        "in the plan",
+        "here, all else equal",
+        "held on fresh seeds",
+        "grants a minute",
+        "wait: median, 99 %",
+        "requests a grant",
+        "refused",
+    ];
+    Table { head, rows }
+}
+
+fn remedy(tried: &Remedied) -> Vec<String> {
+    let here = match (tried.is_unknown, tried.kinds.is_empty()) {
+        (true, _) => "unknown".to_owned(),
+        (false, true) => "held".to_owned(),
+        (false, false) => words(&tried.kinds),
+    };
+    let fresh = format!("{} of {}", tried.holds, tried.fresh);
+    let said = vec![tried.name.clone(), tried.diff.join("; "), here, fresh];
+    [said, served(&tried.service)].concat()
+}
+
+fn served(service: &Service) -> Vec<String> {
+    let waits = [service.median_wait, service.percentile_99_wait].map(length).join(", ");
+    let requests = service.requests_per_grant.map_or_else(|| "-".to_owned(), thousandths);
+    let refused = format!("{} %", thousandths(u64::from(service.refused) * 100));
+    vec![service.grants_per_minute.to_string(), waits, requests, refused]
+}
+
+fn words(kinds: &[Kind]) -> String {
+    kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
