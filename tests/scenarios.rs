@@ -15,7 +15,9 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm::scenario::expectation::{Answer, Met};
 use lockstorm::scenario::written::{self, Question};
+use lockstorm_sim::fault::{Fault, Verb};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+use serde_json::Value;
 
 /// Where the trace hashes, verdicts and signatures of all scenarios are written down.
 const GOLDEN: &str = "tests/golden/scenarios.txt";
@@ -171,6 +173,62 @@ fn every_file_is_one_question_in_plain_words() {
         assert!(questions.insert(scenario.ask.clone()), "{name} asks what another file asks");
     }
     assert!(questions.len() >= 24);
+}
+
+/// What a remedy may change: the lock, the nodes' care for its keys, the clocks, what the resource
+/// and the client do.
+fn is_a_remedys(path: &str) -> bool {
+    let tables = ["name", "seed", "lock.", "clocks.", "topology.persistence", "topology.compat"];
+    let keys = ["topology.min_replicas", "workload.fence", "workload.extend"];
+    tables.iter().chain(&keys).any(|start| path.starts_with(start))
+}
+
+/// A restart is the operator's doing, and to put it off is a remedy; all else strikes as it did.
+fn is_kept(fault: &Fault, with_remedy: &Fault) -> bool {
+    let put_off = Fault { verb: Verb::Crash, length: with_remedy.length, ..fault.clone() };
+    fault == with_remedy || fault.verb == Verb::Restart && *with_remedy == put_off
+}
+
+fn differences(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned();
+                let (a, b) = (of(a).unwrap_or_default(), of(b).unwrap_or_default());
+                differences(&path, &a, &b, found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+#[test]
+fn a_remedy_changes_nothing_but_the_remedy() {
+    let scenarios: BTreeMap<String, Scenario> =
+        scenarios().into_iter().map(|scenario| (scenario.name.clone(), scenario)).collect();
+    let mut links = 0;
+    for scenario in scenarios.values() {
+        for remedy in scenario.remedies.iter().map(|name| &scenarios[name]) {
+            let (ill, healed) = (scenario.name.as_str(), remedy.name.as_str());
+            let seeds = remedy.seeds();
+            assert!(scenario.seeds().iter().all(|seed| seeds.contains(seed)), "{ill}: {healed}");
+            let whole = |scenario: &Scenario| serde_json::to_value(scenario.plan(1)).unwrap();
+            let (one, mut other) = (whole(scenario), whole(remedy));
+            let (faults, kept) = (scenario.plan(1).faults, remedy.plan(1).faults);
+            if faults.len() == kept.len() && faults.iter().zip(&kept).all(|(a, b)| is_kept(a, b)) {
+                other["faults"] = one["faults"].clone();
+            }
+            let mut found = Vec::new();
+            differences("", &one, &other, &mut found);
+            found.retain(|path| !is_a_remedys(path));
+            assert!(found.is_empty(), "{healed} changes more of {ill} than a remedy: {found:?}");
+            links += 1;
+        }
+    }
+    assert!(links >= 29, "{links} remedies are named");
 }
 
 #[test]
