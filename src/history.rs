@@ -320,6 +320,9 @@ pub enum Seen {
     Follows,
     /// Its process ended by itself.
     Exited,
+    /// A Sentinel saw its clock jump and acts on nothing for 30 s: TILT, in the documentation of
+    /// Sentinel.
+    Tilted,
     /// It told a client that too few replicas have what was written to it.
     Unreplicated,
     /// The master, by who watches it.

@@ -9,6 +9,7 @@ use crate::explain::cause::{amount, threshold_words};
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
+use crate::explore::budget::Budget;
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{self, Alphabet};
@@ -66,6 +67,8 @@ pub struct Quarry {
     pub seeds: RangeInclusive<u64>,
     /// How many at a time.
     pub jobs: Option<u16>,
+    /// How long explaining what is found may take.
+    pub budget: Option<Budget>,
 }
 
 /// What a hunt came to.
@@ -120,11 +123,17 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
 }
 
 /// Runs a scenario on a seed, for a report. What is known of its plan is not run again.
-pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64, kept: &Kept) -> Finding {
+pub fn examine(
+    lab: &Lab,
+    budget: Option<Budget>,
+    scenario: &Scenario,
+    seed: u64,
+    kept: &Kept,
+) -> Finding {
     let finding = examine::unexplained(lab, scenario, seed);
     match kept.of(&finding).cloned() {
         Some(known) => Finding { experiments: Some(known), ..finding },
-        None => examine::explained(lab, finding),
+        None => examine::explained(lab, budget, finding),
     }
 }
 
@@ -134,8 +143,13 @@ pub fn judge(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 }
 
 /// Runs a plan.
-pub fn examine_plan(lab: &Lab, plan: &Plan) -> Finding {
-    examine::plan(lab, plan)
+pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
+    examine::explained(lab, budget, examine::unexplained_plan(lab, plan))
+}
+
+/// With how far it is from breaking, if it held.
+pub fn with_margins(lab: &Lab, budget: Option<Budget>, finding: Finding) -> Finding {
+    examine::with_margins(lab, budget, finding)
 }
 
 /// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
@@ -207,7 +221,7 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
-        (examine::finding(&lab, &found.plan, found.trial, found.class), runs)
+        (examine::finding(&lab, quarry.budget, &found.plan, found.trial, found.class), runs)
     });
     let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&lab, finding));
     Catch { tally: report.tally, found, scenario }

@@ -6,8 +6,9 @@ use crate::check::Verdict;
 use crate::cli::act::{self, Asked};
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
 use crate::cli::kept::Kept;
-use crate::cli::{Ending, input, output, say, watched};
+use crate::cli::{Ending, clock, input, output, say, watched};
 use crate::explain::finding::Finding;
+use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 
@@ -15,7 +16,9 @@ use crate::run::Lab;
 /// where one is asked for.
 pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
-    let finding = finding(&lab, &arguments.input, arguments.seed)?;
+    let budget = clock::budget(arguments.budget);
+    let finding = finding(&lab, budget, &arguments.input, arguments.seed)?;
+    let finding = act::with_margins(&lab, budget, finding);
     if let Some(folder) = &arguments.report {
         output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
     }
@@ -80,14 +83,19 @@ fn plan(input: &Path, seed: Option<u64>) -> Result<crate::plan::Plan, Refusal> {
     Ok(scenario.plan(seed.unwrap_or_else(|| scenario.seeds()[0])))
 }
 
-fn finding(lab: &Lab, input: &Path, seed: Option<u64>) -> Result<Finding, Refusal> {
+fn finding(
+    lab: &Lab,
+    budget: Option<Budget>,
+    input: &Path,
+    seed: Option<u64>,
+) -> Result<Finding, Refusal> {
     if is_plan(input) {
         own_seed(seed)?;
-        return Ok(act::examine_plan(lab, &input::plan(input)?));
+        return Ok(act::examine_plan(lab, budget, &input::plan(input)?));
     }
     let scenario = one_scenario(input)?;
     let seed = seed.unwrap_or_else(|| scenario.seeds()[0]);
-    Ok(act::examine(lab, &scenario, seed, &Kept::default()))
+    Ok(act::examine(lab, budget, &scenario, seed, &Kept::default()))
 }
 
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {

@@ -7,7 +7,7 @@ use lockstorm_sim::fault::verbs;
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, output, progress, say, watched};
+use crate::cli::{Ending, clock, output, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::habits::Parameter;
@@ -61,6 +61,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         within_assumptions: arguments.within_assumptions,
         seeds: arguments.seeds.clone(),
         jobs: arguments.jobs,
+        budget: clock::budget(arguments.budget),
     })
 }
 

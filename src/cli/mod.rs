@@ -4,14 +4,15 @@
 
 pub mod act;
 pub mod args;
+pub mod clock;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
 #[cfg(feature = "live")]
 pub mod confirming;
 pub mod explaining;
-pub mod kept;
 pub mod hunting;
 pub mod input;
+pub mod kept;
 pub mod listing;
 pub mod output;
 pub mod progress;

@@ -81,7 +81,7 @@ pub struct Planned<'a> {
 fn run_one<'a>(lab: &Lab, planned: &'a Planned, kept: &Kept) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
     let finding = match first {
-        true => act::examine(lab, scenario, plan.seed, kept),
+        true => act::examine(lab, None, scenario, plan.seed, kept),
         false => act::judge(lab, scenario, plan.seed),
     };
     let mut found = vec![found(&finding)];

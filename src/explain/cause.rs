@@ -19,6 +19,10 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(enough(plan, causes));
     sentences.extend(idle(plan, causes));
+    if !experiments.undone.is_empty() {
+        let undone = list(&experiments.undone);
+        sentences.push(format!("Left undone, since the budget was used up: {undone}."));
+    }
     sentences
 }
 

@@ -1,18 +1,19 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
-use crate::check::Judgement;
+use crate::check::{Judgement, Verdict};
 use crate::check::signature::Signature;
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::{How, mechanism};
 use crate::explain::witness::{Witness, violations};
+use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
 use crate::explore::remedy::remedies;
 use crate::explore::rerun::Reruns;
-use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
+use crate::explore::threshold::{Found, Knob, knobs, knobs_of, thresholds};
 use crate::explore::trial::{Trial, attempt, calm};
 use crate::ledger::part::{Part, strikes};
 use crate::lock::Bounded;
@@ -24,7 +25,7 @@ use crate::scenario::written::{self, Question, Violated};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    explained(lab, unexplained(lab, scenario, seed))
+    explained(lab, None, unexplained(lab, scenario, seed))
 }
 
 /// The same, with nothing run again to explain it.
@@ -48,10 +49,15 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan of which nothing is expected.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
-    explained(lab, with_calm(lab, classified(lab, plan)))
+    explained(lab, None, unexplained_plan(lab, plan))
 }
 
-/// The same without what the plan gives without its faults, and unexplained.
+/// The same, with nothing run again to explain it.
+pub fn unexplained_plan(lab: &Lab, plan: &Plan) -> Finding {
+    with_calm(lab, classified(lab, plan))
+}
+
+/// The same without what the plan gives without its faults.
 pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
@@ -64,20 +70,28 @@ pub fn once(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
-    explained(lab, with_calm(lab, without_calm(lab, plan, trial, Some(class))))
+pub fn finding(
+    lab: &Lab,
+    budget: Option<Budget>,
+    plan: &Plan,
+    trial: Trial,
+    class: Class,
+) -> Finding {
+    explained(lab, budget, with_calm(lab, without_calm(lab, plan, trial, Some(class))))
 }
 
-/// With what was run again to explain it, where something is violated.
-pub fn explained(lab: &Lab, mut finding: Finding) -> Finding {
+/// With what was run again to explain it, where something is violated. What made the difference is
+/// always looked for; thresholds and remedies as far as the budget goes.
+pub fn explained(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
+    let spending = Spending::of(budget);
     let mut reruns = Reruns::new(lab);
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);
     let knobs = knobs_of(plan, &causes.acting());
-    let found = thresholds(lab, plan, &struck, told, &knobs);
+    let found = thresholds(lab, plan, &struck, Some(told), &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
     let thresholds = found.into_iter().flat_map(|(knob, found, _)| {
         let bound = finding.class.as_ref().and_then(|class| bound(class, &knob));
@@ -89,10 +103,38 @@ pub fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     });
     let thresholds = thresholds.collect();
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
-    let remedies = remedies(lab, plan, how);
+    let remedies = remedies(lab, plan, how, &spending);
     let runs = runs + remedies.iter().map(|remedied| remedied.fresh + 1).sum::<u32>();
-    let undone = Vec::new();
+    let undone = spending.undone();
     finding.experiments = Some(Experiments { causes, thresholds, remedies, runs, undone });
+    finding
+}
+
+/// Of a plan that held: from which figure of each fault on it would not, up to sixteen times as
+/// much as there is.
+pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
+    let plan = &finding.plan;
+    if finding.judgement.verdict != Verdict::Holds || plan.faults.is_empty() {
+        return finding;
+    }
+    let lab = &lab.quick(plan);
+    let spending = Spending::of(budget);
+    let mut knobs = knobs(plan);
+    knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
+    let found = thresholds(lab, plan, &strikes(&finding.history), None, &knobs, &spending);
+    let runs = found.iter().map(|(.., runs)| runs).sum();
+    let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
+    let mut thresholds: Vec<Threshold> = found
+        .into_iter()
+        .flat_map(|(_, found, _)| match found {
+            Found::Thresholds(thresholds) => thresholds,
+            Found::Everywhere(..) => Vec::new(),
+        })
+        .collect();
+    thresholds.sort_by_key(nearest);
+    let undone = spending.undone();
+    let experiments = Experiments { thresholds, runs, undone, ..Experiments::default() };
+    finding.experiments = Some(experiments);
     finding
 }
 
@@ -107,7 +149,8 @@ pub fn thresholds_of(
     let Some(told) = violations(&finding.judgement.verdict).first().map(|first| first.kind) else {
         return Err(Box::new(with_calm(lab, finding)));
     };
-    let found = thresholds(lab, plan, &strikes(&finding.history), told, knobs);
+    let all = Spending::of(None);
+    let found = thresholds(lab, plan, &strikes(&finding.history), Some(told), knobs, &all);
     let class = finding.class.unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
         let bound = bound(&class, &knob);

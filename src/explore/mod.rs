@@ -6,6 +6,7 @@
 //! - [`cause`]: what made the difference, by trial
 //! - [`threshold`]: from which figure on
 //! - [`remedy`]: what heals it
+//! - [`budget`]: how long explaining may take
 //! - [`examine`]: all that a report needs about one plan
 //! - [`ground`]: what a hunt starts from
 //! - [`strategy`]: proptest strategies for faults and plans
@@ -14,6 +15,7 @@
 //! - [`smaller`]: plans that are one step smaller
 
 pub mod agree;
+pub mod budget;
 pub mod cause;
 pub mod class;
 pub mod examine;

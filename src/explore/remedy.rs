@@ -9,6 +9,7 @@ use crate::check::Verdict;
 use crate::check::signature::Signature;
 use crate::explain::experiment::{Remedied, Service};
 use crate::explain::mechanism::How;
+use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;
 use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
@@ -175,12 +176,15 @@ static REMEDIES: [Remedy; 19] = [
 ];
 
 /// What each remedy that applies to a mechanism comes to.
-pub fn remedies(lab: &Lab, plan: &Plan, how: How) -> Vec<Remedied> {
+pub fn remedies(lab: &Lab, plan: &Plan, how: How, spending: &Spending) -> Vec<Remedied> {
     let apply = |remedy: &Remedy| {
         let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan))??;
         with.validate_with(&lab.locks).is_ok().then_some((remedy.name, with))
     };
-    REMEDIES.iter().filter_map(apply).map(|(name, with)| tried(lab, plan, name, &with)).collect()
+    let within = |(name, with): (&str, Plan)| {
+        spending.within(&format!("the remedy '{name}'"), || tried(lab, plan, name, &with))
+    };
+    REMEDIES.iter().filter_map(apply).filter_map(within).collect()
 }
 
 fn tried(lab: &Lab, plan: &Plan, name: &str, with: &Plan) -> Remedied {

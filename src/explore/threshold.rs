@@ -11,6 +11,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::signature::Signature;
 use crate::check::{Kind, Verdict};
 use crate::explain::experiment::{Threshold, Unit};
+use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;
 use crate::ledger::part::{Part, Strikes};
 use crate::plan::Plan;
@@ -175,7 +176,8 @@ struct Dial<'a> {
     lab: &'a Lab,
     plan: &'a Plan,
     struck: &'a Strikes,
-    told: Kind,
+    /// The violation that is told; of a plan that holds, any would be news.
+    told: Option<Kind>,
     knob: &'a Knob,
     known: BTreeMap<i64, Option<bool>>,
 }
@@ -189,18 +191,20 @@ pub enum Found {
     Everywhere(Unit, i64, i64),
 }
 
-/// The thresholds of each of these knobs for a violation of the kind `told`, and how many plans
-/// were run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
+/// The thresholds of each of these knobs for a violation of the kind `told`, or for any of a plan
+/// that holds as it is, and how many plans were run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
     struck: &Strikes,
-    told: Kind,
+    told: Option<Kind>,
     knobs: &[Knob],
+    spending: &Spending,
 ) -> Vec<(Knob, Found, u32)> {
     let search = |knob: &Knob| {
         let mut dial = Dial { lab, plan, struck, told, knob, known: BTreeMap::new() };
-        let found = dial.search()?;
+        let name = format!("the threshold of {}", knob.name(plan));
+        let found = spending.within(&name, || dial.search())??;
         let runs = dial.known.len();
         Some((knob.clone(), found, u32::try_from(runs).unwrap_or(u32::MAX)))
     };
@@ -220,6 +224,7 @@ impl Dial<'_> {
         // What a fault does, nothing of it does not; a length of the setup may be too long or too
         // short, and nothing of it is another setup.
         let ways: Vec<Vec<i64>> = match self.knob {
+            _ if self.told.is_none() => vec![up.collect()],
             Knob::Set(_) => vec![up.collect(), down.collect()],
             _ => vec![down.chain([0]).collect()],
         };
@@ -240,14 +245,15 @@ impl Dial<'_> {
         }
     }
 
-    /// The first figures of a way between which the violation goes; else the farthest at which it
-    /// is still there.
+    /// The first figures of a way between which the violation goes, or comes where there is none;
+    /// else the farthest at which all is as it was.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
-        let mut near = own;
+        let (mut near, was_there) = (own, self.told.is_some());
         for figure in way {
             let figure = figure / self.step() * self.step();
             match self.is_there(figure) {
-                Some(true) => near = figure,
+                Some(is_there) if is_there == was_there => near = figure,
+                Some(true) => return self.bisect(near, figure).ok_or(near),
                 Some(false) => return self.bisect(figure, near).ok_or(near),
                 None => {}
             }
@@ -279,7 +285,11 @@ impl Dial<'_> {
             Knob::Lasts(id) => fault(self.plan, *id).is_some_and(|fault| fault.length.is_none()),
             knob => matches!(knob, Knob::Set(_)),
         };
-        let beyond = if lasts_to_heal { own } else { own.saturating_mul(2) };
+        let (beyond, last) = match self.told {
+            None => (breaks.saturating_mul(2), own),
+            Some(_) if lasts_to_heal => (own, last),
+            Some(_) => (own.saturating_mul(2), last),
+        };
         Threshold {
             of,
             unit,
@@ -327,7 +337,8 @@ impl Dial<'_> {
         let there = self.turned(figure).and_then(|plan| {
             let verdict = judgement(self.lab, &plan).verdict;
             let is_known = !matches!(verdict, Verdict::Unknown(_));
-            is_known.then(|| shows(self.told, &Signature::of(&verdict).kinds))
+            let kinds = Signature::of(&verdict).kinds;
+            is_known.then(|| self.told.map_or(!kinds.is_empty(), |told| shows(told, &kinds)))
         });
         self.known.insert(figure, there);
         there

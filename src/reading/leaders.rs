@@ -68,7 +68,7 @@ pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
-            Seen::Watched(_) | Seen::Unreplicated | Seen::Exited => continue,
+            Seen::Watched(_) | Seen::Unreplicated | Seen::Exited | Seen::Tilted => continue,
         };
         let one = *group_of.entry(by).or_insert(by);
         let other = *group_of.entry(master).or_insert(master);

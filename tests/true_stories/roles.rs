@@ -31,8 +31,24 @@ pub const TEMPLATES: &[Template] = &[
         watched(f, t, Sight::Suspected)
     }),
     ("Enough agree that {node} is down, by {list}.", |f, t| watched(f, t, Sight::Down)),
+    ("{list} see their clocks jump and act on nothing for 30 s: TILT.", |f, t| {
+        list(t.words[0]).iter().try_for_each(|who| tilted(f, t, who))
+    }),
+    ("{node} sees its clock jump and acts on nothing for 30 s: TILT.", |f, t| {
+        tilted(f, t, t.words[0])
+    }),
     ("The master is {node} from now on, by {list}.", |f, t| watched(f, t, Sight::Named)),
 ];
+
+/// A Sentinel was tilted, at the time that is told or soon after; its clock was stepped, or it
+/// stood still.
+fn tilted(facts: &Facts, told: &Told, who: &str) -> Truth {
+    let mut all = facts.history.sightings.iter();
+    let soon = |seen: &Sighting| told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
+    ensure(all.any(|s| s.by == who && s.what == Seen::Tilted && soon(s)), "it was not tilted")?;
+    let mut struck = facts.history.conditions.iter();
+    ensure(struck.any(|c| c.strikes(who) && c.from <= told.at), "nothing struck it before")
+}
 
 fn place(facts: &Facts, told: &Told, is: fn(&Sighting) -> bool) -> Result<usize, String> {
     let mut all = facts.history.sightings.iter();

@@ -20,6 +20,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = strike::span(witness) else { return Vec::new() };
     let in_time = |seen: &Sighting| from <= seen.at && seen.at <= to;
     let mut beats: Vec<Beat> = watched(witness, &in_time);
+    beats.extend(tilted(witness));
     let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
     for (index, seen) in witness.history().sightings.iter().enumerate() {
         let by = seen.by.as_str();
@@ -27,7 +28,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         match seen.what {
             Seen::Follows => drop(follows.insert(by, &seen.master)),
             Seen::Leads => drop(follows.insert(by, by)),
-            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) => {}
+            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => {}
         }
         if in_time(seen) {
             beats.extend(became(witness, (index, seen), before));
@@ -95,6 +96,25 @@ fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Be
         }
     }
     views.iter().map(saw).collect()
+}
+
+/// The Sentinels that see their clocks jump before all is over: they have no part in what follows.
+fn tilted(witness: &Witness<'_>) -> Option<Beat> {
+    let sightings = witness.history().sightings.iter().enumerate();
+    let mut tilted = sightings.filter(|(_, seen)| seen.what == Seen::Tilted);
+    let (index, first) = tilted.next()?;
+    let soon = |seen: &Sighting| seen.at.at - first.at.at <= TOGETHER;
+    let with = tilted.take_while(|(_, seen)| soon(seen)).filter(|(_, seen)| seen.by != first.by);
+    let (mut names, mut evidence) = (vec![first.by.clone()], vec![Evidence::Sighting(index)]);
+    for (index, seen) in with {
+        names.push(seen.by.clone());
+        evidence.push(Evidence::Sighting(index));
+    }
+    let text = match names.len() {
+        1 => format!("{} sees its clock jump and acts on nothing for 30 s: TILT.", first.by),
+        _ => format!("{} see their clocks jump and act on nothing for 30 s: TILT.", list(&names)),
+    };
+    Some(Beat::new(Weight::Cause, first.at, text, evidence))
 }
 
 /// What several saw of a master: by whom, with the places in the history.

@@ -10,6 +10,7 @@ use crate::explain::quantity::{figure, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
+use crate::ledger::part::Part;
 
 /// A fault as it was felt: with those that struck the same host alike before it was over.
 pub struct Outage<'a> {
@@ -65,14 +66,16 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
 /// What met the witness, each a sentence.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
-    let met =
-        |outage: &Outage<'_>| outage.first.from <= to && outage.to.is_none_or(|end| end >= from);
+    let met = |outage: &Outage<'_>| {
+        let felt = outage.to.is_none_or(|end| end >= from) || trial(witness, outage) == Some(true);
+        outage.first.from <= to && felt
+    };
     outages(witness)
         .into_iter()
         .filter(met)
         .map(|outage| {
             let (text, evidence) = told(witness, &outage);
-            Beat::new(weight(witness, outage.first), outage.first.from, text, evidence)
+            Beat::new(weight(witness, &outage), outage.first.from, text, evidence)
         })
         .collect()
 }
@@ -85,7 +88,22 @@ pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     Some((first.unwrap_or_default().min(violation.from), violation.to))
 }
 
-fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
+/// Whether a trial showed that the outage made a difference, where one was made.
+fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
+    let acting = witness.finding.experiments.as_ref()?.causes.acting();
+    let conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
+    let mut faults = conditions.map(|condition| Part::Fault(condition.fault));
+    Some(faults.any(|fault| acting.contains(&fault)))
+}
+
+/// What made the difference by trial comes first; where nothing was tried, what could have.
+fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
+    let condition = outage.first;
+    match trial(witness, outage) {
+        Some(true) => return Weight::Crux,
+        Some(false) => return Weight::Minor,
+        None => {}
+    }
     let meets = |host: &str| condition.touches(host);
     let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
     let is_left = witness.left().any(|(_, owner)| meets(&owner.process));
