@@ -66,8 +66,12 @@ fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
 pub fn part_words(plan: &Plan, part: Part) -> String {
     match part {
         Part::Fault(id) => {
-            let fault = plan.faults.iter().find(|fault| fault.id == id);
-            fault.map_or_else(|| format!("fault {id}"), fault_words)
+            let Some(fault) = plan.faults.iter().find(|fault| fault.id == id) else {
+                return format!("fault {id}");
+            };
+            let words = fault_words(fault);
+            let alike = plan.faults.iter().filter(|other| fault_words(other) == words).count();
+            if alike > 1 { format!("{words} (fault {id})") } else { words }
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
         Part::Loss => "lost messages".to_owned(),
@@ -154,7 +158,7 @@ pub fn amount(unit: Unit, value: i64) -> String {
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
     let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
-    let again = |word: &str, stretches: &[(i64, i64)]| {
+    let again = |word: &str, stretches: &[(i64, i64)], far: i64| {
         let stretch = |(from, to): &(i64, i64)| match from == to {
             true => format!("at {}", amount(*from)),
             false => format!("from {} to {}", amount(*from), amount(*to)),
@@ -162,10 +166,15 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         let stretches: Vec<String> = stretches.iter().map(stretch).collect();
         match stretches.is_empty() {
             true => String::new(),
-            false => format!("; {word} again {}", list(&stretches)),
+            false => {
+                let (stretches, far) = (list(&stretches), amount(far));
+                format!("; looked on to {far}: {word} again {stretches}")
+            }
         }
     };
-    let more = again("holds", &threshold.holds_again) + &again("breaks", &threshold.breaks_again);
+    let (low, high) = threshold.looked;
+    let more = again("holds", &threshold.holds_again, high)
+        + &again("breaks", &threshold.breaks_again, low);
     let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
         Some(bound) => format!(
             "; the promise is {} for any moment and the slowest messages, this is for this run",

@@ -109,6 +109,8 @@ pub struct Threshold {
     pub holds: i64,
     /// The figure with which it is there.
     pub breaks: i64,
+    /// How far was looked for gaps, a dozen figures on each side: beyond `holds`, beyond `breaks`.
+    pub looked: (i64, i64),
     /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that
     /// was looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

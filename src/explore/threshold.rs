@@ -296,6 +296,7 @@ impl Dial<'_> {
             own,
             holds,
             breaks,
+            looked: (last, beyond),
             holds_again: self.wrong((breaks, beyond), (holds, breaks), true),
             breaks_again: self.wrong((holds, last), (holds, breaks), false),
             bound: None,
