@@ -90,7 +90,7 @@ pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     let roles = told.filter_map(|sighting| match sighting.what {
         Seen::Leads => Some((Moment::from(sighting.at), true)),
         Seen::Follows | Seen::Exited => Some((sighting.at.into(), false)),
-        Seen::Watched(_) | Seen::Unreplicated => None,
+        Seen::Watched(_) | Seen::Unreplicated | Seen::Tilted => None,
     });
     let mut changes: Vec<(Moment, bool)> = roles.collect();
     let is_silent = changes.is_empty();
