@@ -263,6 +263,8 @@ pub enum Event {
     Declined {
         /// Which request.
         request: Request,
+        /// The first word of the error: `READONLY`.
+        word: String,
     },
     /// A master tells of too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
     Unreplicated,

@@ -59,7 +59,7 @@ fn free_at(case: &Case, keys: &[&Incarnation], asked: &BTreeSet<&str>) -> Option
         *end = (*end).max(end_of(case, key));
     }
     let untouched = asked.len() - ends.len();
-    let needed = (case.terms.quorum as usize).saturating_sub(untouched).max(1);
+    let needed = (case.terms.site.quorum as usize).saturating_sub(untouched).max(1);
     let mut ends = ends.into_values().collect::<Vec<_>>();
     ends.sort_unstable();
     ends.get(needed - 1).copied().filter(|end| *end != Moment::NEVER)

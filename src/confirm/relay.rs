@@ -287,8 +287,8 @@ impl Exchange {
                 let by = self.server.connection().client;
                 self.asked.until_told(&self.host, by, request).await;
             }
-            if reply.is_error() {
-                self.host.record(Event::Declined { request });
+            if let Some(word) = frame::error_word(&bytes) {
+                self.host.record(Event::Declined { request, word });
             }
             self.mark(request, Leg::Applied, command).await;
             self.client.write_all(&bytes).await?;

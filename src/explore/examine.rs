@@ -13,6 +13,7 @@ use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
 use crate::explore::trial::{Trial, attempt, grants_without_faults};
 use crate::ledger::part::{Part, strikes};
 use crate::lock::Bounded;
+use crate::lock::contract::Clause;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -59,6 +60,11 @@ pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
 /// With what was run again to explain it, where something is violated.
 fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
+    let breaches = &finding.history.breaches;
+    if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
+        // Nothing can be learned from a plan that comes out otherwise each time.
+        return finding;
+    }
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
     let mut reruns = Reruns::new(lab);

@@ -94,10 +94,12 @@ impl<'a> Join<'a> {
                 command: (*command).to_owned(),
                 legs: vec![(Leg::Unsent, at)],
                 declined: false,
+                answer: None,
             }),
-            Event::Declined { request } => {
+            Event::Declined { request, word } => {
                 if let Some(place) = self.asked.place(*request) {
-                    self.asked.requests[place].declined = true;
+                    let request = &mut self.asked.requests[place];
+                    (request.declined, request.answer) = (true, Some(word.clone()));
                 }
             }
             Event::Role { master: Some(master) } => {
@@ -141,6 +143,7 @@ impl<'a> Join<'a> {
             command: command.to_owned(),
             legs,
             declined: false,
+            answer: None,
         });
     }
 }

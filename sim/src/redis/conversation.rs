@@ -11,7 +11,7 @@ use crate::platform::Stream;
 use crate::redis::command::admission::NOREPLICAS;
 use crate::redis::cycle;
 use crate::redis::frame::request::RequestReader;
-use crate::redis::frame::{Arguments, Reply};
+use crate::redis::frame::{self, Arguments, Reply};
 use crate::redis::keyspace::limits::Limits;
 use crate::redis::replication::feed::feed;
 use crate::redis::server::Server;
@@ -165,8 +165,8 @@ impl Conversation {
             let command = session.last_command.map_or("UNKNOWN", |command| command.head);
             (after, session.blocked.is_some(), session.output.len(), command)
         });
-        if self.session(|session| session.output.get(before) == Some(&b'-')) {
-            self.server.host.record(Event::Declined { request });
+        if let Some(word) = self.session(|session| frame::error_word(&session.output[before..])) {
+            self.server.host.record(Event::Declined { request, word });
         }
         if self.session(|session| is_noreplicas(&session.output[before..])) {
             self.server.host.record(Event::Unreplicated);

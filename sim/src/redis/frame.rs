@@ -211,6 +211,13 @@ impl Reply {
     }
 }
 
+/// The first word of a reply's bytes, if it is an error: `READONLY`, `NOSCRIPT`.
+pub fn error_word(reply: &[u8]) -> Option<String> {
+    let words = reply.strip_prefix(b"-")?;
+    let word = words.split(|byte| matches!(byte, b' ' | b'\r')).next()?;
+    Some(String::from_utf8_lossy(word).into_owned())
+}
+
 fn aggregate(out: &mut BytesMut, kind: &[u8], items: &[Reply], count: usize, protocol: Protocol) {
     head(out, kind, count);
     items.iter().for_each(|item| item.encode_in(protocol, out));
