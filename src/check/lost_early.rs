@@ -73,7 +73,7 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str
             && hosts.iter().any(|host| c.strikes(host) && counts(host))
             && !is_over(case, c, breach, loss)
     });
-    let by_start = breach.parts.contains(&Part::Clocks) && drifts(case, hosts, loss.from);
+    let by_start = breach.parts.contains(&Part::Clocks);
     by_fault || by_start || breach.parts.is_empty() && was_seen(case, breach.what, loss)
 }
 
@@ -134,12 +134,6 @@ fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) ->
     let (Some(began), Some(ended)) = (read(from), read(to)) else { return 0 };
     let passed = i128::from(to.at) - i128::from(from.at);
     i128::from(ended) - i128::from(began) - passed
-}
-
-/// Whether the clock of one of these hosts had run at a wrong rate by then.
-fn drifts(case: &Case, hosts: &BTreeSet<&str>, by: Instant) -> bool {
-    let mut pieces = hosts.iter().flat_map(|host| case.clocks.pieces(host, Clock::Boot));
-    pieces.any(|piece| piece.line.rate_ppm != 0 && piece.from.at <= by.at)
 }
 
 /// Whether what no fault did was seen in time to be why a key was lost.
