@@ -25,7 +25,7 @@ pub type OpId = u32;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct History {
-    /// Operations, by id (`ops[i].id == i`).
+    /// Operations in the order of their ids; a history that was recorded whole has each from 0 on.
     pub ops: Vec<Op>,
     /// Changes of keys on nodes, in order.
     pub keys: Vec<Key>,
@@ -33,7 +33,8 @@ pub struct History {
     pub conditions: Vec<Condition>,
     /// What the guarded resource saw, in the order in which it saw it.
     pub accesses: Vec<Access>,
-    /// Requests from clients to nodes and how far each came, in order of sending.
+    /// Requests from clients to nodes and to the resource, and how far each came, in order of
+    /// sending.
     pub requests: Vec<Request>,
     /// Every host's clocks, piece by piece, in order of their beginning.
     pub clocks: Vec<ClockPiece>,

@@ -2,9 +2,12 @@
 //! whatever runs beside them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use lockstorm::check::Kind;
 use lockstorm::check::signature::Signature;
+use lockstorm::explain::explain;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
@@ -15,10 +18,14 @@ use lockstorm::explore::strategy::{Alphabet, default_verbs};
 use lockstorm::explore::trial::attempt;
 use lockstorm::ledger::planned;
 use lockstorm::lock::ReleaseShape;
-use lockstorm::lock::catalogue::find;
+use lockstorm::lock::catalogue::{Algorithm, find};
+use lockstorm::lock::contract::Clause;
+use lockstorm::lock::token_lua::TokenLua;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
+use lockstorm::report::text;
 use lockstorm::run::Lab;
-use lockstorm::test::hunt_from;
+use lockstorm::test::{hunt_from, hunt_own};
 use lockstorm_sim::fault::verbs;
 use lockstorm_sim::network::Latency;
 use lockstorm_sim::time::{MILLISECOND, SECOND};
@@ -277,4 +284,46 @@ fn the_shortest_time_out_that_is_drawn_is_enough_without_faults() {
         let calm = Plan { faults: Vec::new(), ..shortest };
         assert!(!attempt(&Lab::default(), &calm).is_violated(), "{}", calm.to_json());
     }
+}
+
+/// A lock whose calls take a time that it counts from run to run, and which frees what it does not
+/// own.
+struct Unsteady(Setting, TokenLua);
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+#[async_trait(?Send)]
+impl Lock for Unsteady {
+    async fn acquire(&mut self) -> Acquired {
+        let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+        self.0.host.sleep(calls % 97 * MILLISECOND).await;
+        match self.1.acquire().await {
+            Acquired::Refused { .. } => {
+                let token = String::new();
+                Acquired::Granted(Grant { token, ..Grant::default() })
+            }
+            other => other,
+        }
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        self.1.release(grant).await
+    }
+}
+
+#[test]
+fn a_lock_that_does_something_else_each_time_is_a_finding_of_a_hunt() {
+    const UNSTEADY: Algorithm = Algorithm::lease("unsteady", |setting| {
+        Box::new(Unsteady(setting.clone(), TokenLua::new(setting)))
+    });
+    let finding = hunt_own(UNSTEADY, TopologyKind::Single).finds();
+    let clauses: Vec<Clause> = finding.history.breaches.iter().map(|b| b.clause).collect();
+    assert_eq!(clauses, [Clause::Repeatable]);
+    let told = text::page(&finding, &explain(&finding), false);
+    assert!(told.contains("one plan is one run"), "{told}");
+    assert!(finding.class.is_some_and(|class| class.is_in_model()));
 }

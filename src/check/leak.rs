@@ -288,7 +288,7 @@ fn blocking<'a>(
     let mine = mine.map(|key| key.node).collect::<BTreeSet<_>>();
     blocking.retain(|leftover| !mine.contains(leftover.key.node));
     let nodes = blocking.iter().map(|leftover| leftover.key.node).collect::<BTreeSet<_>>();
-    let quorum = case.terms.quorum as usize;
+    let quorum = case.terms.site.quorum as usize;
     if mine.len() >= quorum || mine.len() + nodes.len() < quorum {
         blocking.clear();
     }

@@ -1,14 +1,19 @@
 //! Stuck and never settles: what the phase after the heal shows.
 //!
 //! The probe must be granted within the longest time to live and a margin, counted from when
-//! nobody holds any more. A run that ends before that time has passed shows nothing. Whoever waits
-//! for an answer for so long after the heal waits for ever.
+//! nobody holds any more and no acquire that was sent before the heal arrives; time without a node
+//! that leads is added, up to as much as that margin. A run that ends before that time has passed
+//! shows nothing. Whoever waits for an answer for so long after the heal waits for ever.
+
+use lockstorm_sim::time::Nanos;
+use lockstorm_sim::trace::Leg;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
 use crate::history::{Op, OpKind, Outcome};
 use crate::history::{PROBE, PROBE_MARGIN};
 use crate::reading::hold::Ended;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// What the liveness phase shows.
@@ -36,10 +41,11 @@ pub fn judge(case: &Case) -> Liveness {
     liveness
 }
 
-/// From when on, after the heal, no caller holds; `None` if one holds to the end.
+/// From when on, after the heal, no caller holds, and nothing that was asked for before it is still
+/// under way; `None` if one holds to the end.
 fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     let holds = case.holds.iter().filter(|hold| !hold.by_probe && hold.end > healed);
-    let mut free = healed;
+    let mut free = last_arrival(case, healed).unwrap_or(healed);
     for hold in holds {
         if hold.ended == Ended::Open {
             return None;
@@ -49,10 +55,28 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     Some(free)
 }
 
+/// When the last request of an acquire that was sent before a moment came to its node after it.
+fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
+    let late = case.history.requests.iter().filter_map(|request| {
+        let sent = request.legs.first().map(|(_, at)| Moment::from(*at))?;
+        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?;
+        let applied = Moment::from(applied.1);
+        let op = case.op(request.op)?;
+        let counts = op.kind == OpKind::Acquire && op.process != PROBE;
+        (counts && sent <= moment && moment < applied).then_some(applied)
+    });
+    late.max()
+}
+
 fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
     let wait = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
+    let in_time = |limit| granted.is_some_and(|granted| granted.at <= limit);
     let limit = free.at.saturating_add(wait);
-    if granted.is_some_and(|granted| granted.at <= limit) {
+    if in_time(limit) {
+        return Liveness::default();
+    }
+    let limit = limit.saturating_add(leaderless_after(case, free).min(PROBE_MARGIN));
+    if in_time(limit) {
         return Liveness::default();
     }
     if case.history.end.at < limit {
@@ -65,6 +89,12 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     let to = Moment::passing(limit).instant(case.history);
     let stuck = Violation { ops, ..Violation::new(Kind::Stuck, free.instant(case.history), to) };
     Liveness { violations: vec![stuck], unknown: None }
+}
+
+/// For how long from a moment on no node led.
+fn leaderless_after(case: &Case, moment: Moment) -> Nanos {
+    let gaps = leaders::leaderless(case, case.terms.site.quorum).into_iter();
+    gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(moment.at))).sum()
 }
 
 /// Operations that did not return though their process lived on from their call to the end, as long

@@ -6,25 +6,30 @@
 //! get its quorum: the first such moment in its coverage since each of its grants was asked for.
 //! What was gone before the grant was told is lost when it is told. A breach in the ledger that can
 //! end a key, or move a deadline, excuses it: then the environment did more than the lock
-//! withstands. What the owner ended, or shortened with the last change of the end, is no loss
-//! unless the same operation promised more; what another's command ended is foreign, and if another
-//! did get in, that is the violation.
+//! withstands. What the owner ended with an acquire or an extend, or shortened with the last change
+//! of the end, is no loss unless the same operation promised more; a release of the tenure ends no
+//! key that it still covers. What another's command ended is foreign, and if another did get in,
+//! that is the violation.
+//!
+//! A master and its replicas count once, and by the key of who leads: a copy on a replica keeps
+//! nobody out. Clocks excuse no more than they did: with what they were wrong by since the lease
+//! was asked for, as many keys as are needed must have lived as long as the lease.
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{Clock, Instant};
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::linear::spec;
 use crate::check::{Kind, Violation};
-use crate::history::{Condition, Key, OpId, Outcome, Seen};
+use crate::history::{Condition, Key, OpId, OpKind, Outcome, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::{self, Breach};
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
-use crate::reading::leaders;
+use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 
@@ -33,53 +38,102 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
     }
-    let mut found: Vec<Violation> =
-        case.tenures.iter().flat_map(|tenure| violations_of(case, tenure)).collect();
+    let leaders = &Leaders::of(case.history);
+    let losses = |tenure| {
+        let losses = violations_of(case, leaders, tenure).into_iter();
+        losses.map(move |loss| (tenure, loss))
+    };
+    let mut found: Vec<(&Tenure, Violation)> = case.tenures.iter().flat_map(losses).collect();
     if !found.is_empty() {
         let breaches = ledger::seen(case, &case.terms.site);
-        found.retain(|loss| !breaches.iter().any(|breach| excuses(case, breach, loss)));
+        found.retain(|(tenure, loss)| {
+            let hosts = concerned(case, leaders, tenure);
+            let by_clock = explained_by_clocks(case, leaders, tenure, loss);
+            let mut breaches =
+                breaches.iter().filter(|breach| by_clock || !is_of_clocks(breach.what));
+            !breaches.any(|breach| excuses(case, breach, loss, &hosts))
+        });
     }
-    found
+    found.into_iter().map(|(_, loss)| loss).collect()
 }
 
-/// Whether a breach can be why a key was lost: it had begun by then, on its holder's host or on a
-/// node that counts for it; what takes keys was not over before the holder asked for them.
-fn excuses(case: &Case, breach: &Breach, loss: &Violation) -> bool {
+/// Whether a breach can be why a key was lost: it had begun by then, on one of these hosts; what
+/// takes keys was not over before the holder asked for them, and took none from a node that has its
+/// keys from another.
+fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str>) -> bool {
     if !ends_keys(breach.what) {
         return false;
     }
     let faults: BTreeSet<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
-    let hosts = concerned(case, loss);
+    let counts =
+        |host: &str| !(takes_keys(breach.what) && leaders::follows(case.history, host, loss.from));
     let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
     let by_fault = conditions.any(|c| {
         c.from.at <= loss.from.at
-            && hosts.iter().any(|host| c.strikes(host))
+            && hosts.iter().any(|host| c.strikes(host) && counts(host))
             && !is_over(case, c, breach, loss)
     });
-    let by_start = breach.parts.contains(&Part::Clocks) && drifts(case, &hosts, loss.from);
+    let by_start = breach.parts.contains(&Part::Clocks);
     by_fault || by_start || breach.parts.is_empty() && was_seen(case, breach.what, loss)
 }
 
-/// The hosts whose faults can be why a key was lost: its holder's, and the nodes. Where several are
-/// asked, those that had a key of its tenure: what happens to another changes nothing.
-fn concerned<'a>(case: &Case<'a>, loss: &Violation) -> BTreeSet<&'a str> {
-    let lost = loss.ops[0];
-    let theirs = case.lives.incarnations.iter().filter(|key| {
-        let owner = key.by.and_then(|by| case.owner(by));
-        owner.is_some_and(|owner| case.are_one(owner, lost))
-    });
-    let mut hosts: BTreeSet<&str> = match case.terms.asks_one_node() {
-        true => case.terms.site.nodes.iter().map(String::as_str).collect(),
-        false => theirs.map(|key| key.node).collect(),
-    };
-    hosts.extend(case.op(lost).map(|op| op.process.as_str()));
+/// The hosts whose faults can be why a key of a tenure was lost: its holder's, the nodes that had
+/// one, and those that they follow or are followed by. What happens to another changes nothing.
+fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTreeSet<&'a str> {
+    let keys = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let nodes: BTreeSet<&str> = keys.map(|key| key.node).collect();
+    let kin = nodes.iter().flat_map(|node| leaders.members(leaders.group(node)));
+    let mut hosts: BTreeSet<&str> = nodes.iter().copied().chain(kin).collect();
+    hosts.extend(case.op(tenure.whole.grant).map(|op| op.process.as_str()));
     hosts
 }
 
-/// Whether the clock of one of these hosts had run at a wrong rate by then.
-fn drifts(case: &Case, hosts: &BTreeSet<&str>, by: Instant) -> bool {
-    let mut pieces = hosts.iter().flat_map(|host| case.clocks.pieces(host, Clock::Boot));
-    pieces.any(|piece| piece.line.rate_ppm != 0 && piece.from.at <= by.at)
+/// Whether a breach of this moves clocks, and nothing else.
+fn is_of_clocks(what: Bounded) -> bool {
+    matches!(what, Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
+}
+
+/// Whether, had all clocks run true since the lease was asked for, so many keys would have lived to
+/// its end that nobody else could have got a quorum.
+fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &Violation) -> bool {
+    let behind = holder_behind(case, tenure, loss);
+    let moment = Moment::from(loss.from);
+    let lives_on = |key: &&Incarnation| {
+        let passes = case.passes(key);
+        let by_time = passes <= key.to || moment < key.to;
+        let in_time = || {
+            let ahead = ahead(case, key.node, Clock::Wall, (key.until_from, passes));
+            let true_end = i128::from(passes.at) + ahead + behind + i128::from(ROUNDING);
+            true_end >= i128::from(loss.to.at)
+        };
+        by_time && key.from <= moment && (passes == Moment::NEVER || in_time())
+    };
+    let own = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let groups: BTreeSet<&str> = own.filter(lives_on).map(|key| leaders.group(key.node)).collect();
+    groups.len() > spare(case)
+}
+
+/// Ends of keys are counted in milliseconds.
+const ROUNDING: Nanos = MILLISECOND;
+
+/// By how much the clock that the lease runs on fell behind while the lease lasted, ns: so much too
+/// late its end is. Without a deadline it is counted as true.
+fn holder_behind(case: &Case, tenure: &Tenure, loss: &Violation) -> i128 {
+    let op = case.op(covering(case, tenure, loss.from.into()));
+    let deadline = op.and_then(|op| match op.outcome {
+        Outcome::Granted { deadline, .. } => Some((&op.process, deadline?.0)),
+        _ => None,
+    });
+    let Some((process, clock)) = deadline else { return 0 };
+    -ahead(case, process, clock, (asked_at(case, loss), loss.to.into()))
+}
+
+/// By how much a clock ran ahead of true time between two moments, ns; below 0, if it fell behind.
+fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) -> i128 {
+    let read = |moment| case.clocks.line(host, clock, moment).map(|line| line.at(moment.at));
+    let (Some(began), Some(ended)) = (read(from), read(to)) else { return 0 };
+    let passed = i128::from(to.at) - i128::from(from.at);
+    i128::from(ended) - i128::from(began) - passed
 }
 
 /// Whether what no fault did was seen in time to be why a key was lost.
@@ -134,12 +188,12 @@ fn ends_keys(what: Bounded) -> bool {
     }
 }
 
-fn violations_of(case: &Case, tenure: &Tenure) -> Vec<Violation> {
+fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violation> {
     let keys: Vec<usize> = (0..case.lives.incarnations.len())
         .filter(|index| is_of(case, case.lives.incarnations[*index].by, tenure))
         .collect();
     let grants = tenure.holds.iter().map(|hold| &case.holds[*hold]);
-    let lost = grants.filter_map(|grant| lost_at(case, tenure, &keys, grant));
+    let lost = grants.filter_map(|grant| lost_at(case, leaders, tenure, (&keys, grant)));
     let lost: BTreeSet<(Moment, usize)> = lost.collect();
     lost.into_iter().filter_map(|(from, key)| violation(case, tenure, key, from)).collect()
 }
@@ -177,9 +231,13 @@ fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
 /// The key with whose end another could have got its quorum for the first time since a grant was
 /// asked for, and when. An end while nothing covers the tenure, as when a try that came to nothing
 /// is cleaned up, loses nothing that is there again when the grant is told.
-fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], hold: &Hold) -> Option<(Moment, usize)> {
+fn lost_at(
+    case: &Case,
+    leaders: &Leaders,
+    tenure: &Tenure,
+    (keys, hold): (&[usize], &Hold),
+) -> Option<(Moment, usize)> {
     let since = case.op(hold.grant)?.call.into();
-    let spare = case.terms.asked.saturating_sub(case.terms.quorum) as usize;
     let gone = |key: &Incarnation| case.passes(key).min(key.to);
     let to = |index: &usize| gone(&case.lives.incarnations[*index]);
     let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
@@ -196,16 +254,34 @@ fn lost_at(case: &Case, tenure: &Tenure, keys: &[usize], hold: &Hold) -> Option<
         // What one command removes and sets again was never gone.
         let alive = alive.filter(|key| key.from.at <= at.at && *at < gone(key));
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
-        alive.len() <= spare
+        kept(leaders, &alive, *at) <= spare(case)
     })
 }
 
+/// How many groups keep others out by a key on one of these nodes: the key of who leads counts, or
+/// any while nobody does.
+fn kept(leaders: &Leaders, alive: &BTreeSet<&str>, at: Moment) -> usize {
+    let groups: BTreeSet<&str> = alive.iter().map(|node| leaders.group(node)).collect();
+    let keeps = |group: &&&str| {
+        let leading = leaders.leading(group, at);
+        leading.is_empty() || !leading.is_disjoint(alive)
+    };
+    groups.iter().filter(keeps).count()
+}
+
+/// How many of the nodes that are asked need not grant.
+fn spare(case: &Case) -> usize {
+    case.terms.site.asked.saturating_sub(case.terms.site.quorum) as usize
+}
+
 /// Whether an operation ended the key: one of its tenure, unless that promised a lease which still
-/// ran, or another caller's, which is foreign.
+/// ran, or was the release of an inner grant; or another caller's, which is foreign.
 fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure, at: Moment) -> bool {
     let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
-    let is_own = tenure.acquires.contains(&spec::item_block(op)) && !promises(case, by, at);
+    let is_own = tenure.acquires.contains(&spec::item_block(op))
+        && !matches!(op.kind, OpKind::Release { .. })
+        && !promises(case, by, at);
     case.caller(op.id) != tenure.whole.owner || is_own
 }
 

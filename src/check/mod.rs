@@ -41,8 +41,6 @@ pub struct Terms {
     pub tells_loss: bool,
     /// The model of its acquires and releases.
     pub model: Model,
-    /// Nodes that have to grant for an acquire to succeed: 1 for a single node.
-    pub quorum: u32,
     /// Time to live that the lock was asked for.
     pub ttl: Option<Nanos>,
     /// The longest time to live that any key of the lock can have.
@@ -55,8 +53,6 @@ pub struct Terms {
     pub faults: Vec<u32>,
     /// Whether callers take the lock again while they hold it.
     pub reenters: bool,
-    /// How many nodes an acquire asks.
-    pub asked: u32,
     /// What the ledger holds the history against.
     pub site: Site,
     /// How many grants the same plan gives without its faults, if that was tried.
@@ -69,7 +65,7 @@ pub struct Terms {
 impl Terms {
     /// Whether one node decides: what it answers is true of the lock.
     pub fn asks_one_node(&self) -> bool {
-        self.quorum <= 1
+        self.site.asked <= 1
     }
 }
 
@@ -130,7 +126,7 @@ pub enum Kind {
     LateLoss,
     /// The key of a covered hold went before its lease had ended, and nobody else got in.
     LostEarly,
-    /// A grant's number is not above that of one before it, returned or given back.
+    /// A fence is not greater than that of an earlier grant.
     FenceRegress,
     /// No legal order under the declared model.
     NotLinearizable,

@@ -78,7 +78,7 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);
     let seated = |node: &'a str| Seated { node, leads: leaders::reigns(case, node) };
-    if case.terms.asked <= 1 {
+    if case.terms.site.asked <= 1 {
         let nodes = groups.into_iter().filter(|group| !group.is_disjoint(&had)).flatten();
         let nodes = nodes.chain(had.iter().copied()).collect::<BTreeSet<_>>();
         return vec![nodes.into_iter().map(seated).collect()];
@@ -126,7 +126,7 @@ fn free_at<'a>(
     let mut later = moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER);
     let free = later.find(|at| {
         let free = seats.iter().filter(|seat| seat.iter().any(|seated| is_free(seated, *at)));
-        free.count() >= (case.terms.quorum as usize).max(1)
+        free.count() >= (case.terms.site.quorum as usize).max(1)
     })?;
     let becomes_free = |seated: &&Seated| {
         let mut own = keys.iter().filter(|(key, _)| key.node == seated.node);

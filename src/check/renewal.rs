@@ -18,6 +18,7 @@ use lockstorm_sim::trace::KeyChange;
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
 /// One violation for each extend.
@@ -82,14 +83,18 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
     release_before(case, extend, grant, at).is_some()
 }
 
-/// Whether too few nodes had the tenure's key just before that moment. With one node to ask there
-/// is nobody else who could have it.
+/// Whether too few nodes had the tenure's key just before that moment, a master and its replicas
+/// counted once. With one node to ask there is nobody else who could have it.
 fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
+    if case.terms.asks_one_node() {
+        return true;
+    }
+    let leaders = Leaders::of(case.history);
     let living = case.lives.incarnations.iter().enumerate();
     let theirs =
         living.filter(|(life, key)| key.from < at && at <= key.to && is_of(case, *life, grant));
-    let nodes = theirs.map(|(_, key)| key.node).collect::<BTreeSet<_>>();
-    case.terms.asks_one_node() || nodes.len() < case.terms.quorum as usize
+    let nodes = theirs.map(|(_, key)| leaders.group(key.node)).collect::<BTreeSet<_>>();
+    nodes.len() < case.terms.site.quorum as usize
 }
 
 fn violation(case: &Case, extend: OpId, keys: Vec<usize>) -> Violation {

@@ -69,7 +69,8 @@ pub struct Expected {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Class {
-    /// Kinds that remain where every assumption of the lock is kept: bugs.
+    /// Kinds that remain where every assumption of the lock is kept, and a broken contract, which
+    /// no fault excuses: bugs.
     pub in_model: Vec<Kind>,
     /// Kinds that go away where every assumption is kept.
     pub out_of_model: Vec<Kind>,

@@ -44,7 +44,8 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     match &finding.class {
         None => Vec::new(),
         Some(class) => {
-            let mut sentences: Vec<String> = bug(finding, class).into_iter().collect();
+            let mut sentences: Vec<String> = breach_of_contract(class).into_iter().collect();
+            sentences.extend(bug(finding, class));
             let alone =
                 class.broken.iter().filter(|b| !b.goes.is_empty() || class.either.is_empty());
             sentences.extend(alone.map(|broken| broken_sentence(finding, broken)));
@@ -54,8 +55,18 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     }
 }
 
+/// That a broken contract is the lock's fault, untried.
+fn breach_of_contract(class: &Class) -> Option<String> {
+    let is_broken = class.in_model.contains(&Kind::BrokenContract);
+    let text = "no fault excuses a lock that breaks its contract: this is a bug in its code.";
+    is_broken.then(|| text.to_owned())
+}
+
 /// That some kinds are the lock's fault.
 fn bug(finding: &Finding, class: &Class) -> Option<String> {
+    let tried = class.in_model.iter().filter(|kind| **kind != Kind::BrokenContract);
+    let in_model: Vec<Kind> = tried.copied().collect();
+    let others = class.in_model.len() + class.out_of_model.len() - in_model.len();
     let needless = list(
         &class.without.iter().map(|part| part_words(&finding.plan, *part)).collect::<Vec<_>>(),
     );
@@ -67,10 +78,10 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
             ("none broke", why.to_owned())
         }
     };
-    let what = match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
+    let what = match (in_model.is_empty(), others) {
         (true, _) => return None,
-        (false, true) => what.to_owned(),
-        (false, false) => format!("{what} for {}", words(&class.in_model)),
+        (false, 0) => what.to_owned(),
+        (false, _) => format!("{what} for {}", words(&in_model)),
     };
     Some(format!("{what}: {why}. This is a bug in the lock, or in how it is used."))
 }
@@ -350,7 +361,9 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Work, _) => {
             format!("no caller works for longer than {most} under one grant")
         }
-        (Bounded::Leaderless, _) => "a node leads once the faults are healed".to_owned(),
+        (Bounded::Leaderless, _) => {
+            format!("for at most {most} after the heal no node leads")
+        }
         (Bounded::Unreplicated, _) => {
             format!("replicas have what is written to their master {most} after the heal")
         }

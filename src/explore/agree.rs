@@ -1,12 +1,12 @@
 //! Do two engines tell the same of a plan? A verdict from one engine alone is one opinion.
 //!
-//! Verdict, kinds, class and nearest miss have to be the same, and the operations on the lock with
-//! what came of them. Two of them that lie further apart than [`SLACK`] on both engines have to
-//! come in the same order. Where two requests reach a node at the same time, each engine breaks
-//! the tie in its own way, and may tell another story from there on: only the verdicts are
-//! compared then. So it is from the first fault on where nodes talk among themselves: each engine
-//! cuts what they say there into messages in its own way, and who asks for votes first, or which
-//! replica has acknowledged more, turns on a millisecond of that.
+//! Verdict, kinds and class have to be the same, the nearest miss within [`SLACK`], and the
+//! operations on the lock with what came of them. Two of them that lie further apart than
+//! [`SLACK`] on both engines have to come in the same order. Where two requests reach a node at the
+//! same time, each engine breaks the tie in its own way, and may tell another story from there on:
+//! only the verdicts are compared then. So it is from the first fault on where nodes talk among
+//! themselves: each engine cuts what they say there into messages in its own way, and who asks for
+//! votes first, or which replica has acknowledged more, turns on a millisecond of that.
 
 use std::collections::BTreeMap;
 

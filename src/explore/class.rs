@@ -14,7 +14,8 @@
 //! - What stays in every sub-plan that was looked at, none of the breaches has done: in-model too.
 //!
 //! All sub-plans are looked at where there are few parts; among more, those that leave out parts
-//! which some run blames, the largest first.
+//! which some run blames, the largest first, and those from which such parts are taken out one by
+//! one until nothing is broken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,6 +120,12 @@ impl Search<'_, '_> {
         };
         let mut seen = BTreeSet::new();
         let mut found: Vec<Out> = chain;
+        if self.parts.len() > MAX_PARTS {
+            found.extend([
+                self.mildly(|blamed| blamed.first()),
+                self.mildly(|blamed| blamed.last()),
+            ]);
+        }
         found.push(self.parts.iter().copied().collect());
         let mut size = 1;
         while size <= among.len() && found.len() <= MAX_SUBPLANS {
@@ -142,6 +149,18 @@ impl Search<'_, '_> {
                 return chain;
             }
             chain.push(out.clone());
+        }
+    }
+
+    /// What is taken out part by part, of those that broke an assumption in the run before, until
+    /// nothing is broken: pauses that are only too much together are not all needed for that.
+    fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Out {
+        let mut out = Out::new();
+        loop {
+            let blamed = self.breaches(&out).into_iter().flat_map(|breach| breach.parts);
+            let blamed = blamed.filter(|part| !out.contains(part)).collect::<BTreeSet<_>>();
+            let Some(part) = pick(&blamed) else { return out };
+            out.insert(*part);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::explore::threshold::{Found, Knob, knobs, knobs_of, thresholds};
 use crate::explore::trial::{Trial, attempt, calm};
 use crate::ledger::part::{Part, strikes};
 use crate::lock::Bounded;
+use crate::lock::contract::Clause;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -84,6 +85,11 @@ pub fn finding(
 /// always looked for; thresholds and remedies as far as the budget goes.
 pub fn explained(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
+    let breaches = &finding.history.breaches;
+    if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
+        // Nothing can be learned from a plan that comes out otherwise each time.
+        return finding;
+    }
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
     let spending = Spending::of(budget);

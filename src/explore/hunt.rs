@@ -16,7 +16,7 @@ use crate::explore::class::classify;
 use crate::explore::examine;
 use crate::explore::shrink::shrink;
 use crate::explore::strategy::{Alphabet, plans};
-use crate::explore::trial::{Trial, attempt};
+use crate::explore::trial::{Trial, attempt, repeated};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -173,11 +173,14 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 /// Draws the violated plan of a seed again, classifies it and makes it small.
 fn pursue(hunt: &Hunt, seed: u64) -> Found {
     let drawn = draw(hunt, seed).current();
-    let trial = attempt(&hunt.lab, &drawn);
+    let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
+    if !is_repeatable {
+        return unrepeatable(hunt, seed, drawn, trial);
+    }
     let class = classify(&hunt.lab, &drawn, &trial);
     let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
     let varies = |parameter| hunt.alphabet.varies.contains(&parameter);
-    let small = shrink(&hunt.lab, &drawn, &signature, &varies);
+    let small = shrink(&hunt.lab, (&drawn, trial, class), &signature, &varies);
     Found {
         seed,
         drawn,
@@ -187,5 +190,22 @@ fn pursue(hunt: &Hunt, seed: u64) -> Found {
         signature,
         shrink_runs: small.runs,
         is_minimal: small.is_minimal,
+    }
+}
+
+/// A plan that comes out otherwise each time: nothing can be tried with it.
+fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> Found {
+    let class =
+        Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };
+    let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
+    Found {
+        seed,
+        plan: drawn.clone(),
+        drawn,
+        trial,
+        class,
+        signature,
+        shrink_runs: 0,
+        is_minimal: false,
     }
 }

@@ -37,17 +37,15 @@ pub struct Small {
     pub is_minimal: bool,
 }
 
-/// Makes a plan smaller as long as the signature stays what it is. What does not vary stays.
-///
-/// # Panics
-/// If the plan has another signature.
+/// Makes a plan, which was run and classified, smaller as long as the signature stays what it is.
+/// What does not vary stays.
 pub fn shrink(
     lab: &Lab,
-    plan: &Plan,
+    (plan, trial, class): (&Plan, Trial, Class),
     signature: &Signature,
     varies: &dyn Fn(Parameter) -> bool,
 ) -> Small {
-    let mut best = keeps(lab, plan, signature).expect("the drawn plan has its signature");
+    let mut best = Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false };
     let mut tried = 0;
     // Each pass goes on where a step was taken, and the last one takes none.
     loop {

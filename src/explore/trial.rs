@@ -5,7 +5,9 @@ use crate::check::signature::Signature;
 use crate::check::{Judgement, Terms, Verdict};
 use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
+use crate::history::Breach as Broken;
 use crate::ledger::{self, Breach};
+use crate::lock::contract::Clause;
 use crate::plan::Plan;
 use crate::run::{Lab, Run};
 
@@ -104,6 +106,24 @@ impl Trial {
 fn name(broken: &BrokenAssumption) -> String {
     let word = serde_json::to_value(broken.what).expect("a name is JSON");
     word.as_str().expect("a name is a string").to_owned()
+}
+
+/// Whether the run of a trial comes out the same when its plan is run again. If not, the trial is
+/// that of a lock that breaks its contract: whatever else it shows may never be seen again.
+pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
+    if lab.run(plan).trace == trial.run.trace && trial.is_violated() {
+        return (trial, true);
+    }
+    let end = trial.run.history.end;
+    trial.run.history.breaches.push(Broken {
+        at: end,
+        process: plan.lock.algorithm.clone(),
+        op: None,
+        clause: Clause::Repeatable,
+        details: "the plan was run again, and came out otherwise".to_owned(),
+    });
+    let terms = lab.terms(plan);
+    (judged(trial.run, &terms), false)
 }
 
 /// The first record in which the traces of two runs of the same plan differ, as each run has it;

@@ -38,6 +38,12 @@ pub mod strike;
 pub struct Site {
     /// Every node, replicas included.
     pub nodes: Vec<String>,
+    /// Every Sentinel.
+    pub sentinels: Vec<String>,
+    /// How many nodes have to grant, of those that are asked.
+    pub quorum: u32,
+    /// How many nodes an acquire asks.
+    pub asked: u32,
     /// The longest that one message takes when nothing goes wrong, ns.
     pub message: Nanos,
     /// How long a caller works under one grant without prolonging it, ns.

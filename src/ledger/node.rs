@@ -1,17 +1,17 @@
 //! Nodes: restarts that forgot, masters that others took the place of, keys that were removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::fault::Verb;
 use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
-use crate::reading::leaders;
+use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of nodes.
@@ -24,13 +24,52 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     found
 }
 
-/// Time after the heal in which no node led: no lock can be granted by a topology without a master.
+/// Time after the heal in which the topology could serve nobody: no lock can be granted by one
+/// without a master, or whose nodes all say that they cannot, or that no Sentinel names. As much as
+/// the probe is given in any case is no excuse.
 fn leaderless(ledger: &Ledger) -> Option<Breach> {
     let healed = Moment::from(ledger.reading.history.healed?);
-    let gaps = leaders::leaderless(ledger.reading).into_iter();
-    let actual = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at))).sum();
-    let what = Bounded::Leaderless;
-    (actual > 0).then_some(Breach { what, parts: Vec::new(), bound: 0, actual })
+    let gaps = leaders::leaderless(ledger.reading, ledger.site.quorum).into_iter();
+    let led_by_nobody = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at))).sum();
+    let until = [declined_until(ledger, healed), unnamed_until(ledger, healed)];
+    let until = until.into_iter().flatten().map(|until| until.at.saturating_sub(healed.at));
+    let actual = until.fold(led_by_nobody, Nanos::max);
+    let (what, bound) = (Bounded::Leaderless, PROBE_MARGIN);
+    (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
+}
+
+/// The errors of a node that serves nobody: a cluster without a majority, a node that reads its
+/// file. <https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/>
+const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
+
+/// Until when so many nodes said that they serve nobody that no quorum was left.
+fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
+    let leaders = Leaders::of(ledger.reading.history);
+    let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
+    for request in &ledger.reading.history.requests {
+        let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
+        let at = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
+        let at = at.map(|(_, at)| Moment::from(*at)).filter(|at| says && *at > healed);
+        // Where one node is asked at a time, it is the same question to each.
+        let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
+        let known = last.entry(group).or_insert(healed);
+        *known = at.map_or(*known, |at| at.max(*known));
+    }
+    let mut last: Vec<Moment> = last.into_values().filter(|at| *at > healed).collect();
+    last.sort_unstable();
+    let spare = ledger.site.asked.saturating_sub(ledger.site.quorum) as usize;
+    last.into_iter().rev().nth(spare)
+}
+
+/// Until when no Sentinel was there to say who leads, if none was at the heal.
+fn unnamed_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
+    let back = |sentinel: &String| {
+        let down = deaths_of(ledger, sentinel).map(|death| ledger.reading.lasts(death));
+        let down = down.filter(|(from, to)| *from <= healed && healed < *to);
+        down.map(|(_, to)| to).max()
+    };
+    let backs: Option<Vec<Moment>> = ledger.site.sentinels.iter().map(back).collect();
+    backs?.into_iter().min()
 }
 
 /// Until when after the heal a master told clients that too few replicas have what they wrote.

@@ -22,16 +22,19 @@ pub enum Clause {
     KnownGrant,
     /// A renewal that ends has begun.
     KnownRenewal,
+    /// It depends on its setting alone.
+    Repeatable,
 }
 
 impl Clause {
     /// Every line, in order.
-    pub const ALL: [Clause; 5] = [
+    pub const ALL: [Clause; 6] = [
         Clause::NoPanic,
         Clause::TimePasses,
         Clause::PermitInRange,
         Clause::KnownGrant,
         Clause::KnownRenewal,
+        Clause::Repeatable,
     ];
 
     /// The line.
@@ -47,6 +50,9 @@ impl Clause {
             }
             Clause::KnownRenewal => {
                 "Notice: Extended and Abandoned end, once, a renewal that Extending has begun"
+            }
+            Clause::Repeatable => {
+                "Lock: chance, time and state come from the setting: one plan is one run"
             }
         }
     }

@@ -50,6 +50,7 @@ pub mod wire;
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
 /// 2. Lock: time passes: a process takes at most 100000 steps in one second
 /// 3. Lock::acquire: a permit is below the number of holders
+/// 6. Lock: chance, time and state come from the setting: one plan is one run
 ///
 /// Anything else is the lock's own business: two grants may have the same token, a deadline may
 /// lie on any clock at any reading, and a future of the lock may be dropped half-way.
@@ -419,7 +420,7 @@ pub enum Bounded {
     /// How long a caller works under one grant without prolonging it, ns.
     Work,
     /// How long after the heal no node leads that could serve the lock's key, ns. Every lock counts
-    /// on it without saying so: the bound is 0.
+    /// on it without saying so: the bound is what the probe is given in any case.
     Leaderless,
     /// How long after the heal a master still tells clients that too few replicas have what was
     /// written, ns: as long as a lost replica takes to notice, or a sender waits between two tries.

@@ -97,22 +97,21 @@ impl Renewed {
 }
 
 /// What a lease that a running process keeps counts on: it withstands work of any length, and a
-/// pause of what is left just before a renewal, or of what is left beside work that needs none.
+/// pause or a late access of what is left beside work that needs no renewal. With each renewal a
+/// pause of what is left before the next would do no harm; but none of them may arrive, and then
+/// the holder hears of its loss as its lease ends, with nothing left.
 pub fn of_renewed(
     config: &LockConfig,
     choices: &Choices,
     renewed: Renewed,
     work: Work,
 ) -> Vec<Assumption> {
-    let shortest = choices.ttl.min(renewed.ttl);
-    let before_renewal =
-        shortest.saturating_sub(renewed.every.saturating_add(choices.timeout.saturating_mul(2)));
     let without_renewal = choices
         .ttl
         .saturating_sub(choices.timeout.saturating_mul(1 + work.calls).saturating_add(work.lasts));
     let mut assumes = vec![
-        bound(Bounded::ClientPause, before_renewal.max(without_renewal)),
-        bound(Bounded::AccessDelay, work.patience),
+        bound(Bounded::ClientPause, without_renewal),
+        bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
     assumes.extend(of_clocks(config, 0));
     assumes.extend(of_key(choices.ttl.max(renewed.ttl)));

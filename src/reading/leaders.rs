@@ -11,60 +11,93 @@ use crate::history::{History, Seen, Sighting};
 use crate::reading::Reading;
 use crate::reading::moment::Moment;
 
-/// The stretches in which no node of the lock's group led, in order, apart; the last may end with
-/// the run. Empty where nobody told of a role.
-pub fn leaderless(reading: &Reading) -> Vec<(Moment, Moment)> {
-    let group = group(reading);
-    let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
-    for sighting in &reading.history.sightings {
-        if group.contains(sighting.by.as_str())
-            && let Seen::Leads | Seen::Follows | Seen::Exited = sighting.what
-        {
-            let leads = sighting.what == Seen::Leads;
-            changes.push((sighting.at.into(), &sighting.by, leads));
-        }
-    }
-    // A node that is started again tells anew; until then it leads nobody.
-    for death in reading.history.conditions.iter().filter(|condition| condition.verb.kills()) {
-        let hosts = death.target.hosts().into_iter();
-        changes.extend(hosts.map(|host| (death.from.into(), host, false)));
-    }
-    changes.sort_by_key(|(at, ..)| *at);
-    gaps(changes, reading.history)
+/// Who led when: what nodes told of their roles, and when they died.
+pub struct Leaders<'a> {
+    groups: BTreeMap<&'a str, &'a str>,
+    /// Who leads from then on, or no more, in order.
+    changes: Vec<(Moment, &'a str, bool)>,
 }
 
-fn gaps(changes: Vec<(Moment, &str, bool)>, history: &History) -> Vec<(Moment, Moment)> {
-    let (mut leading, mut open) = (BTreeSet::new(), None);
-    let mut gaps = Vec::new();
-    for (at, node, leads) in changes {
-        let had = !leading.is_empty();
-        if leads {
-            leading.insert(node);
-        } else {
-            leading.remove(node);
+impl<'a> Leaders<'a> {
+    /// As a history has it.
+    pub fn of(history: &'a History) -> Leaders<'a> {
+        let groups = names(history);
+        let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
+        for sighting in &history.sightings {
+            if let Seen::Leads | Seen::Follows | Seen::Exited = sighting.what {
+                let leads = sighting.what == Seen::Leads;
+                changes.push((sighting.at.into(), &sighting.by, leads));
+            }
         }
-        match (had, leading.is_empty()) {
-            (true, true) => open = Some(at),
-            (false, false) => gaps.extend(open.take().map(|from| (from, at))),
+        // A node that is started again tells anew; until then it leads nobody.
+        for death in history.conditions.iter().filter(|condition| condition.verb.kills()) {
+            let hosts = death.target.hosts().into_iter();
+            changes.extend(hosts.map(|host| (death.from.into(), host, false)));
+        }
+        changes.retain(|(_, node, _)| groups.contains_key(node));
+        changes.sort_by_key(|(at, ..)| *at);
+        Leaders { groups, changes }
+    }
+
+    /// The name of a node's group: its own, where it told of no role.
+    pub fn group(&self, node: &'a str) -> &'a str {
+        self.groups.get(node).copied().unwrap_or(node)
+    }
+
+    /// The nodes of a group that told of a role.
+    pub fn members(&self, group: &str) -> impl Iterator<Item = &'a str> {
+        self.groups.iter().filter(move |(_, name)| **name == group).map(|(node, _)| *node)
+    }
+
+    /// The nodes of a group that lead at a moment.
+    pub fn leading(&self, group: &str, at: Moment) -> BTreeSet<&'a str> {
+        let mut leading = BTreeSet::new();
+        let until = self.changes.partition_point(|(from, ..)| *from <= at);
+        for (_, node, leads) in &self.changes[..until] {
+            if !leads {
+                leading.remove(node);
+            } else if self.groups[node] == group {
+                leading.insert(*node);
+            }
+        }
+        leading
+    }
+}
+
+/// The stretches in which fewer groups than a quorum had a node that led, of those that could have
+/// the lock's key, in order, apart; the last may end with the run. Empty where nobody told of a
+/// role. Where one node decides, the group that holds the key counts; else all do.
+pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
+    let leaders = Leaders::of(reading.history);
+    let group = group(reading);
+    let counts = |node: &&str| quorum > 1 || group.contains(*node);
+    let mut leading: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let (mut open, mut had, mut gaps) = (None, false, Vec::new());
+    for (at, node, leads) in leaders.changes.iter().filter(|(_, node, _)| counts(node)) {
+        let of_group = leading.entry(leaders.group(node)).or_default();
+        if *leads {
+            of_group.insert(node);
+        } else {
+            of_group.remove(node);
+        }
+        let led = leading.values().filter(|nodes| !nodes.is_empty()).count();
+        let has = led >= quorum.max(1) as usize;
+        match (had, has) {
+            (true, false) => open = Some(*at),
+            (false, true) => gaps.extend(open.take().map(|from| (from, *at))),
             _ => {}
         }
+        had = has;
     }
-    gaps.extend(open.map(|from| (from, Moment::from(history.end))));
+    gaps.extend(open.map(|from| (from, Moment::from(reading.history.end))));
     gaps
 }
 
-/// The nodes that followed one another at any time, of the group that ever held the lock's key.
-fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
-    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
-    let holding: BTreeSet<&str> = keys.map(|key| key.node.as_str()).collect();
-    let groups = groups(reading).into_iter();
-    groups.filter(|group| !group.is_disjoint(&holding)).flatten().collect()
-}
-
-/// Each group of nodes of which one followed another at any time. Who told of no role is in none.
-pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
+/// The name of each node's group, of those that told of a role: nodes that followed one another at
+/// any time are one, and have the same keys.
+fn names(history: &History) -> BTreeMap<&str, &str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
-    for sighting in &reading.history.sightings {
+    for sighting in &history.sightings {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
@@ -76,8 +109,22 @@ pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
             *name = one;
         }
     }
+    group_of
+}
+
+/// The nodes of the groups that ever held the lock's key.
+fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+    let group_of = names(reading.history);
+    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
+    let holding: BTreeSet<&str> =
+        keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
+    group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+}
+
+/// Each group of nodes of which one followed another at any time. Who told of no role is in none.
+pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (node, name) in group_of {
+    for (node, name) in names(reading.history) {
         groups.entry(name).or_default().insert(node);
     }
     groups.into_values().collect()

@@ -206,7 +206,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         let blocking = blocking.collect::<Vec<_>>();
         let nodes = blocking.iter().map(|born| &table.history.keys[*born].node);
         let nodes = nodes.collect::<BTreeSet<_>>();
-        let quorum = table.terms.quorum as usize;
+        let quorum = table.terms.site.quorum as usize;
         if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
             let leakers = blocking.iter();
             let leakers = leakers.filter_map(|born| owner_of(table, creator(table, *born)?));
@@ -346,7 +346,7 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
         new && (returned || served(op.id).any(|at| at < point(key.at)))
     };
     first(of_grant, |op| match op.outcome {
-        Outcome::Released => table.terms.quorum == 1 && !early(op) || meets(table, born, op),
+        Outcome::Released => table.terms.site.asked == 1 && !early(op) || meets(table, born, op),
         Outcome::NotMine => gives(op, owner) && meets(table, born, op),
         _ => false,
     })
@@ -433,7 +433,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
             table.began(given) == began
                 && returned.is_some_and(|ret| {
                     let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
-                    stamp(extend.call) > ret || table.terms.quorum == 1 && sure
+                    stamp(extend.call) > ret || table.terms.site.asked == 1 && sure
                 })
         });
         let owns = |born: usize| tenure_of(table, born) == Some(began);
@@ -444,7 +444,8 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
                 let nodes = ["n1", "n2", "n3"].into_iter();
                 let having =
                     nodes.filter(|node| alive_before(table, node, index).is_some_and(owns));
-                late || table.terms.quorum == 1 || having.count() < table.terms.quorum as usize
+                late || table.terms.site.asked == 1
+                    || having.count() < table.terms.site.quorum as usize
             }
         };
         if wrong {

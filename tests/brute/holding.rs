@@ -6,6 +6,7 @@ use lockstorm::check::Kind;
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::SECOND;
+use lockstorm_sim::trace::Leg;
 
 use crate::table::{Point, Table, point, stamp};
 
@@ -157,6 +158,11 @@ pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
     let last = table.points.iter().rev().find(|at| held_at(**at));
     let last = last.and_then(|last| table.points.iter().find(|at| *at > last));
     let free = last.map_or(healed.at, |last| last.0.max(healed.at));
+    let asking = |op: &Op| op.kind == OpKind::Acquire && op.process != "probe";
+    let late = history.requests.iter().filter(|request| asking(table.op(request.op)));
+    let late = late.filter(|request| point(request.legs[0].1) <= point(healed));
+    let arrivals = late.flat_map(|request| &request.legs).filter(|leg| leg.0 == Leg::Applied);
+    let free = arrivals.map(|(_, at)| at.at).fold(free, u64::max);
     let limit = free + table.terms.longest_ttl + 5 * SECOND;
     let in_time = granted.is_some_and(|granted| granted <= limit);
     let ran_out = history.end.at >= limit;

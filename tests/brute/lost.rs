@@ -45,7 +45,8 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
                 | OpKind::Lost { grant } => grant,
                 _ => op.id,
             };
-            let is_own = table.began(acquire) == began && !promised(table, op, at);
+            let gives_back = matches!(op.kind, OpKind::Release { .. });
+            let is_own = table.began(acquire) == began && !gives_back && !promised(table, op, at);
             op.caller != table.op(began).caller || is_own
         });
         if !by_command && !is_shortened(table, began, &life.ends, at) {
@@ -58,7 +59,7 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 /// When so few of a tenure's keys were left for the first time since a grant was asked for, while
 /// it was covered, and whose end that was. Until the grant is told, only what is left then counts.
 fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
-    let spare = table.terms.asked.saturating_sub(table.terms.quorum) as usize;
+    let spare = table.terms.site.asked.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
     let told = stamp(grant.ret?);
     let own = (0..lives.len()).filter(|life| lives[*life].began == Some(began));

@@ -43,7 +43,7 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         points.sort_unstable();
         let free = points.into_iter().filter(|at| *at >= start).find(|at| {
             let free = asked.iter().filter(|node| is_free(node, *at)).count();
-            free >= table.terms.quorum as usize
+            free >= table.terms.site.quorum as usize
         });
         Some(free?.0 as i64 - last as i64)
     });

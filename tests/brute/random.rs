@@ -62,9 +62,11 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
 /// The same of callers who are mostly granted what they ask for, and ask for it again.
 pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     let (history, terms) = history_of(seed, taste, true);
-    let quorum = if seed.is_multiple_of(3) { terms.quorum } else { 1 };
+    let quorum = if seed.is_multiple_of(3) { terms.site.quorum } else { 1 };
+    let asked = if seed.is_multiple_of(3) { terms.site.asked } else { 1 };
     let invariant = if seed.is_multiple_of(3) { terms.invariant } else { Invariant::Ledger };
-    (history, Terms { reenters: true, quorum, invariant, ..terms })
+    let site = Site { quorum, asked, ..terms.site };
+    (history, Terms { reenters: true, invariant, site, ..terms })
 }
 
 fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
@@ -102,19 +104,23 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
 fn terms(dice: &mut Dice) -> Terms {
     let invariants =
         [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::Ledger, Invariant::None];
+    let quorum = 1 + dice.below(3) as u32;
     Terms {
         lock_key: "lock".to_owned(),
         holders: 1 + u32::from(dice.one_in(4)),
         tells_loss: true,
         model: dice.pick(&[Model::Mutex, Model::Lease]),
-        quorum: 1 + dice.below(3) as u32,
         ttl: Some((2 + dice.below(12)) * MILLISECOND),
         longest_ttl: dice.below(8) * MILLISECOND,
         invariant: dice.pick(&invariants),
         contends: true,
         reenters: false,
-        asked: 3,
-        site: Site { nodes: NODES.map(str::to_owned).to_vec(), ..Site::default() },
+        site: Site {
+            nodes: NODES.map(str::to_owned).to_vec(),
+            quorum,
+            asked: if quorum == 1 && !dice.one_in(4) { 1 } else { 3 },
+            ..Site::default()
+        },
         grants_without_faults: None,
         faults: (0..dice.below(4) as u32).collect(),
         is_drawn: dice.one_in(3),

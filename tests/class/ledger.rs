@@ -17,7 +17,8 @@
 //!   deleted ones were there again, or ended when they had before they were prolonged. `failover`:
 //!   followers that led, of those that could have the key. `key-removal`: keys evicted,
 //!   or deleted by a fault on a master. `leaderless`: time after the heal in which no node led, of
-//!   those that ever followed or led one that had the key. `unreplicated`: how long after the heal
+//!   those that ever followed or led one that had the key, or too few of several that are asked;
+//!   or until which too many said that they serve nobody, or no Sentinel was up; above 5 s. `unreplicated`: how long after the heal
 //!   a master last said that too few replicas have what was written, if more than 5 s.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use lockstorm::lock::{Bounded, Promise};
 use lockstorm::plan::Plan;
 use lockstorm_sim::fault::{Target, Verb};
 use lockstorm_sim::time::Clock;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_sim::trace::{KeyChange, Leg};
 
 /// True time, then the place in the trace.
 type Point = (u64, u64);
@@ -44,7 +45,7 @@ pub struct Book<'a> {
 pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
     let mut found = BTreeMap::new();
     let leaderless = book.leaderless();
-    if leaderless > 0 {
+    if leaderless > 5_000_000_000 {
         found.insert(Bounded::Leaderless, leaderless);
     }
     let short = book.unreplicated();
@@ -303,7 +304,11 @@ impl Book<'_> {
             .iter()
             .filter(|s| matches!(s.what, Seen::Leads | Seen::Follows | Seen::Exited))
             .collect();
-        let kin = self.kin();
+        let several = self.asks_several();
+        let kin = match several {
+            true => roles.iter().map(|role| role.by.as_str()).collect(),
+            false => self.kin(),
+        };
         let leads = |node: &str, at: Point| {
             let told = roles.iter().filter(|r| r.by == node && (r.at.at, r.at.seq) <= at);
             let Some(told) = told.max_by_key(|role| role.at.seq) else { return false };
@@ -317,8 +322,63 @@ impl Book<'_> {
         edges.extend([from, self.end()]);
         edges.sort_unstable();
         let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
-        let empty = |at: Point| told && !kin.iter().any(|node| leads(node, at));
-        edges.windows(2).filter(|pair| empty(pair[0])).map(|pair| pair[1].0 - pair[0].0).sum()
+        // A master is known by the number that it, or whom it followed at first, has in its name.
+        let topology = &self.plan.topology;
+        let set = |node: &str| {
+            let nth: u32 = node[1..].parse().expect("n and a number");
+            if several { topology.master_of(nth).unwrap_or(nth) } else { 0 }
+        };
+        let needed = if several { self.quorum() } else { 1 };
+        let empty = |at: Point| {
+            let led = kin.iter().filter(|node| leads(node, at)).map(|node| set(node));
+            told && led.collect::<BTreeSet<_>>().len() < needed
+        };
+        let gone: u64 =
+            edges.windows(2).filter(|pair| empty(pair[0])).map(|pair| pair[1].0 - pair[0].0).sum();
+        gone.max(self.declined(from)).max(self.unnamed(from))
+    }
+
+    fn asks_several(&self) -> bool {
+        self.plan.lock.algorithm.starts_with("redlock")
+    }
+
+    fn quorum(&self) -> usize {
+        let masters = self.plan.topology.masters();
+        self.plan.lock.quorum.unwrap_or(masters / 2 + 1) as usize
+    }
+
+    /// For how long after the heal no quorum was left of those who did not say that they serve
+    /// nobody.
+    fn declined(&self, healed: Point) -> u64 {
+        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+        for request in &self.history.requests {
+            if !matches!(request.answer.as_deref(), Some("CLUSTERDOWN" | "LOADING")) {
+                continue;
+            }
+            let Some((_, at)) = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied) else {
+                continue;
+            };
+            let node = if self.asks_several() { request.to.as_str() } else { "all" };
+            let until = last.entry(node).or_insert(0);
+            *until = (*until).max(at.at.saturating_sub(healed.0));
+        }
+        let mut last: Vec<u64> = last.into_values().collect();
+        last.sort_unstable_by(|a, b| b.cmp(a));
+        let spare = match self.asks_several() {
+            true => self.plan.topology.masters() as usize - self.quorum(),
+            false => 0,
+        };
+        last.get(spare).copied().unwrap_or(0)
+    }
+
+    /// For how long after the heal every Sentinel was down, if there are any.
+    fn unnamed(&self, healed: Point) -> u64 {
+        let down = |name: &String| {
+            let kills = self.on(name).filter(|c| Book::kills(c)).map(|c| self.span(c));
+            let kills = kills.filter(|(from, to)| *from <= healed && healed < *to);
+            kills.map(|(_, to)| to.0 - healed.0).max().unwrap_or(0)
+        };
+        self.plan.sentinels().iter().map(down).min().unwrap_or(0)
     }
 
     fn unreplicated(&self) -> u64 {

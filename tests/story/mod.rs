@@ -7,7 +7,7 @@
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
-//! request op=0 c1->n1 SET sent=1 applied=5 delivered=9        `declined`: answered with an error
+//! request op=0 c1->n1 SET sent=1 applied=5 delivered=9        `declined`, or `declined=LOADING`
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! breach 40 c1 no-panic op=1                                  a line of the contract of locks
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
@@ -79,10 +79,12 @@ struct StoryTerms {
     contends: bool,
     faults: Vec<u32>,
     nodes: Vec<String>,
+    sentinels: Vec<String>,
     /// How long a message takes at the most, in milliseconds.
     message: u64,
     reenters: bool,
-    asked: u32,
+    /// As many as a quorum is the least majority of, if it is not given.
+    asked: Option<u32>,
     /// Milliseconds or counts, by the word for what is bounded.
     assumes: BTreeMap<String, u64>,
     grants_without_faults: Option<u32>,
@@ -102,9 +104,10 @@ impl Default for StoryTerms {
             contends: false,
             faults: Vec::new(),
             nodes: (1..=5).map(|n| format!("n{n}")).collect(),
+            sentinels: Vec::new(),
             message: 0,
             reenters: false,
-            asked: 1,
+            asked: None,
             assumes: BTreeMap::new(),
             grants_without_faults: None,
             is_drawn: false,
@@ -121,16 +124,17 @@ impl Story {
             holders: terms.holders,
             tells_loss: terms.tells_loss,
             model: terms.model,
-            quorum: terms.quorum,
             ttl: Some(terms.ttl * MILLISECOND),
             longest_ttl: terms.longest_ttl * MILLISECOND,
             invariant: terms.invariant,
             contends: terms.contends,
             faults: terms.faults.clone(),
             reenters: terms.reenters,
-            asked: terms.asked,
             site: Site {
                 nodes: terms.nodes.clone(),
+                sentinels: terms.sentinels.clone(),
+                quorum: terms.quorum,
+                asked: terms.asked.unwrap_or(2 * terms.quorum - 1),
                 message: terms.message * MILLISECOND,
                 works: 0,
                 assumes: terms.assumes.iter().map(assumption).collect(),
@@ -299,8 +303,9 @@ impl Teller {
             legs.push((Leg::Delivered, self.instant(delivered)?));
         }
         let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
-        let declined = rest.contains(&"declined");
-        let answer = None;
+        let answer = rest.iter().find_map(|word| word.strip_prefix("declined="));
+        let declined = answer.is_some() || rest.contains(&"declined");
+        let answer = answer.map(str::to_owned);
         self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
         Some(())
     }

@@ -55,7 +55,7 @@ struct Met {
 pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
-    let leaderless = leaders::leaderless(case);
+    let leaderless = leaders::leaderless(case, case.terms.site.quorum);
     let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
     let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
     for (op, begin, end) in tries {
@@ -116,7 +116,7 @@ fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: 
     for request in requests {
         nodes.entry(&request.to).or_default().push(request);
     }
-    let asked = (case.terms.asked as usize).max(nodes.len());
+    let asked = (case.terms.site.asked as usize).max(nodes.len());
     let unasked = if case.history.requests.is_empty() { 0 } else { asked - nodes.len() };
     let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unasked]);
@@ -126,7 +126,7 @@ fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: 
     }
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
     let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
-    if free >= case.terms.quorum as usize {
+    if free >= case.terms.site.quorum as usize {
         return waits;
     }
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());

@@ -1,5 +1,7 @@
 //! How a violation became possible that takes one caller, or one key.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::{Cause, Kind, Violation};
@@ -11,6 +13,7 @@ use crate::explain::quantity::{length, moment};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::plan::TopologyKind;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -188,10 +191,31 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if violation.kind != Kind::Stuck {
         return None;
     }
-    let gaps = leaders::leaderless(&witness.reading);
+    let quorum = quorum(witness);
+    let gaps = leaders::leaderless(&witness.reading, quorum);
     let (from, _) = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from))?;
-    let text = format!("No node has led since {}.", moment(from.at));
+    let since = moment(from.at);
+    let text = match quorum {
+        1 => format!("No node has led since {since}."),
+        _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
+    };
     Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// How many nodes have to grant: where several are independent, of those that one acquire asked.
+fn quorum(witness: &Witness<'_>) -> u32 {
+    let plan = &witness.finding.plan;
+    if plan.topology.kind != TopologyKind::Independent {
+        return 1;
+    }
+    let mut asked: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
+    let acquires = witness.history().ops.iter().filter(|op| op.kind == OpKind::Acquire);
+    let acquires: BTreeSet<OpId> = acquires.map(|op| op.id).collect();
+    for request in witness.history().requests.iter().filter(|r| acquires.contains(&r.op)) {
+        asked.entry(request.op).or_default().insert(&request.to);
+    }
+    let most = asked.values().map(BTreeSet::len).max().unwrap_or(1);
+    plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
 }
 
 /// A renewal that came after its release.
