@@ -165,8 +165,10 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
 /// `LOCKSTORM_HUNTS` hunts at length.
 #[test]
 fn of_what_is_shrunk_nothing_can_go() {
-    let hunts = std::env::var("LOCKSTORM_HUNTS").map_or(8, |hunts| hunts.parse().expect("a number"));
-    let found: usize = (0..hunts).into_par_iter().map(|nth: usize| usize::from(is_minimal(nth))).sum();
+    let hunts =
+        std::env::var("LOCKSTORM_HUNTS").map_or(8, |hunts| hunts.parse().expect("a number"));
+    let found: usize =
+        (0..hunts).into_par_iter().map(|nth: usize| usize::from(is_minimal(nth))).sum();
     println!("{hunts} hunts, {found} violations, each shrunk to where nothing can go");
     assert!(found * 2 > hunts, "{found} of {hunts} hunts found anything");
 }

@@ -158,19 +158,16 @@ pub fn amount(unit: Unit, value: i64) -> String {
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
     let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
-    let again = |word: &str, stretches: &[(i64, i64)], far: i64| {
-        let stretch = |(from, to): &(i64, i64)| match from == to {
-            true => format!("at {}", amount(*from)),
-            false => format!("from {} to {}", amount(*from), amount(*to)),
-        };
-        let stretches: Vec<String> = stretches.iter().map(stretch).collect();
-        match stretches.is_empty() {
-            true => String::new(),
-            false => {
-                let (stretches, far) = (list(&stretches), amount(far));
-                format!("; looked on to {far}: {word} again {stretches}")
+    let again = |word: &str, figures: &[i64], far: i64| {
+        let at = match figures {
+            [] => return String::new(),
+            [first, .., last] if figures.len() > 3 => {
+                let (first, last) = (amount(*first), amount(*last));
+                format!("{} of them, {first} the first and {last} the last", figures.len())
             }
-        }
+            few => list(&few.iter().map(|figure| amount(*figure)).collect::<Vec<_>>()),
+        };
+        format!("; of a dozen looked at on to {}, {word} again at {at}", amount(far))
     };
     let (low, high) = threshold.looked;
     let more = again("holds", &threshold.holds_again, high)

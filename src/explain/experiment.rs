@@ -95,7 +95,7 @@ pub enum Change {
     Later(u32, Nanos),
 }
 
-/// A figure of a plan, and from where on the violation is there.
+/// A figure of a plan, and from where on something is violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
@@ -105,19 +105,18 @@ pub struct Threshold {
     pub unit: Unit,
     /// What it is in the plan.
     pub own: i64,
-    /// The figure next to `breaks` with which the violation is not there.
+    /// The figure next to `breaks` with which nothing is violated.
     pub holds: i64,
-    /// The figure with which it is there.
+    /// The figure with which something is.
     pub breaks: i64,
     /// How far was looked for gaps, a dozen figures on each side: beyond `holds`, beyond `breaks`.
     pub looked: (i64, i64),
-    /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that
-    /// was looked at.
+    /// The figures looked at beyond `breaks` with which nothing is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub holds_again: Vec<(i64, i64)>,
-    /// Stretches beyond `holds` in which it is there.
+    pub holds_again: Vec<i64>,
+    /// The figures looked at beyond `holds` with which something is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub breaks_again: Vec<(i64, i64)>,
+    pub breaks_again: Vec<i64>,
     /// The most that the lock withstands by its promise, in the same unit, where that speaks of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,

@@ -1,8 +1,8 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
-use crate::check::{Judgement, Verdict};
 use crate::check::signature::Signature;
+use crate::check::{Judgement, Verdict};
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
@@ -97,7 +97,7 @@ pub fn explained(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Fin
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);
     let knobs = knobs_of(plan, &causes.acting());
-    let found = thresholds(lab, plan, &struck, Some(told), &knobs, &spending);
+    let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
     let thresholds = found.into_iter().flat_map(|(knob, found, _)| {
         let bound = finding.class.as_ref().and_then(|class| bound(class, &knob));
@@ -127,7 +127,7 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     let spending = Spending::of(budget);
     let mut knobs = knobs(plan);
     knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
-    let found = thresholds(lab, plan, &strikes(&finding.history), None, &knobs, &spending);
+    let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
     let runs = found.iter().map(|(.., runs)| runs).sum();
     let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
     let mut thresholds: Vec<Threshold> = found
@@ -152,11 +152,11 @@ pub fn thresholds_of(
     knobs: &[Knob],
 ) -> Result<Vec<(String, Found)>, Box<Finding>> {
     let finding = classified(lab, plan);
-    let Some(told) = violations(&finding.judgement.verdict).first().map(|first| first.kind) else {
+    if violations(&finding.judgement.verdict).is_empty() {
         return Err(Box::new(with_calm(lab, finding)));
-    };
+    }
     let all = Spending::of(None);
-    let found = thresholds(lab, plan, &strikes(&finding.history), Some(told), knobs, &all);
+    let found = thresholds(lab, plan, &strikes(&finding.history), true, knobs, &all);
     let class = finding.class.unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
         let bound = bound(&class, &knob);

@@ -8,8 +8,7 @@ use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::signature::Signature;
-use crate::check::{Kind, Verdict};
+use crate::check::Verdict;
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;
@@ -161,23 +160,13 @@ fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
     plan.faults.iter().find(|fault| fault.id == id)
 }
 
-/// Whether a violation of the sort that is told is among these: more holders than may is one sort,
-/// whether or not one of them is past its lease.
-fn shows(told: Kind, kinds: &[Kind]) -> bool {
-    let overlap = [Kind::DoubleGrant, Kind::StaleHolder];
-    match overlap.contains(&told) {
-        true => kinds.iter().any(|kind| overlap.contains(kind)),
-        false => kinds.contains(&told),
-    }
-}
-
 /// A plan whose knob is turned, and what it must show to be violated still.
 struct Dial<'a> {
     lab: &'a Lab,
     plan: &'a Plan,
     struck: &'a Strikes,
-    /// The violation that is told; of a plan that holds, any would be news.
-    told: Option<Kind>,
+    /// Whether the plan is violated as it is.
+    is_violated: bool,
     knob: &'a Knob,
     known: BTreeMap<i64, Option<bool>>,
 }
@@ -191,18 +180,19 @@ pub enum Found {
     Everywhere(Unit, i64, i64),
 }
 
-/// The thresholds of each of these knobs for a violation of the kind `told`, or for any of a plan
-/// that holds as it is, and how many plans were run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
+/// The thresholds of each of these knobs, and how many plans were run: between figures with which
+/// nothing is violated and those with which something is, of a plan that is violated or holds.
+/// Figures that make no valid plan, or one of which nothing can be said, are passed over.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
     struck: &Strikes,
-    told: Option<Kind>,
+    is_violated: bool,
     knobs: &[Knob],
     spending: &Spending,
 ) -> Vec<(Knob, Found, u32)> {
     let search = |knob: &Knob| {
-        let mut dial = Dial { lab, plan, struck, told, knob, known: BTreeMap::new() };
+        let mut dial = Dial { lab, plan, struck, is_violated, knob, known: BTreeMap::new() };
         let name = format!("the threshold of {}", knob.name(plan));
         let found = spending.within(&name, || dial.search())??;
         let runs = dial.known.len();
@@ -224,7 +214,7 @@ impl Dial<'_> {
         // What a fault does, nothing of it does not; a length of the setup may be too long or too
         // short, and nothing of it is another setup.
         let ways: Vec<Vec<i64>> = match self.knob {
-            _ if self.told.is_none() => vec![up.collect()],
+            _ if !self.is_violated => vec![up.collect()],
             Knob::Set(_) => vec![up.collect(), down.collect()],
             _ => vec![down.chain([0]).collect()],
         };
@@ -248,7 +238,7 @@ impl Dial<'_> {
     /// The first figures of a way between which the violation goes, or comes where there is none;
     /// else the farthest at which all is as it was.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
-        let (mut near, was_there) = (own, self.told.is_some());
+        let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
             let figure = figure / self.step() * self.step();
             match self.is_there(figure) {
@@ -285,10 +275,10 @@ impl Dial<'_> {
             Knob::Lasts(id) => fault(self.plan, *id).is_some_and(|fault| fault.length.is_none()),
             knob => matches!(knob, Knob::Set(_)),
         };
-        let (beyond, last) = match self.told {
-            None => (breaks.saturating_mul(2), own),
-            Some(_) if lasts_to_heal => (own, last),
-            Some(_) => (own.saturating_mul(2), last),
+        let (beyond, last) = match (self.is_violated, lasts_to_heal) {
+            (false, _) => (breaks.saturating_mul(2), own),
+            (true, true) => (own, last),
+            (true, false) => (own.saturating_mul(2), last),
         };
         Threshold {
             of,
@@ -303,30 +293,22 @@ impl Dial<'_> {
         }
     }
 
-    /// Of a dozen figures from one to another those at which it is not as it should be, neighbours
-    /// as one stretch.
+    /// Of a dozen figures from one to another those at which it is not as it should be, in order.
     fn wrong(
         &mut self,
         (from, to): (i64, i64),
         (holds, breaks): (i64, i64),
         should: bool,
-    ) -> Vec<(i64, i64)> {
+    ) -> Vec<i64> {
         let step = self.step();
-        let mut stretches: Vec<(i64, i64)> = Vec::new();
-        let mut goes_on = false;
-        for nth in 1..=LOOKS {
-            let figure = (from + (to - from) / LOOKS * nth) / step * step;
-            let is_near = figure == holds || figure == breaks;
-            let is_wrong = !is_near && self.is_there(figure) == Some(!should);
-            match stretches.last_mut() {
-                Some(last) if is_wrong && goes_on => last.1 = figure,
-                _ if is_wrong => stretches.push((figure, figure)),
-                _ => {}
-            }
-            goes_on = is_wrong;
-        }
-        let ascending = |(from, to): &(i64, i64)| (*from.min(to), *from.max(to));
-        stretches.iter().map(ascending).collect()
+        let figures = (1..=LOOKS).map(|nth| (from + (to - from) / LOOKS * nth) / step * step);
+        let mut wrong: Vec<i64> = figures
+            .filter(|figure| *figure != holds && *figure != breaks)
+            .filter(|figure| self.is_there(*figure) == Some(!should))
+            .collect();
+        wrong.sort_unstable();
+        wrong.dedup();
+        wrong
     }
 
     /// Whether the violation is there with this figure; `None` if there is no such plan, or nothing
@@ -338,8 +320,7 @@ impl Dial<'_> {
         let there = self.turned(figure).and_then(|plan| {
             let verdict = judgement(self.lab, &plan).verdict;
             let is_known = !matches!(verdict, Verdict::Unknown(_));
-            let kinds = Signature::of(&verdict).kinds;
-            is_known.then(|| self.told.map_or(!kinds.is_empty(), |told| shows(told, &kinds)))
+            is_known.then_some(verdict != Verdict::Holds)
         });
         self.known.insert(figure, there);
         there

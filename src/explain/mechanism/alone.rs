@@ -13,6 +13,7 @@ use crate::explain::quantity::{length, moment};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::ledger::node::SERVES_NOBODY;
 use crate::plan::TopologyKind;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -88,11 +89,17 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
                  value."
             ),
         ),
-        _ if thief.kind == OpKind::Acquire => (
+        _ if thief.kind == OpKind::Acquire && key.change == KeyChange::Set => (
             How::Overwritten,
             format!("{who}'s {command}{way} set the key on {node} over {whose}'s."),
         ),
-        true => return None,
+        true => (
+            How::BlindCommand,
+            format!(
+                "{who}'s {command}{way} struck {whose}'s key on {node}: its script does not keep \
+                 to its own."
+            ),
+        ),
         false if requests.next_back().is_some() => (
             How::CheckedTooEarly,
             format!(
@@ -193,13 +200,27 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     }
     let quorum = quorum(witness);
     let gaps = leaders::leaderless(&witness.reading, quorum);
-    let (from, _) = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from))?;
+    let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
+    let Some((from, _)) = gap else { return nobody_served(witness, violation) };
     let since = moment(from.at);
     let text = match quorum {
         1 => format!("No node has led since {since}."),
         _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
     };
     Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// Nodes that say of themselves that they serve nobody.
+fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let requests = witness.history().requests.iter().enumerate();
+    let told = requests.filter_map(|(index, request)| {
+        let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
+        let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
+        is_late.then_some((index, word, request))
+    });
+    let (index, word, request) = told.last()?;
+    let text = format!("{} answers {word}: it serves nobody.", request.to);
+    Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
 
 /// How many nodes have to grant: where several are independent, of those that one acquire asked.
