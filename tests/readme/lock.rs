@@ -1,0 +1,47 @@
+use async_trait::async_trait;
+use lockstorm::lock::catalogue::Algorithm;
+use lockstorm::lock::client::Client;
+use lockstorm::lock::defaults::{Choices, LEASE};
+use lockstorm::lock::owned_key::milliseconds;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, answer, token};
+use lockstorm::plan::TopologyKind;
+
+const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(Mine::new(setting)));
+
+struct Mine {
+    setting: Setting,
+    choices: Choices,
+    client: Client,
+}
+
+impl Mine {
+    fn new(setting: Setting) -> Mine {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        Mine { choices: LEASE.settle(&setting.config), client, setting }
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Mine {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.setting;
+        let lease = self.choices.lease(config);
+        let (token, ttl) = (token::fresh(host, call.get(), 0), milliseconds(lease.ttl));
+        let args: [&[u8]; 5] =
+            [config.key.as_bytes(), token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        let sent = host.now(lease.clock);
+        let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
+        let deadline = Some(lease.deadline(host, sent));
+        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    async fn extend(&mut self, _grant: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        let (call, timeout) = (self.setting.call.get(), self.choices.timeout);
+        let key = self.setting.config.key.as_bytes();
+        answer::released(&self.client.request(call, timeout, "DEL", &[key]).await)
+    }
+}
