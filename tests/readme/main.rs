@@ -9,6 +9,7 @@ mod lock {
     include!("lock.rs");
 
     pub const OWN: Algorithm = MINE;
+    pub const ON: TopologyKind = TopologyKind::Single;
 }
 
 const README: &str = include_str!("../../README.md");
@@ -28,10 +29,8 @@ fn the_lock_of_the_readme_is_the_one_that_is_compiled() {
 
 #[test]
 fn the_story_of_the_readme_is_the_one_that_is_found() {
-    let finding = lockstorm::test::hunt_own(lock::OWN, lockstorm::plan::TopologyKind::Single)
-        .within_assumptions()
-        .seeds(1..=200)
-        .finds();
+    let finding =
+        lockstorm::test::hunt_own(lock::OWN, lock::ON).within_assumptions().seeds(1..=200).finds();
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let told: Vec<String> = explain(&finding)
         .story
