@@ -176,9 +176,10 @@ fn every_file_is_one_question_in_plain_words() {
 }
 
 /// What a remedy may change: the lock, the nodes' care for its keys, the clocks, what the resource
-/// and the client do.
+/// and the client do. How long the run goes on hangs on the lock's lease.
 fn is_a_remedys(path: &str) -> bool {
-    let tables = ["name", "seed", "lock.", "clocks.", "topology.persistence", "topology.compat"];
+    let tables =
+        ["name", "seed", "until", "lock.", "clocks.", "topology.persistence", "topology.compat"];
     let keys = ["topology.min_replicas", "workload.fence", "workload.extend"];
     tables.iter().chain(&keys).any(|start| path.starts_with(start))
 }

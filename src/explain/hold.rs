@@ -45,7 +45,7 @@ pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
 fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<Hold<'a>> {
     let (history, grant) = (reading.history, reading.op(hold.grant)?);
     let lease = deadline(grant).and_then(|(clock, deadline)| {
-        reading.clocks.reaches(&grant.process, clock, hold.start, deadline)
+        reading.clocks.reaches(&grant.process, clock, grant.call.into(), deadline)
     });
     Some(Hold {
         grant,

@@ -83,7 +83,7 @@ fn numbered(plan: &Plan) -> Plan {
 
 fn file(plan: &Plan, question: &Question, lines: &[Line]) -> String {
     let expect = match &question.violated {
-        None => quoted("holds"),
+        None => "{ holds = true }".to_owned(),
         Some(Violated { kinds, class }) => {
             let kinds: Vec<String> = kinds.iter().map(|kind| quoted(kind)).collect();
             format!("{{ violated = [{}], class = {} }}", kinds.join(", "), quoted(class))

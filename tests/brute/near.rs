@@ -11,12 +11,13 @@ use crate::damage::{births, passes, tenure_of};
 use crate::table::{Point, Table, point, stamp};
 
 /// The least time from a tenure's last write to the first point from its grant on at which so many
-/// of the nodes that are asked run and have none of its keys that another gets its quorum.
+/// of the nodes that are asked run and have none of its keys that another gets its quorum. Where one node is asked, any that had a key.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
     let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
-    if asked.is_empty() {
+    if asked.is_empty() || table.terms.site.asked <= 1 {
+        asked.clear();
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
     let wrote = table.tenures().into_iter().filter_map(|began| Some((began, wrote(table, began)?)));

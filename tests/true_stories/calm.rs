@@ -27,22 +27,10 @@ pub const TEMPLATES: &[Template] = &[
             again(facts, more, told.words[6])
         },
     ),
-    ("{node} is back, and still has {who}'s key.", |facts, told| {
-        ensure(is_back(facts, told.words[0], told), "it was not down")?;
-        let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
-        let (_, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
-        ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")
-    }),
-    ("{node} is back without {who}'s key{any}.", |facts, told| {
-        ensure(is_back(facts, told.words[0], told), "it was not down")?;
-        let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
-        let owner = facts.standing(told.words[0], before).and_then(|(_, owner)| owner);
-        ensure(owner.is_none_or(|o| facts.caller(o) != told.words[1]), "it has the key")?;
-        let had = facts.keys_on(told.words[0]).any(|(_, key)| {
-            key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[1])
-        });
-        ensure(had, "it never had it")
-    }),
+    ("{node} is back, and still has {who}'s key.", kept),
+    ("{node} is started again, and still has {who}'s key.", kept),
+    ("{node} is back without {who}'s key{any}.", forgot),
+    ("{node} is started again without {who}'s key{any}.", forgot),
     (
         "{who} outlives its lease by {length}{any}, until {moment}; nobody else is let in.",
         |facts, told| {
@@ -108,6 +96,26 @@ pub const TEMPLATES: &[Template] = &[
     ("The nearest miss: {any}.", nearest),
 ];
 
+/// A node that was down has a caller's key.
+fn kept(facts: &Facts, told: &Told) -> Truth {
+    ensure(is_back(facts, told.words[0], told), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
+    let (_, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
+    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")
+}
+
+/// A node that was down had a caller's key and has it no more.
+fn forgot(facts: &Facts, told: &Told) -> Truth {
+    ensure(is_back(facts, told.words[0], told), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
+    let owner = facts.standing(told.words[0], before).and_then(|(_, owner)| owner);
+    ensure(owner.is_none_or(|o| facts.caller(o) != told.words[1]), "it has the key")?;
+    let had = facts.keys_on(told.words[0]).any(|(_, key)| {
+        key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[1])
+    });
+    ensure(had, "it never had it")
+}
+
 fn clients<'a, 'b>(facts: &'b Facts<'a>) -> impl Iterator<Item = &'b Held<'a>> {
     facts.holds.iter().filter(|hold| hold.op.process != PROBE)
 }
@@ -142,19 +150,38 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     ensure(lasts.is_some_and(|lasts| is_length(told.words[3], lasts)), "it lasts otherwise")
 }
 
+/// The forms of the nearest miss, and whether the writer has a key on the node that is named.
+const NEAREST: [(&str, bool); 5] = [
+    ("{who} writes {length} after its key on {node} was over; nobody else was let in", true),
+    ("{who} writes {length} after {node} led without its key; nobody else was let in", false),
+    (
+        "{who} writes {length} before its key on {node} would have been over, under its grant of \
+         {moment}",
+        true,
+    ),
+    (
+        "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
+        false,
+    ),
+    (
+        "{who} writes {length} after its grant, and nothing would have kept another out since; \
+         nobody came",
+        false,
+    ),
+];
+
 fn nearest(facts: &Facts, told: &Told) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
-    let (who, length) = match read(
-        "{who} writes {length} after its key on {node} could have let another in; nobody came",
-        told.words[0],
-    ) {
-        Some(words) => (words[0], words[1]),
-        None => {
-            let form = "{who} writes for the last time under its grant of {moment}, {length} before its key on {node} would have let another in";
-            let words = read(form, told.words[0]).ok_or("unknown words")?;
-            (words[0], words[2])
-        }
-    };
+    let mut forms = NEAREST.iter();
+    let read = forms.find_map(|(form, keyed)| Some((read(form, told.words[0])?, *keyed)));
+    let (words, keyed) = read.ok_or("unknown words")?;
+    let (who, length) = (words[0], words[1]);
+    if let Some(node) = words.get(2) {
+        let keys = facts.history.keys.iter().filter(|key| key.node == **node);
+        let owner = |id| facts.history.ops.iter().find(|op| op.id == id);
+        let mut owners = keys.filter_map(|key| owner(key.by?));
+        ensure(owners.any(|op| op.caller == who) == keyed, "its key is there otherwise")?;
+    }
     ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
     let wrote = facts.history.accesses.iter().any(|access| {
         access.at == told.at

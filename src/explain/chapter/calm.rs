@@ -54,7 +54,13 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
-    outages(witness)
+    let mut outages = outages(witness);
+    // What a node still has after a restart tells of the restart, too.
+    outages.retain(|outage| {
+        let (first, index) = (outage.first, outage.indices[0]);
+        first.to != Some(first.from) || returned(witness, index, first).is_none()
+    });
+    outages
         .into_iter()
         .map(|outage| {
             let (text, evidence) = told(witness, &outage);
@@ -82,15 +88,16 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     let who = &hold.grant.caller;
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
+    let is_back = if back == condition.from { "is started again" } else { "is back" };
     let text = if life.until.at > back.at {
-        format!("{} is back, and still has {who}'s key.", condition.target)
+        format!("{} {is_back}, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
         let late = lease_of(hold).filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
-        format!("{} is back without {who}'s key{when}.", condition.target)
+        format!("{} {is_back} without {who}'s key{when}.", condition.target)
     };
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }

@@ -24,24 +24,29 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let own = |owner| witness.is_of(hold, owner);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
     let life = lives.find(|life| life.owner.is_some_and(own));
-    let barred = match life {
-        Some(life) => {
-            evidence.push(Evidence::Key(life.born));
-            format!("its key on {}", life.node)
-        }
-        None => format!("{}, which has no key of its,", nearest.node),
-    };
-    let text = if nearest.by < 0 {
-        format!(
-            "The nearest miss: {who} writes {by} after {barred} could have let another in; nobody \
-             came."
-        )
-    } else {
-        format!(
-            "The nearest miss: {who} writes for the last time under its grant of {}, {by} before \
-             {barred} would have let another in.",
+    let node = &nearest.node;
+    if let Some(life) = life {
+        evidence.push(Evidence::Key(life.born));
+    }
+    let text = match life.is_some() {
+        true if nearest.by < 0 => format!(
+            "The nearest miss: {who} writes {by} after its key on {node} was over; nobody else \
+             was let in."
+        ),
+        false if nearest.by < 0 => format!(
+            "The nearest miss: {who} writes {by} after {node} led without its key; nobody else was \
+             let in."
+        ),
+        true => format!(
+            "The nearest miss: {who} writes {by} before its key on {node} would have been over, \
+             under its grant of {}.",
             moment(hold.from.at),
-        )
+        ),
+        false => format!(
+            "The nearest miss: {who} writes {by} before {node} leads without its key, under its \
+             grant of {}.",
+            moment(hold.from.at),
+        ),
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
 }

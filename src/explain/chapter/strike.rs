@@ -16,7 +16,8 @@ use crate::ledger::part::Part;
 pub struct Outage<'a> {
     /// The first of them.
     pub first: &'a Condition,
-    indices: Vec<usize>,
+    /// Their places among the conditions.
+    pub indices: Vec<usize>,
     to: Option<Instant>,
     power: Option<Instant>,
 }
