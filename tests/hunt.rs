@@ -164,6 +164,7 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
 /// What is left of a plan cannot be left out, and no length can be half as long or whole seconds.
 /// `LOCKSTORM_HUNTS` hunts at length.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
 fn of_what_is_shrunk_nothing_can_go() {
     let hunts =
         std::env::var("LOCKSTORM_HUNTS").map_or(8, |hunts| hunts.parse().expect("a number"));

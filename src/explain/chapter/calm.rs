@@ -58,7 +58,8 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
     // What a node still has after a restart tells of the restart, too.
     outages.retain(|outage| {
         let (first, index) = (outage.first, outage.indices[0]);
-        first.to != Some(first.from) || returned(witness, index, first).is_none()
+        let is_restart = first.verb.kills() && first.to == Some(first.from);
+        !is_restart || returned(witness, index, first).is_none()
     });
     outages
         .into_iter()

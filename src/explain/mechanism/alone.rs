@@ -213,12 +213,12 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
 /// Nodes that say of themselves that they serve nobody.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let requests = witness.history().requests.iter().enumerate();
-    let told = requests.filter_map(|(index, request)| {
+    let mut told = requests.filter_map(|(index, request)| {
         let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
         let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
         is_late.then_some((index, word, request))
     });
-    let (index, word, request) = told.last()?;
+    let (index, word, request) = told.next_back()?;
     let text = format!("{} answers {word}: it serves nobody.", request.to);
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
