@@ -12,9 +12,9 @@ use lockstorm::explore::examine::{self, met};
 use lockstorm::explore::trial::divergence;
 use lockstorm::lock::catalogue::{ALGORITHMS, Locks};
 use lockstorm::run::Lab;
-use lockstorm::scenario::Scenario;
 use lockstorm::scenario::expectation::{Answer, Met};
 use lockstorm::scenario::written::{self, Question};
+use lockstorm::scenario::{Scenario, link};
 use lockstorm_sim::fault::{Fault, Verb};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use serde_json::Value;
@@ -35,7 +35,10 @@ fn scenarios() -> Vec<Scenario> {
         let text = fs::read_to_string(file).unwrap();
         Scenario::parse(&name, &text).unwrap_or_else(|no| panic!("{}", no.render(false)))
     };
-    files.iter().map(read).collect()
+    let mut read: Vec<Scenario> = files.iter().map(read).collect();
+    let known = read.clone();
+    link(&mut read, &known);
+    read
 }
 
 fn all() -> Vec<(Scenario, u64)> {

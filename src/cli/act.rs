@@ -131,9 +131,10 @@ pub fn examine(
     kept: &Kept,
 ) -> Finding {
     let finding = examine::unexplained(lab, scenario, seed);
-    match kept.of(&finding).cloned() {
+    let named = scenario.healed(seed);
+    match kept.of(&finding, &named).cloned() {
         Some(known) => Finding { experiments: Some(known), ..finding },
-        None => examine::explained(lab, budget, finding),
+        None => examine::explained(lab, budget, &named, finding),
     }
 }
 
@@ -144,7 +145,7 @@ pub fn judge(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan.
 pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
-    examine::explained(lab, budget, examine::unexplained_plan(lab, plan))
+    examine::explained(lab, budget, &[], examine::unexplained_plan(lab, plan))
 }
 
 /// With how far it is from breaking, if it held.

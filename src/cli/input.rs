@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::lock::catalogue::Locks;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
-use crate::scenario::Scenario;
+use crate::scenario::{self, Scenario};
 
 /// A longer file is no scenario and no plan, bytes.
 const LONGEST_FILE: u64 = 16 * 1024 * 1024;
@@ -32,7 +32,25 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
         }
         read.push(scenario);
     }
+    let known = with_remedies(locks, &read);
+    scenario::link(&mut read, &known);
     Ok(read)
+}
+
+/// The scenarios, and those that they name as their remedies and that stand beside them. What
+/// cannot be read there is no remedy.
+fn with_remedies(locks: &Locks, read: &[Scenario]) -> Vec<Scenario> {
+    let is_read = |name: &String| read.iter().any(|scenario| scenario.name == *name);
+    let beside = |scenario: &Scenario, name: &String| {
+        let folder = Path::new(&scenario.file).parent().unwrap_or(Path::new("."));
+        let path = folder.join(format!("{name}.toml"));
+        Scenario::parse_with(locks, &path.display().to_string(), &text(&path).ok()?).ok()
+    };
+    let others = read.iter().flat_map(|scenario| {
+        let missing = scenario.remedies.iter().filter(|name| !is_read(name));
+        missing.filter_map(|name| beside(scenario, name))
+    });
+    read.iter().cloned().chain(others).collect()
 }
 
 /// Reads a plan.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::act::Page;
 use crate::explain::experiment::Experiments;
 use crate::explain::finding::Finding;
+use crate::plan::Plan;
 use crate::report::mark::WRITTEN_BY;
 
 /// Its name in the folder of reports.
@@ -40,9 +41,12 @@ impl Kept {
         kept.unwrap_or_else(fresh)
     }
 
-    /// What is known of the plan of a finding.
-    pub fn of(&self, finding: &Finding) -> Option<&Experiments> {
-        self.experiments.get(&key(finding))
+    /// What is known of the plan of a finding, if these are the remedies that were named then.
+    pub fn of(&self, finding: &Finding, named: &[Plan]) -> Option<&Experiments> {
+        let known = self.experiments.get(&key(finding))?;
+        let tried = known.remedies.iter().map(|remedied| &remedied.of_scenario);
+        let tried = tried.filter(|digest| !digest.is_empty()).cloned();
+        tried.eq(named.iter().map(Plan::digest)).then_some(known)
     }
 
     /// The file for the next run.
@@ -83,15 +87,17 @@ mod tests {
         let page = Kept::read(Some(folder.path())).page([&finding].into_iter());
         fs::write(folder.path().join(NAME), &page.text).expect("it fits");
         let known = Kept::read(Some(folder.path()));
-        assert_eq!(known.of(&finding), finding.experiments.as_ref());
+        assert_eq!(known.of(&finding, &[]), finding.experiments.as_ref());
         let other =
             crate::explain::finding::Finding { plan_hash: "other".into(), ..finding.clone() };
-        assert_eq!(known.of(&other), None, "another plan");
+        assert_eq!(known.of(&other, &[]), None, "another plan");
+        let named = [finding.plan.clone()];
+        assert_eq!(known.of(&finding, &named), None, "a remedy that was not tried");
         let foreign = page.text.replacen("\"build\": \"", "\"build\": \"0", 1);
         fs::write(folder.path().join(NAME), foreign).expect("it fits");
-        assert_eq!(Kept::read(Some(folder.path())).of(&finding), None, "another build");
+        assert_eq!(Kept::read(Some(folder.path())).of(&finding, &[]), None, "another build");
         fs::write(folder.path().join(NAME), "{").expect("it fits");
-        assert_eq!(Kept::read(Some(folder.path())).of(&finding), None, "a broken file");
-        assert_eq!(Kept::read(None).of(&finding), None, "no folder");
+        assert_eq!(Kept::read(Some(folder.path())).of(&finding, &[]), None, "a broken file");
+        assert_eq!(Kept::read(None).of(&finding, &[]), None, "no folder");
     }
 }

@@ -142,6 +142,9 @@ pub enum Unit {
 pub struct Remedied {
     /// What it is.
     pub name: String,
+    /// The digest of the plan with it, where a scenario of this name has it; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub of_scenario: String,
     /// What is otherwise in the plan, a line each.
     pub diff: Vec<String>,
     /// What is violated with it, all else equal.

@@ -26,7 +26,7 @@ use crate::scenario::written::{self, Question, Violated};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    explained(lab, None, unexplained(lab, scenario, seed))
+    explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed))
 }
 
 /// The same, with nothing run again to explain it.
@@ -50,7 +50,7 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan of which nothing is expected.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
-    explained(lab, None, unexplained_plan(lab, plan))
+    explained(lab, None, &[], unexplained_plan(lab, plan))
 }
 
 /// The same, with nothing run again to explain it.
@@ -78,12 +78,18 @@ pub fn finding(
     trial: Trial,
     class: Class,
 ) -> Finding {
-    explained(lab, budget, with_calm(lab, without_calm(lab, plan, trial, Some(class))))
+    explained(lab, budget, &[], with_calm(lab, without_calm(lab, plan, trial, Some(class))))
 }
 
 /// With what was run again to explain it, where something is violated. What made the difference is
-/// always looked for; thresholds and remedies as far as the budget goes.
-pub fn explained(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
+/// always looked for; thresholds and remedies as far as the budget goes. `named` are the plans that
+/// are said to heal it; others are known by its mechanism.
+pub fn explained(
+    lab: &Lab,
+    budget: Option<Budget>,
+    named: &[Plan],
+    mut finding: Finding,
+) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let breaches = &finding.history.breaches;
     if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
@@ -109,7 +115,7 @@ pub fn explained(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Fin
     });
     let thresholds = thresholds.collect();
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
-    let remedies = remedies(lab, plan, how, &spending);
+    let remedies = remedies(lab, (plan, &struck), how, named, &spending);
     let runs = runs + remedies.iter().map(|remedied| remedied.fresh + 1).sum::<u32>();
     let undone = spending.undone();
     finding.experiments = Some(Experiments { causes, thresholds, remedies, runs, undone });

@@ -1,8 +1,8 @@
 //! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
 //! equal, and on fresh seeds of it.
 
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, SECOND};
+use lockstorm_sim::fault::{Anchor, Target, Verb};
+use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::Verdict;
@@ -11,6 +11,7 @@ use crate::explain::experiment::{Remedied, Service};
 use crate::explain::mechanism::How;
 use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;
+use crate::ledger::part::Strikes;
 use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
@@ -48,7 +49,7 @@ const KEYS_GONE: &[How] = &[
     How::LostInResync,
 ];
 
-static REMEDIES: [Remedy; 19] = [
+static REMEDIES: [Remedy; 20] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: LATE_HOLDERS,
@@ -96,6 +97,11 @@ static REMEDIES: [Remedy; 19] = [
         name: "a clock that nobody steps, and that goes on in a suspend",
         heals: &[How::HolderClock],
         apply: |plan| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
+    },
+    Remedy {
+        name: "clocks of nodes that are slewed, and within 100 ms of each other",
+        heals: &[How::NodeClock, How::ReplicaClock],
+        apply: slewed,
     },
     Remedy {
         name: "an append-only file that is synced before each answer",
@@ -175,26 +181,50 @@ static REMEDIES: [Remedy; 19] = [
     },
 ];
 
-/// What each remedy that applies to a mechanism comes to.
-pub fn remedies(lab: &Lab, plan: &Plan, how: How, spending: &Spending) -> Vec<Remedied> {
+/// What each remedy of a plan comes to: those that are named, and those that apply to a mechanism.
+/// A fault that waits for what does not happen any more strikes when it did.
+pub fn remedies(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    how: How,
+    named: &[Plan],
+    spending: &Spending,
+) -> Vec<Remedied> {
     let apply = |remedy: &Remedy| {
         let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan))??;
-        with.validate_with(&lab.locks).is_ok().then_some((remedy.name, with))
+        let is_named = named.iter().any(|named| diff(plan, named) == diff(plan, &with));
+        let fits = !is_named && with.validate_with(&lab.locks).is_ok();
+        fits.then(|| (remedy.name.to_owned(), with))
     };
-    let within = |(name, with): (&str, Plan)| {
-        spending.within(&format!("the remedy '{name}'"), || tried(lab, plan, name, &with))
+    let of_scenarios = named.iter().map(|with| (format!("scenario {}", with.name), with.clone()));
+    let known = of_scenarios.chain(REMEDIES.iter().filter_map(apply)).enumerate();
+    let within = |(index, (name, with)): (usize, (String, Plan))| {
+        let of_scenario = if index < named.len() { with.digest() } else { String::new() };
+        let what = format!("the remedy '{name}'");
+        let remedied = spending.within(&what, || tried(lab, (plan, struck), &name, &with))?;
+        Some(Remedied { of_scenario, ..remedied })
     };
-    REMEDIES.iter().filter_map(apply).filter_map(within).collect()
+    known.filter_map(within).collect()
 }
 
-fn tried(lab: &Lab, plan: &Plan, name: &str, with: &Plan) -> Remedied {
+fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) -> Remedied {
     let seeds: Vec<u64> = (1..=FRESH).collect();
-    let own = judgement(lab, with);
+    let mut with = with.clone();
+    let mut own = judgement(lab, &with);
+    if matches!(own.verdict, Verdict::Unknown(_)) {
+        for fault in &mut with.faults {
+            let at = struck.get(&fault.id).filter(|_| matches!(fault.anchor, Anchor::After { .. }));
+            fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
+        }
+        own = judgement(lab, &with);
+    }
+    let with = &with;
     let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..with.clone() }).verdict;
     let fresh: Vec<Verdict> = seeds.par_iter().map(on_seed).collect();
     let holds = fresh.iter().filter(|verdict| **verdict == Verdict::Holds).count();
     Remedied {
         name: name.to_owned(),
+        of_scenario: String::new(),
         diff: diff(plan, with),
         kinds: Signature::of(&own.verdict).kinds,
         is_unknown: matches!(own.verdict, Verdict::Unknown(_)),
@@ -251,6 +281,25 @@ fn longer_lease(plan: &Plan) -> Option<Plan> {
     changed(plan, |plan| {
         plan.lock.ttl = Some(tripled);
         plan.until = plan.until.saturating_add(longer);
+    })
+}
+
+/// No clock of a node is set, but by what little is left to slewing.
+fn slewed(plan: &Plan) -> Option<Plan> {
+    let most = (50 * MILLISECOND).cast_signed();
+    let nodes = plan.nodes();
+    changed(plan, |plan| {
+        for (_, clock) in plan.clocks.iter_mut().filter(|(host, _)| nodes.contains(host)) {
+            clock.wall_offset = clock.wall_offset.clamp(-most, most);
+        }
+        for fault in &mut plan.faults {
+            let is_nodes = matches!(&fault.target, Target::Host(host) if nodes.contains(host));
+            if let Verb::ClockStep { by } = &mut fault.verb
+                && is_nodes
+            {
+                *by = (*by).clamp(-most, most);
+            }
+        }
     })
 }
 
@@ -321,10 +370,28 @@ fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
     paths.sort_unstable();
     paths.dedup();
-    let shown = paths.into_iter().filter(|path| !["heal_at", "until"].contains(&&***path));
+    let shown = paths.into_iter().filter(|path| !["name", "heal_at", "until"].contains(&&***path));
     let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
-    let differing = pairs.filter(|(_, before, after)| before != after);
-    differing.map(|(path, before, after)| format!("{path}: {before}, then {after}")).collect()
+    let differing = pairs.filter(|(path, before, after)| before != after && !is_anchor(path));
+    let differing =
+        differing.map(|(path, before, after)| format!("{path}: {before}, then {after}"));
+    differing.chain(moved(plan, with)).collect()
+}
+
+fn is_anchor(path: &str) -> bool {
+    path.starts_with("faults.") && path.contains(".anchor.")
+}
+
+/// The faults that wait for no event any more.
+fn moved<'a>(plan: &'a Plan, with: &'a Plan) -> impl Iterator<Item = String> {
+    let numbered = (1..).zip(plan.faults.iter().zip(&with.faults));
+    numbered.filter_map(|(number, (before, after))| match (&before.anchor, &after.anchor) {
+        (before, after) if before == after => None,
+        (_, Anchor::At(at)) => {
+            Some(format!("faults.{number}.at: when it did, {}", crate::length::write(*at)))
+        }
+        _ => Some(format!("faults.{number}.after: another event")),
+    })
 }
 
 fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String)>) {

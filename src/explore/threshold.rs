@@ -12,7 +12,7 @@ use crate::check::Verdict;
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;
-use crate::ledger::part::{Part, Strikes};
+use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -327,16 +327,17 @@ impl Dial<'_> {
     }
 
     fn turned(&self, to: i64) -> Option<Plan> {
+        if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (self.knob, to) {
+            // Who waits for the fault strikes when it did.
+            let plan = without(self.plan, &[Part::Fault(*id)].into(), self.struck);
+            return plan.validate_with(&self.lab.locks).is_ok().then_some(plan);
+        }
         let mut plan = self.plan.clone();
         let length = Nanos::try_from(to);
         match self.knob {
             Knob::Lasts(id) => {
-                let length = length.ok()?;
-                if length == 0 {
-                    plan.faults.retain(|fault| fault.id != *id);
-                } else {
-                    plan.faults.iter_mut().find(|fault| fault.id == *id)?.length = Some(length);
-                }
+                let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
+                fault.length = Some(length.ok()?);
             }
             Knob::Figure(id) => {
                 let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::check::Verdict;
 use crate::explain::Explanation;
 use crate::explain::finding::Finding;
-use crate::explain::quantity::moment;
+use crate::explain::quantity::{length, moment};
 use crate::explain::sentence::{class_words, verdict_words};
 use crate::report::causes;
 use crate::report::content::{self, Table};
@@ -71,13 +71,19 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
 }
 
 /// The finding in short, a line a piece: the sentence, how it became possible, what made the
-/// difference, and from which figures on.
+/// difference, from which figures on, by how much, and what heals it. Of a run that held, what
+/// struck and how near it came.
 pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let mut out = String::new();
     heading(&mut out, finding, explanation, Pen { colour: false });
     if let Some(mechanism) = &explanation.mechanism {
         let how = mechanism.how.word();
         wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
+    }
+    if matches!(finding.judgement.verdict, Verdict::Holds) {
+        for told in &explanation.story.lines {
+            wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
+        }
     }
     for (index, sentence) in explanation.causes.iter().enumerate() {
         wrapped(&mut out, if index == 0 { "  why:    " } else { "          " }, sentence);
@@ -86,6 +92,14 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, row) in thresholds.iter().enumerate() {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    if let (Verdict::Violated(_), Some(miss)) =
+        (&finding.judgement.verdict, finding.judgement.nearest_miss)
+    {
+        let side = if miss < 0 { "after" } else { "before" };
+        let by = length(miss.unsigned_abs());
+        let margin = format!("the latest write came {by} {side} another could have been let in");
+        wrapped(&mut out, "  margin: ", &margin);
     }
     let healed = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let healed = healed.filter(|tried| tried.kinds.is_empty() && !tried.is_unknown);

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub expect: Expectation,
     /// The scenarios, by name, that ask the same of a lock or a resource that withstands it.
     pub remedies: Vec<String>,
+    /// The plans of those, of which [`link`] was given the scenario.
+    healed: Vec<Plan>,
     /// Why it cannot be confirmed on real servers, where no rule knows it.
     pub unconfirmable: Option<String>,
     /// The name of the file that it was read from.
@@ -79,9 +81,23 @@ impl Scenario {
         Plan { seed, ..self.plan.clone() }
     }
 
+    /// The plans of its remedies for a seed, as far as they are known.
+    pub fn healed(&self, seed: u64) -> Vec<Plan> {
+        self.healed.iter().map(|plan| Plan { seed, ..plan.clone() }).collect()
+    }
+
     /// The seeds on which the expectation has to come true.
     pub fn seeds(&self) -> Vec<u64> {
         self.seeds.clone()
+    }
+}
+
+/// Gives each scenario the plans of the remedies that it names, of those that are among `known`.
+pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) {
+    for scenario in scenarios {
+        let named = |name: &String| known.iter().find(|other| other.name == *name);
+        scenario.healed =
+            scenario.remedies.iter().filter_map(named).map(|other| other.plan.clone()).collect();
     }
 }
 
@@ -107,6 +123,7 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
         note: top.text("note")?.map(str::to_owned),
         expect: expectation::read(&top)?,
         remedies: remedies(&top)?,
+        healed: Vec::new(),
         unconfirmable: unconfirmable(&top)?,
         file: file.to_owned(),
         text: text.to_owned(),

@@ -18,6 +18,7 @@ const TOGETHER: Nanos = 2 * SECOND;
 /// What was seen of masters and what nodes became, from the first call of the witness on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = strike::span(witness) else { return Vec::new() };
+    let since = strike::since(witness).unwrap_or(from);
     let in_time = |seen: &Sighting| from <= seen.at && seen.at <= to;
     let mut beats: Vec<Beat> = watched(witness, &in_time);
     beats.extend(tilted(witness));
@@ -30,7 +31,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
             Seen::Leads => drop(follows.insert(by, by)),
             Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => {}
         }
-        if in_time(seen) {
+        if since <= seen.at && seen.at <= to {
             beats.extend(became(witness, (index, seen), before));
         }
     }

@@ -89,6 +89,15 @@ pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     Some((first.unwrap_or_default().min(violation.from), violation.to))
 }
 
+/// When the first of what made the difference struck, or the span began if that was earlier: from
+/// then on it matters what became of the nodes.
+pub fn since(witness: &Witness<'_>) -> Option<Instant> {
+    let (from, _) = span(witness)?;
+    let outages = outages(witness);
+    let acting = outages.iter().filter(|outage| trial(witness, outage) == Some(true));
+    Some(acting.map(|outage| outage.first.from).fold(from, Ord::min))
+}
+
 /// Whether a trial showed that the outage made a difference, where one was made.
 fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     let acting = witness.finding.experiments.as_ref()?.causes.acting();
