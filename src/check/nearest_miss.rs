@@ -1,12 +1,12 @@
 //! How near a run came to a violation, or how far past it: for each tenure that wrote, the time
-//! from its last guarded write to the first instant from its grant on at which another could have
-//! been let in.
+//! from its last guarded write to the next instant at which another could have been let in; where
+//! one could at that write, the time since it could, negative.
 //!
 //! Another is let in where a quorum of seats is free. A seat is a node that stands for itself, or
-//! nodes that replicate each other; it is free while one of its nodes leads and has no key of the
-//! tenure. So what a replica has counts from its promotion on, and not before. A key counts until
-//! its lease ends by its node's wall clock, as if its owner had sent no release; what another's
-//! command, a restart or an eviction ended, ended then.
+//! nodes that replicate each other; it is free while the one of its nodes that leads, of several the
+//! one that was made master last, has no key of the tenure. So what a replica has counts from its
+//! promotion on, and not before. A key counts until its lease ends by its node's wall clock, as if
+//! its owner had sent no release; what another's command, a restart or an eviction ended, ended then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let seats = seats(case);
     let misses = last.into_iter().filter_map(|(grant, (write, at))| {
         let (free, node) =
-            free_at(case, grant, keys.get(&grant).map_or(&[], Vec::as_slice), &seats)?;
+            free_at(case, grant, at, keys.get(&grant).map_or(&[], Vec::as_slice), &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         Some(NearestMiss { by, grant, write, node: node.to_owned() })
     });
@@ -105,36 +105,49 @@ fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     asked
 }
 
-/// When so many seats were free at once that another could have got its quorum, and the node of
-/// them that was the last to be free.
+/// Since when so many seats had been free at once at a tenure's last write that another could have
+/// got its quorum, or else when they next were; and the node of them that was the last to be free.
+/// None where that was so from the grant on.
 fn free_at<'a>(
     case: &Case,
     grant: OpId,
+    wrote: Moment,
     keys: &[(&Incarnation<'a>, Moment)],
     seats: &[Vec<Seated<'a>>],
 ) -> Option<(Moment, &'a str)> {
     let start = case.tenure(grant)?.whole.start;
-    let nodes = || seats.iter().flatten();
     let mut moments = BTreeSet::from([start]);
-    moments.extend(nodes().flat_map(|seated| seated.leads.iter().map(|(from, _)| *from)));
-    moments.extend(keys.iter().map(|(_, gone)| *gone));
-    let is_free = |seated: &Seated, at: Moment| {
-        let leads = seated.leads.iter().any(|(from, to)| *from <= at && at < *to);
-        let mut own = keys.iter().filter(|(key, _)| key.node == seated.node);
-        leads && !own.any(|(key, gone)| key.from <= at && at < *gone)
+    let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
+    moments.extend(reigns.flat_map(|(from, to)| [*from, *to]));
+    moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
+    let has_key = |node: &str, at: Moment| {
+        let mut own = keys.iter().filter(|(key, _)| key.node == node);
+        own.any(|(key, gone)| key.from <= at && at < *gone)
     };
-    let mut later = moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER);
-    let free = later.find(|at| {
-        let free = seats.iter().filter(|seat| seat.iter().any(|seated| is_free(seated, *at)));
-        free.count() >= (case.terms.site.quorum as usize).max(1)
-    })?;
-    let becomes_free = |seated: &&Seated| {
-        let mut own = keys.iter().filter(|(key, _)| key.node == seated.node);
-        let freed = own.any(|(_, gone)| *gone == free);
-        is_free(seated, free) && (freed || seated.leads.iter().any(|(from, _)| *from == free))
+    let free = |at: Moment| seats.iter().filter_map(move |seat| leader(seat, at));
+    let free = |at: Moment| free(at).filter(move |(_, node)| !has_key(node, at));
+    let is_free = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
+    let moments: Vec<Moment> =
+        moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
+    let then = moments.partition_point(|at| *at <= wrote);
+    let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();
+    let found = *before.or_else(|| moments[then..].iter().find(|at| is_free(**at)))?;
+    if found == start {
+        return Some((found, ""));
+    }
+    let gone = |node: &str| keys.iter().any(|(key, gone)| key.node == node && *gone == found);
+    let last = free(found).find(|(since, node)| *since == found || gone(node));
+    Some((found, last.or_else(|| free(found).next())?.1))
+}
+
+/// The node of a seat that leads at a moment, and since when: of several the one that was made master
+/// last, whom the others follow once they hear of it.
+fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
+    let reign = |seated: &Seated<'a>| {
+        let now = seated.leads.iter().rfind(|(from, to)| *from <= at && at < *to)?;
+        Some((now.0, seated.node))
     };
-    let last = nodes().find(becomes_free).filter(|_| free > start);
-    Some((free, last.map_or("", |seated| seated.node)))
+    seat.iter().filter_map(reign).max()
 }
 
 /// When a key would have ended if its owner had sent no release.

@@ -1,11 +1,12 @@
 //! The seams between the command line and the rest of the house: what a plan comes to, what is
-//! written about it, what a hunt finds. Nothing else in `cli` reaches further than this file.
+//! written about it, what a hunt finds.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use crate::cli::kept::Kept;
 use crate::explain::cause::{amount, threshold_words};
+use crate::explain::experiment::Steady;
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
@@ -134,7 +135,10 @@ pub fn examine(
     let named = scenario.healed(seed);
     match kept.of(&finding, &named).cloned() {
         Some(known) => Finding { experiments: Some(known), ..finding },
-        None => examine::explained(lab, budget, &named, finding),
+        None => {
+            let explained = examine::explained(lab, budget, &named, finding);
+            examine::with_margins(lab, budget, explained)
+        }
     }
 }
 
@@ -145,12 +149,8 @@ pub fn judge(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 
 /// Runs a plan.
 pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
-    examine::explained(lab, budget, &[], examine::unexplained_plan(lab, plan))
-}
-
-/// With how far it is from breaking, if it held.
-pub fn with_margins(lab: &Lab, budget: Option<Budget>, finding: Finding) -> Finding {
-    examine::with_margins(lab, budget, finding)
+    let explained = examine::explained(lab, budget, &[], examine::unexplained_plan(lab, plan));
+    examine::with_margins(lab, budget, explained)
 }
 
 /// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
@@ -168,13 +168,13 @@ pub fn in_short(finding: &Finding) -> Vec<String> {
 
 /// What came of asking for thresholds.
 pub enum Asked {
-    /// Nothing is violated, so that there is none.
-    Holds(Box<Finding>),
+    /// Nothing can be said of the plan itself.
+    Unknown(Box<Finding>),
     /// A line each.
     Thresholds(Vec<String>),
 }
 
-/// The threshold of one figure of a plan, or of all that made a difference. What can be asked, if
+/// The threshold of one figure of a plan, or of all that it has. What can be asked, if
 /// there is no such figure.
 pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
     let knobs = threshold::knobs(plan);
@@ -190,7 +190,7 @@ pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec
     }
     let found = examine::thresholds_of(lab, plan, &chosen);
     Ok(match found {
-        Err(finding) => Asked::Holds(finding),
+        Err(finding) => Asked::Unknown(finding),
         Ok(found) => Asked::Thresholds(found.iter().flat_map(words).collect()),
     })
 }
@@ -202,9 +202,9 @@ fn words((name, found): &(String, Found)) -> Vec<String> {
             .iter()
             .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
             .collect(),
-        Found::Everywhere(unit, from, to) => {
+        Found::Everywhere(Steady { unit, between: (from, to), .. }) => {
             let (from, to) = (amount(*unit, *from), amount(*unit, *to));
-            vec![format!("{name}: no threshold, it breaks from {from} to {to}")]
+            vec![format!("{name}: no threshold, it is the same from {from} to {to}")]
         }
     }
 }

@@ -18,7 +18,6 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let budget = clock::budget(arguments.budget);
     let finding = finding(&lab, budget, &arguments.input, arguments.seed)?;
-    let finding = act::with_margins(&lab, budget, finding);
     if let Some(folder) = &arguments.report {
         output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
     }
@@ -29,6 +28,14 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
         finding.plan_hash
     ));
     act::in_short(&finding).iter().for_each(|line| say(line));
+    if finding.plan.name.starts_with("hunt-") && finding.judgement.verdict == Verdict::Holds {
+        say(
+            "  no longer violated: the plan, the lock or this build differs from what a hunt saved;",
+        );
+        say(
+            "  `lockstorm replay PLAN --trace HASH`, as the hunt printed it, says whether the run does",
+        );
+    }
     if let Some(folder) = &arguments.report {
         output::write(folder, &act::report(&finding))?;
         say(&format!("report: {}", folder.join(finding.scenario.clone() + ".md").display()));
@@ -58,7 +65,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
         }
     };
     let ending = match asked {
-        Asked::Holds(finding) => {
+        Asked::Unknown(finding) => {
             act::in_short(&finding).iter().for_each(|line| say(line));
             ending(&finding)
         }
@@ -117,14 +124,12 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
     }
 }
 
-/// As it was expected, where somebody expected anything.
+/// As it was expected, where somebody expected anything: as `run` ends.
 fn ending(finding: &Finding) -> Ending {
-    if finding.expected.as_ref().is_some_and(|expected| expected.met) {
-        return Ending::Held;
-    }
-    match finding.judgement.verdict {
-        Verdict::Holds => Ending::Held,
-        Verdict::Violated(_) => Ending::Violated,
-        Verdict::Unknown(_) => Ending::Unknown,
+    let met = finding.expected.as_ref().map(|expected| expected.met);
+    match (met, &finding.judgement.verdict) {
+        (Some(true), _) | (None, Verdict::Holds) => Ending::Held,
+        (_, Verdict::Unknown(_)) => Ending::Unknown,
+        (Some(false), _) | (None, Verdict::Violated(_)) => Ending::Violated,
     }
 }

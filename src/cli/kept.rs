@@ -41,12 +41,14 @@ impl Kept {
         kept.unwrap_or_else(fresh)
     }
 
-    /// What is known of the plan of a finding, if these are the remedies that were named then.
+    /// What is known of the plan of a finding, if nothing was left undone, and these are the remedies
+    /// that were named then.
     pub fn of(&self, finding: &Finding, named: &[Plan]) -> Option<&Experiments> {
         let known = self.experiments.get(&key(finding))?;
-        let tried = known.remedies.iter().map(|remedied| &remedied.of_scenario);
+        let tried = known.remedies.iter().map(|remedied| &remedied.scenario_plan);
         let tried = tried.filter(|digest| !digest.is_empty()).cloned();
-        tried.eq(named.iter().map(Plan::digest)).then_some(known)
+        let is_whole = known.undone.is_empty() && tried.eq(named.iter().map(Plan::digest));
+        is_whole.then_some(known)
     }
 
     /// The file for the next run.

@@ -158,6 +158,7 @@ pub fn amount(unit: Unit, value: i64) -> String {
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
     let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
+    let tests = if threshold.is_untested { "tests nothing" } else { "holds" };
     let again = |word: &str, figures: &[i64], far: i64| {
         let at = match figures {
             [] => return String::new(),
@@ -179,5 +180,9 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         ),
         None => String::new(),
     };
-    format!("{holds} holds, {breaks} breaks{more}{bound}")
+    let way = match threshold.instead.as_str() {
+        "" => String::new(),
+        instead => format!(" (there: {instead})"),
+    };
+    format!("{holds} {tests}, {breaks} breaks{way}{more}{bound}")
 }

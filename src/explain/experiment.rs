@@ -6,8 +6,10 @@
 //! no unrelated draw, and what is left of a plan runs as it did.
 //!
 //! - A part of the plan is **necessary** if the violation that is told is not there without it.
-//! - A set of parts **suffices** if the violation is there with these alone, all others taken out;
-//!   it is a smallest one if none of its parts can be left out of it.
+//! - A set of parts **suffices** if it has all that is necessary, and the violation is there with
+//!   these alone, all others taken out; it is a smallest one if nothing can be left out of it. What
+//!   is there without a necessary part, once others are out as well, is another violation. Sets of
+//!   up to three parts are looked at, and where none is enough one that cannot be made smaller.
 //! - A part that is neither necessary nor in a smallest set has made no difference.
 //!
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
@@ -28,6 +30,12 @@ pub struct Experiments {
     pub causes: Causes,
     /// From which figures on.
     pub thresholds: Vec<Threshold>,
+    /// What the plan as it is comes to on fresh seeds, where remedies were run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_fresh: Option<Fresh>,
+    /// Figures of faults that made the difference, and that have no threshold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steady: Vec<Steady>,
     /// What was tried against it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedied>,
@@ -107,6 +115,9 @@ pub struct Threshold {
     pub own: i64,
     /// The figure next to `breaks` with which nothing is violated.
     pub holds: i64,
+    /// Whether nothing was tested with that figure: a fault so short meets nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_untested: bool,
     /// The figure with which something is.
     pub breaks: i64,
     /// How far was looked for gaps, a dozen figures on each side: beyond `holds`, beyond `breaks`.
@@ -117,9 +128,27 @@ pub struct Threshold {
     /// The figures looked at beyond `holds` with which something is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaks_again: Vec<i64>,
-    /// The most that the lock withstands by its promise, in the same unit, where that speaks of it.
+    /// What is violated with that figure, or how, where that is something else than in the plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instead: String,
+    /// What the lock withstands by its promise, in the same unit, where that speaks of it: the most,
+    /// or of a down-time the least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
+}
+
+/// A figure of a plan that makes no difference as far as was looked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steady {
+    /// Which figure: `fault:1.for`, `lock.ttl`.
+    pub of: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// What it is in the plan.
+    pub own: i64,
+    /// The figures between which it is as in the plan.
+    pub between: (i64, i64),
 }
 
 /// What a figure counts.
@@ -142,9 +171,9 @@ pub enum Unit {
 pub struct Remedied {
     /// What it is.
     pub name: String,
-    /// The digest of the plan with it, where a scenario of this name has it; else empty.
+    /// The digest of the plan with it, where that is a scenario's; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub of_scenario: String,
+    pub scenario_plan: String,
     /// What is otherwise in the plan, a line each.
     pub diff: Vec<String>,
     /// What is violated with it, all else equal.
@@ -155,10 +184,20 @@ pub struct Remedied {
     /// How callers are served with it, all else equal: what it costs.
     #[serde(default)]
     pub service: Service,
-    /// On how many fresh seeds of the plan nothing is violated with it.
-    pub holds: u32,
-    /// How many fresh seeds were run.
-    pub fresh: u32,
+    /// What it comes to on fresh seeds.
+    pub on_fresh: Fresh,
+}
+
+/// What a plan comes to on the seeds that follow its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fresh {
+    /// How many were run.
+    pub runs: u32,
+    /// On how many nothing is violated.
+    pub held: u32,
+    /// Of how many nothing can be said.
+    pub unknown: u32,
 }
 
 /// How callers were served, as far as remedies are compared by it.

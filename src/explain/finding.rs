@@ -59,7 +59,7 @@ pub struct Finding {
 /// What a scenario expects, and whether it came so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// Whether it came so.
+    /// Whether it came so. Where nothing can be said of the run, it did not.
     pub met: bool,
     /// What is expected, in words: `holds`, `stale-holder, corruption`.
     pub text: String,

@@ -2,7 +2,7 @@
 //! with what its scenario expects.
 
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Verdict};
+use crate::check::{Judgement, Kind, Verdict};
 use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
@@ -11,11 +11,11 @@ use crate::explain::witness::{Witness, violations};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
-use crate::explore::remedy::remedies;
+use crate::explore::remedy::{on_fresh, remedies};
 use crate::explore::rerun::Reruns;
-use crate::explore::threshold::{Found, Knob, knobs, knobs_of, thresholds};
+use crate::explore::threshold::{Found, Knob, knobs, knobs_of, thresholds, turned};
 use crate::explore::trial::{Trial, attempt, calm};
-use crate::ledger::part::{Part, strikes};
+use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::Bounded;
 use crate::lock::contract::Clause;
 use crate::plan::Plan;
@@ -105,34 +105,46 @@ pub fn explained(
     let knobs = knobs_of(plan, &causes.acting());
     let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
-    let thresholds = found.into_iter().flat_map(|(knob, found, _)| {
-        let bound = finding.class.as_ref().and_then(|class| bound(class, &knob));
-        let thresholds = match found {
-            Found::Thresholds(thresholds) => thresholds,
-            Found::Everywhere(..) => Vec::new(),
-        };
-        thresholds.into_iter().map(move |threshold| Threshold { bound, ..threshold })
-    });
-    let thresholds = thresholds.collect();
+    let (mut thresholds, mut steady) = (Vec::new(), Vec::new());
+    for (knob, found, _) in found {
+        match found {
+            Found::Thresholds(found) => {
+                thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
+            }
+            // What the setup makes no difference to is no news.
+            Found::Everywhere(_) if matches!(knob, Knob::Set(_)) => {}
+            Found::Everywhere(found) => steady.push(found),
+        }
+    }
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
+    for threshold in &mut thresholds {
+        let found = instead(lab, (plan, &struck), threshold, (told, how));
+        threshold.instead = found.unwrap_or_default();
+    }
     let remedies = remedies(lab, (plan, &struck), how, named, &spending);
-    let runs = runs + remedies.iter().map(|remedied| remedied.fresh + 1).sum::<u32>();
+    let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
+    let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
+    let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
     let undone = spending.undone();
-    finding.experiments = Some(Experiments { causes, thresholds, remedies, runs, undone });
+    let experiments = Experiments { causes, thresholds, steady, remedies, on_fresh, runs, undone };
+    finding.experiments = Some(experiments);
     finding
 }
 
-/// Of a plan that held: from which figure of each fault on it would not, up to sixteen times as
-/// much as there is.
+/// Of a plan that held: from which figure of each fault on it would not, up to 256 times as much as
+/// there is.
 pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
     let plan = &finding.plan;
-    if finding.judgement.verdict != Verdict::Holds || plan.faults.is_empty() {
+    if finding.judgement.verdict != Verdict::Holds {
         return finding;
     }
     let lab = &lab.quick(plan);
     let spending = Spending::of(budget);
     let mut knobs = knobs(plan);
     knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
+    if knobs.is_empty() {
+        return finding;
+    }
     let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
     let runs = found.iter().map(|(.., runs)| runs).sum();
     let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
@@ -150,26 +162,27 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     finding
 }
 
-/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing is
-/// violated.
+/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing can be
+/// said of its run.
 pub fn thresholds_of(
     lab: &Lab,
     plan: &Plan,
     knobs: &[Knob],
 ) -> Result<Vec<(String, Found)>, Box<Finding>> {
     let finding = classified(lab, plan);
-    if violations(&finding.judgement.verdict).is_empty() {
-        return Err(Box::new(with_calm(lab, finding)));
-    }
+    let is_violated = match finding.judgement.verdict {
+        Verdict::Violated(_) => true,
+        Verdict::Holds => false,
+        Verdict::Unknown(_) => return Err(Box::new(with_calm(lab, finding))),
+    };
     let all = Spending::of(None);
-    let found = thresholds(lab, plan, &strikes(&finding.history), true, knobs, &all);
+    let found = thresholds(lab, plan, &strikes(&finding.history), is_violated, knobs, &all);
     let class = finding.class.unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
-        let bound = bound(&class, &knob);
         let found = match found {
-            Found::Thresholds(found) => Found::Thresholds(
-                found.into_iter().map(|threshold| Threshold { bound, ..threshold }).collect(),
-            ),
+            Found::Thresholds(found) => {
+                Found::Thresholds(with_bounds(Some(&class), &knob, found).collect())
+            }
             everywhere => everywhere,
         };
         (knob.name(plan), found)
@@ -177,8 +190,42 @@ pub fn thresholds_of(
     Ok(named.collect())
 }
 
-/// What the promise of the lock says of a figure, where the figure broke it.
-fn bound(class: &Class, knob: &Knob) -> Option<i64> {
+/// What is violated next to a threshold, or how, where that is not what is told of the plan.
+fn instead(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    threshold: &Threshold,
+    (told, how): (Kind, How),
+) -> Option<String> {
+    let knob = knobs(plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
+    let plan = turned(lab, (plan, struck), &knob, threshold.breaks)?;
+    let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
+    let kinds = Signature::of(&finding.judgement.verdict).kinds;
+    if !kinds.contains(&told) {
+        return Some(kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "));
+    }
+    let other = mechanism(&Witness::of(&finding))?.how;
+    (other != how).then(|| other.word())
+}
+
+/// Thresholds with what the promise of the lock says of the figure: from below it is the most that it
+/// withstands, and of a down-time the least, from above.
+fn with_bounds(
+    class: Option<&Class>,
+    knob: &Knob,
+    found: Vec<Threshold>,
+) -> impl Iterator<Item = Threshold> {
+    let bound = class.and_then(|class| bound(class, knob));
+    found.into_iter().map(move |threshold| {
+        let is_least = threshold.holds > threshold.breaks;
+        let bound = bound.filter(|(_, least)| *least == is_least).map(|(bound, _)| bound);
+        Threshold { bound, ..threshold }
+    })
+}
+
+/// What the promise of the lock says of a figure, where the figure broke it, and whether that is the
+/// least.
+fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
@@ -187,7 +234,8 @@ fn bound(class: &Class, knob: &Knob) -> Option<i64> {
         (Knob::Set("workload.hold"), Bounded::Work) => true,
         _ => false,
     };
-    class.broken.iter().find(speaks)?.bound.try_into().ok()
+    let broken = class.broken.iter().find(speaks)?;
+    Some((broken.bound.try_into().ok()?, broken.what == Bounded::AmnesiacRestart))
 }
 
 /// With how many grants its plan gives without faults, in all and a minute.

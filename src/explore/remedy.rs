@@ -5,15 +5,15 @@ use lockstorm_sim::fault::{Anchor, Target, Verb};
 use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::Verdict;
 use crate::check::signature::Signature;
-use crate::explain::experiment::{Remedied, Service};
+use crate::check::{Judgement, Verdict};
+use crate::explain::experiment::{Fresh, Remedied, Service};
 use crate::explain::mechanism::How;
 use crate::explore::budget::Spending;
-use crate::explore::trial::judgement;
-use crate::ledger::part::Strikes;
+use crate::explore::trial::{attempt, judgement};
+use crate::ledger::part::{Strikes, strikes};
 use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
-use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
 use crate::run::Lab;
 
 /// Fresh seeds that a remedy is run on.
@@ -24,8 +24,8 @@ struct Remedy {
     name: &'static str,
     /// The mechanisms that it may heal.
     heals: &'static [How],
-    /// The plan with it; `None` where it has it, or cannot.
-    apply: fn(&Plan) -> Option<Plan>,
+    /// The plan with it; `None` where it has it, or cannot. Told when each fault struck.
+    apply: fn(&Plan, &Strikes) -> Option<Plan>,
 }
 
 /// Holders that go on past their lease.
@@ -38,8 +38,14 @@ const LATE_HOLDERS: &[How] = &[
     How::ScriptUnknown,
 ];
 
-/// Keys that end before their time.
-const KEYS_GONE: &[How] = &[
+/// What a fence sees: holders that go on past their lease, and keys that end before their time.
+const FENCED: &[How] = &[
+    How::StoodStill,
+    How::Overworked,
+    How::AccessesLate,
+    How::RenewalFailed,
+    How::HolderClock,
+    How::ScriptUnknown,
     How::NodeClock,
     How::ReplicaClock,
     How::NeverReached,
@@ -49,16 +55,11 @@ const KEYS_GONE: &[How] = &[
     How::LostInResync,
 ];
 
-static REMEDIES: [Remedy; 20] = [
+static REMEDIES: [Remedy; 19] = [
     Remedy {
         name: "a fence that the resource checks on every access",
-        heals: LATE_HOLDERS,
-        apply: fenced,
-    },
-    Remedy {
-        name: "a fence that the resource checks on every access",
-        heals: KEYS_GONE,
-        apply: fenced,
+        heals: FENCED,
+        apply: |plan, _| fenced(plan),
     },
     Remedy {
         name: "a write that checks what it read",
@@ -69,44 +70,44 @@ static REMEDIES: [Remedy; 20] = [
             How::NeverReached,
             How::Forgotten,
         ],
-        apply: |plan| fence(plan, FenceMode::CompareAndSet),
+        apply: |plan, _| fence(plan, FenceMode::CompareAndSet),
     },
     Remedy {
         name: "a look at the deadline before each access",
         heals: LATE_HOLDERS,
-        apply: |plan| changed(plan, |plan| plan.workload.check_validity = true),
+        apply: |plan, _| changed(plan, |plan| plan.workload.check_validity = true),
     },
     Remedy {
         name: "a lease that is longer than what the holder takes",
         heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
-        apply: longer_lease,
+        apply: |plan, _| longer_lease(plan),
     },
     Remedy {
         name: "extends while the work lasts",
         heals: &[How::Overworked],
-        apply: |plan| changed(plan, |p| p.workload.extend = "1/2".parse().unwrap_or_default()),
+        apply: |plan, _| changed(plan, |p| p.workload.extend = "1/2".parse().unwrap_or_default()),
     },
     Remedy {
         name: "a renewal in the background",
         heals: &[How::Overworked],
-        apply: |plan| {
+        apply: |plan, _| {
             (plan.lock.algorithm == "token-lua").then(|| with_lock(plan, "token-lua-renewed"))?
         },
     },
     Remedy {
         name: "a clock that nobody steps, and that goes on in a suspend",
         heals: &[How::HolderClock],
-        apply: |plan| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
+        apply: |plan, _| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
     },
     Remedy {
         name: "clocks of nodes that are slewed, and within 100 ms of each other",
         heals: &[How::NodeClock, How::ReplicaClock],
-        apply: slewed,
+        apply: |plan, _| slewed(plan),
     },
     Remedy {
         name: "an append-only file that is synced before each answer",
         heals: &[How::Forgotten, How::CounterForgotten, How::SetAgain],
-        apply: |plan| changed(plan, |plan| plan.topology.persistence = Persistence::AofAlways),
+        apply: |plan, _| changed(plan, |plan| plan.topology.persistence = Persistence::AofAlways),
     },
     Remedy {
         name: "nodes that stay down for longer than the longest lease",
@@ -116,24 +117,24 @@ static REMEDIES: [Remedy; 20] = [
     Remedy {
         name: "grants that wait for all replicas",
         heals: &[How::NeverReached, How::OldMaster, How::LostInResync],
-        apply: wait_for_replicas,
+        apply: |plan, _| wait_for_replicas(plan),
     },
     Remedy {
         name: "a master that refuses writes without a replica",
         heals: &[How::OldMaster],
-        apply: min_replicas,
+        apply: |plan, _| min_replicas(plan),
     },
     Remedy {
         name: "clients that hear of a new master",
         heals: &[How::OldMaster],
-        apply: |plan| {
+        apply: |plan, _| {
             let is_watched = plan.topology.kind == TopologyKind::Sentinel;
             is_watched
                 .then(|| changed(plan, |p| p.lock.discovery = DiscoveryShape::SwitchMaster))?
         },
     },
     Remedy {
-        name: "one more vote than a majority",
+        name: "more votes",
         heals: &[
             How::Forgotten,
             How::NodeClock,
@@ -141,10 +142,10 @@ static REMEDIES: [Remedy; 20] = [
             How::TwoMajorities,
             How::Removed,
         ],
-        apply: more_votes,
+        apply: |plan, _| more_votes(plan),
     },
     Remedy {
-        name: "an own token, compared in the command that deletes",
+        name: "an own token with a lease, compared in the command that deletes",
         heals: &[
             How::SameOwner,
             How::BlindCommand,
@@ -155,34 +156,33 @@ static REMEDIES: [Remedy; 20] = [
             How::LeftByDead,
             How::ReleaseFailed,
         ],
-        apply: own_token,
+        apply: |plan, _| own_token(plan),
     },
     Remedy {
         name: "scripts that are sent whole where the node has lost them",
         heals: &[How::ScriptUnknown],
-        apply: |plan| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
+        apply: |plan, _| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
     },
     Remedy {
         name: "a deadline that counts from before the request",
         heals: &[How::DeadlineTooLate],
-        apply: |plan| changed(plan, |plan| plan.lock.deadline_from = DeadlineFrom::Send),
+        apply: |plan, _| changed(plan, |plan| plan.lock.deadline_from = DeadlineFrom::Send),
     },
     Remedy {
         name: "a check of what is left of the lease before the grant is taken",
         heals: &[How::DeadOnArrival],
-        apply: |plan| {
+        apply: |plan, _| {
             (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?
         },
     },
     Remedy {
         name: "a release that compares",
         heals: &[How::DeletedByAnother, How::BlindCommand],
-        apply: |plan| changed(plan, |plan| plan.lock.release = ReleaseShape::Own),
+        apply: |plan, _| changed(plan, |plan| plan.lock.release = ReleaseShape::Own),
     },
 ];
 
 /// What each remedy of a plan comes to: those that are named, and those that apply to a mechanism.
-/// A fault that waits for what does not happen any more strikes when it did.
 pub fn remedies(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -191,46 +191,66 @@ pub fn remedies(
     spending: &Spending,
 ) -> Vec<Remedied> {
     let apply = |remedy: &Remedy| {
-        let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan))??;
+        let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan, struck))??;
         let is_named = named.iter().any(|named| diff(plan, named) == diff(plan, &with));
         let fits = !is_named && with.validate_with(&lab.locks).is_ok();
         fits.then(|| (remedy.name.to_owned(), with))
     };
-    let of_scenarios = named.iter().map(|with| (format!("scenario {}", with.name), with.clone()));
-    let known = of_scenarios.chain(REMEDIES.iter().filter_map(apply)).enumerate();
+    let of_names = named.iter().map(|with| (format!("scenario {}", with.name), with.clone()));
+    let known = of_names.chain(REMEDIES.iter().filter_map(apply)).enumerate();
     let within = |(index, (name, with)): (usize, (String, Plan))| {
-        let of_scenario = if index < named.len() { with.digest() } else { String::new() };
+        let scenario_plan = if index < named.len() { with.digest() } else { String::new() };
         let what = format!("the remedy '{name}'");
         let remedied = spending.within(&what, || tried(lab, (plan, struck), &name, &with))?;
-        Some(Remedied { of_scenario, ..remedied })
+        Some(Remedied { scenario_plan, ..remedied })
     };
     known.filter_map(within).collect()
 }
 
 fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) -> Remedied {
-    let seeds: Vec<u64> = (1..=FRESH).collect();
-    let mut with = with.clone();
-    let mut own = judgement(lab, &with);
-    if matches!(own.verdict, Verdict::Unknown(_)) {
-        for fault in &mut with.faults {
-            let at = struck.get(&fault.id).filter(|_| matches!(fault.anchor, Anchor::After { .. }));
-            fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
-        }
-        own = judgement(lab, &with);
-    }
+    let (with, own) = run(lab, struck, with);
     let with = &with;
-    let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..with.clone() }).verdict;
-    let fresh: Vec<Verdict> = seeds.par_iter().map(on_seed).collect();
-    let holds = fresh.iter().filter(|verdict| **verdict == Verdict::Holds).count();
     Remedied {
         name: name.to_owned(),
-        of_scenario: String::new(),
+        scenario_plan: String::new(),
         diff: diff(plan, with),
         kinds: Signature::of(&own.verdict).kinds,
         is_unknown: matches!(own.verdict, Verdict::Unknown(_)),
         service: Service::of(&own.availability),
-        holds: u32::try_from(holds).unwrap_or(u32::MAX),
-        fresh: u32::try_from(fresh.len()).unwrap_or(u32::MAX),
+        on_fresh: on_fresh(lab, with),
+    }
+}
+
+/// A plan as it is run, and what it comes to. A fault that waits for what does not happen in it
+/// strikes when it did.
+fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
+    let trial = attempt(lab, with);
+    let strikes = strikes(&trial.run.history);
+    let mut moved = with.clone();
+    for fault in &mut moved.faults {
+        let waits = matches!(fault.anchor, Anchor::After { .. });
+        let at = struck.get(&fault.id).filter(|_| waits && !strikes.contains_key(&fault.id));
+        fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
+    }
+    if moved == *with {
+        return (moved, trial.judgement);
+    }
+    let judgement = judgement(lab, &moved);
+    (moved, judgement)
+}
+
+/// What a plan comes to on the seeds that follow its own.
+pub fn on_fresh(lab: &Lab, plan: &Plan) -> Fresh {
+    let seeds: Vec<u64> = (1..=FRESH).map(|more| plan.seed.wrapping_add(more)).collect();
+    let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..plan.clone() }).verdict;
+    let verdicts: Vec<Verdict> = seeds.par_iter().map(on_seed).collect();
+    let count = |is: fn(&Verdict) -> bool| {
+        u32::try_from(verdicts.iter().filter(|verdict| is(verdict)).count()).unwrap_or(u32::MAX)
+    };
+    Fresh {
+        runs: count(|_| true),
+        held: count(|verdict| *verdict == Verdict::Holds),
+        unknown: count(|verdict| matches!(verdict, Verdict::Unknown(_))),
     }
 }
 
@@ -303,7 +323,7 @@ fn slewed(plan: &Plan) -> Option<Plan> {
     })
 }
 
-fn delayed_restart(plan: &Plan) -> Option<Plan> {
+fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     let least = plan.longest_ttl().saturating_add(SECOND);
     let nodes = plan.nodes();
     changed(plan, |plan| {
@@ -312,13 +332,15 @@ fn delayed_restart(plan: &Plan) -> Option<Plan> {
             if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
                 continue;
             }
+            // What has no length lasts to the heal.
+            fault.length = fault.length.or((fault.verb == Verb::Restart).then_some(0));
+            fault.length = fault.length.map(|length| length.max(least));
             if fault.verb == Verb::Restart {
                 fault.verb = Verb::Crash;
             }
-            fault.length = Some(fault.length.unwrap_or(0).max(least));
         }
-        let over = plan.faults.iter().filter_map(|fault| fault.length).max().unwrap_or(0);
-        let more = (over + 15 * SECOND).saturating_sub(plan.heal_at);
+        let over = plan.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
+        let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(plan.heal_at);
         plan.heal_at += more;
         plan.until += more;
     })
@@ -370,12 +392,24 @@ fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
     paths.sort_unstable();
     paths.dedup();
-    let shown = paths.into_iter().filter(|path| !["name", "heal_at", "until"].contains(&&***path));
+    let shown = paths.into_iter().filter(|path| !["name", "until"].contains(&&***path));
     let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
     let differing = pairs.filter(|(path, before, after)| before != after && !is_anchor(path));
     let differing =
         differing.map(|(path, before, after)| format!("{path}: {before}, then {after}"));
     differing.chain(moved(plan, with)).collect()
+}
+
+/// A figure as a scenario writes it.
+fn figure(path: &str, number: &serde_json::Number) -> String {
+    if is_count(path) || path.ends_with("_per_million") || path.ends_with("_ppm") {
+        return number.to_string();
+    }
+    match (number.as_u64(), number.as_i64()) {
+        (Some(ns), _) => crate::length::write(ns),
+        (None, Some(ns)) => format!("-{}", crate::length::write(ns.unsigned_abs())),
+        (None, None) => number.to_string(),
+    }
 }
 
 fn is_anchor(path: &str) -> bool {
@@ -408,11 +442,7 @@ fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String
             numbered.for_each(|(at, value)| flatten(&below(&(at + 1).to_string()), value, flat));
         }
         serde_json::Value::Null => {}
-        serde_json::Value::Number(number) => {
-            let length = number.as_u64().filter(|ns| *ns >= 1_000_000);
-            let text = length.map_or_else(|| number.to_string(), crate::length::write);
-            flat.push((path.to_owned(), text));
-        }
+        serde_json::Value::Number(number) => flat.push((path.to_owned(), figure(path, number))),
         serde_json::Value::String(text) => flat.push((path.to_owned(), text.clone())),
         other => flat.push((path.to_owned(), other.to_string())),
     }

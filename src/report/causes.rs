@@ -3,7 +3,7 @@
 
 use crate::check::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
-use crate::explain::experiment::{Changed, Remedied, Service, Threshold};
+use crate::explain::experiment::{Changed, Fresh, Remedied, Service, Steady, Threshold};
 use crate::explain::finding::Finding;
 use crate::explain::quantity::{length, thousandths};
 use crate::report::content::Table;
@@ -24,8 +24,15 @@ pub fn thresholds(finding: &Finding) -> Table {
         let own = amount(threshold.unit, threshold.own);
         vec![threshold.of.clone(), own, threshold_words(threshold)]
     };
-    let experiments = finding.experiments.iter();
-    let rows = experiments.flat_map(|experiments| &experiments.thresholds).map(row).collect();
+    let steady = |steady: &Steady| {
+        let [own, from, to] = [steady.own, steady.between.0, steady.between.1]
+            .map(|figure| amount(steady.unit, figure));
+        vec![steady.of.clone(), own, format!("none: the same from {from} to {to}")]
+    };
+    let experiments = || finding.experiments.iter();
+    let mut rows: Vec<Vec<String>> =
+        experiments().flat_map(|experiments| &experiments.thresholds).map(row).collect();
+    rows.extend(experiments().flat_map(|experiments| &experiments.steady).map(steady));
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
 }
 
@@ -37,7 +44,9 @@ pub fn remedies(finding: &Finding) -> Table {
     if !rows.is_empty() {
         let own = Service::of(&finding.judgement.availability);
         let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
-        let none = ["none", "", &words(kinds), "-"].map(str::to_owned).to_vec();
+        let fresh = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
+        let fresh = fresh.map_or_else(|| "-".to_owned(), fresh_words);
+        let none = ["none", "", &words(kinds), &fresh].map(str::to_owned).to_vec();
         rows.insert(0, [none, served(&own)].concat());
     }
     let head = vec![
@@ -59,9 +68,18 @@ fn remedy(tried: &Remedied) -> Vec<String> {
         (false, true) => "held".to_owned(),
         (false, false) => words(&tried.kinds),
     };
-    let fresh = format!("{} of {}", tried.holds, tried.fresh);
+    let fresh = fresh_words(tried.on_fresh);
     let said = vec![tried.name.clone(), tried.diff.join("; "), here, fresh];
     [said, served(&tried.service)].concat()
+}
+
+/// On how many fresh seeds it held: `50 of 50`, `12 of 50, 3 unknown`.
+pub fn fresh_words(fresh: Fresh) -> String {
+    let unknown = match fresh.unknown {
+        0 => String::new(),
+        some => format!(", {some} unknown"),
+    };
+    format!("{} of {}{unknown}", fresh.held, fresh.runs)
 }
 
 fn served(service: &Service) -> Vec<String> {

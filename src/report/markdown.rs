@@ -132,7 +132,7 @@ fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
     }
     let remedies = causes::remedies(finding);
     if !remedies.rows.is_empty() {
-        section(out, "What heals it");
+        section(out, "Remedies, run on the same plan");
         table(out, &remedies);
     }
 }

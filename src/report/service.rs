@@ -56,6 +56,7 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
             format!("keys of tries that were under way, as {who}'s: split votes")
         }
         (Reason::SplitVotes, None) => "keys of tries that were under way: split votes".to_owned(),
+        (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
         (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
         (Reason::Waiting, _) => {
             "nothing stood in the way; callers waited before they asked again, or for an answer"

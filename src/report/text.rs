@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::check::Verdict;
 use crate::explain::Explanation;
+use crate::explain::experiment::Remedied;
 use crate::explain::finding::Finding;
 use crate::explain::quantity::{length, moment};
 use crate::explain::sentence::{class_words, verdict_words};
@@ -49,7 +50,7 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     for (title, table) in [
         ("One thing changed", causes::but_for(finding)),
         ("Thresholds", causes::thresholds(finding)),
-        ("What heals it", causes::remedies(finding)),
+        ("Remedies, run on the same plan", causes::remedies(finding)),
         ("Counts", content::counts(finding)),
         ("Availability", service::table(finding)),
         ("Violations", content::violations(finding)),
@@ -96,17 +97,39 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     if let (Verdict::Violated(_), Some(miss)) =
         (&finding.judgement.verdict, finding.judgement.nearest_miss)
     {
-        let side = if miss < 0 { "after" } else { "before" };
-        let by = length(miss.unsigned_abs());
-        let margin = format!("the latest write came {by} {side} another could have been let in");
-        wrapped(&mut out, "  margin: ", &margin);
+        // Where two held it, the write of either may have been early enough.
+        if miss < 0 {
+            let by = length(miss.unsigned_abs());
+            let margin = format!("a write came {by} after another could have been let in");
+            wrapped(&mut out, "  margin: ", &margin);
+        }
     }
-    let healed = finding.experiments.iter().flat_map(|tried| &tried.remedies);
-    let healed = healed.filter(|tried| tried.kinds.is_empty() && !tried.is_unknown);
-    for (index, tried) in healed.enumerate() {
+    let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
+    let (healed, others): (Vec<_>, Vec<_>) =
+        tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
+    for (index, tried) in healed.into_iter().enumerate() {
         let lead = if index == 0 { "  heals:  " } else { "          " };
-        let (name, holds, fresh) = (&tried.name, tried.holds, tried.fresh);
-        wrapped(&mut out, lead, &format!("{name}; it held on {holds} of {fresh} fresh seeds"));
+        let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
+        wrapped(&mut out, lead, &format!("{name}; it held on {fresh} fresh seeds"));
+    }
+    if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
+        && matches!(finding.judgement.verdict, Verdict::Violated(_))
+        && !out.contains("  heals:")
+    {
+        let what = match finding.experiments.iter().any(|tried| !tried.remedies.is_empty()) {
+            true => "none of the remedies that were tried",
+            false => "no remedy is known for this mechanism",
+        };
+        wrapped(&mut out, "  heals:  ", what);
+    }
+    let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+    let is_less = |tried: &&Remedied| {
+        tried.kinds.len() < own.len() && tried.kinds.iter().all(|kind| own.contains(kind))
+    };
+    for (index, tried) in others.into_iter().filter(is_less).enumerate() {
+        let lead = if index == 0 { "  eases:  " } else { "          " };
+        let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+        wrapped(&mut out, lead, &format!("{}; what is left: {left}", tried.name));
     }
     out.lines().map(str::to_owned).collect()
 }

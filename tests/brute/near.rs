@@ -10,13 +10,16 @@ use lockstorm_sim::trace::KeyChange;
 use crate::damage::{births, passes, tenure_of};
 use crate::table::{Point, Table, point, stamp};
 
-/// The least time from a tenure's last write to the first point from its grant on at which so many
-/// of the nodes that are asked run and have none of its keys that another gets its quorum. Where one node is asked, any that had a key.
+/// The least time from a tenure's last write to the next point at which so many of the nodes that
+/// are asked run and have none of its keys that another gets its quorum; back to the first such
+/// point, if it is so at the write. Where one node is asked, it is that of those that had a key which
+/// came up last.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
     let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
-    if asked.is_empty() || table.terms.site.asked <= 1 {
+    let is_one = table.terms.site.asked <= 1;
+    if asked.is_empty() || is_one {
         asked.clear();
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
@@ -36,28 +39,48 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
             };
             !is_down(table, node, at) && !lives.iter().any(has)
         };
+        let is_open = |at: Point| {
+            let free = |node: &&&str| is_free(node, at);
+            if is_one {
+                let up = asked.iter().filter(|node| !is_down(table, node, at));
+                return up
+                    .max_by_key(|node| (up_since(table, node, at), **node))
+                    .is_some_and(|node| is_free(node, at) && table.terms.site.quorum <= 1);
+            }
+            asked.iter().filter(free).count() >= table.terms.site.quorum as usize
+        };
         let start = stamp(table.op(began).ret.expect("granted"));
         let half = MILLISECOND / 2;
         let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
         points.extend(table.points.iter().copied());
-        points.extend(outages(table).filter_map(|outage| outage.to.map(point)));
+        points.extend(outages(table).flat_map(|outage| {
+            [Some(point(outage.from)), outage.to.map(point)].into_iter().flatten()
+        }));
+        points.extend(lives.iter().map(|(_, gone)| *gone).filter(|gone| gone.0 < u64::MAX));
         points.sort_unstable();
-        let free = points.into_iter().filter(|at| *at >= start).find(|at| {
-            let free = asked.iter().filter(|node| is_free(node, *at)).count();
-            free >= table.terms.site.quorum as usize
-        });
-        Some(free?.0 as i64 - last as i64)
+        points.retain(|at| *at >= start);
+        let (before, after): (Vec<Point>, Vec<Point>) =
+            points.into_iter().partition(|at| *at <= last);
+        let since = before.iter().rev().take_while(|at| is_open(**at)).last();
+        let open = since.or_else(|| after.iter().find(|at| is_open(**at)));
+        Some(open?.0 as i64 - last.0 as i64)
     });
     misses.min()
 }
 
+/// Since when a node that runs has done so.
+fn up_since(table: &Table, node: &str, at: Point) -> Point {
+    let own = outages(table).filter(|outage| outage.target == Target::Host(node.to_owned()));
+    own.filter_map(|outage| outage.to.map(point)).filter(|to| *to <= at).max().unwrap_or((0, 0))
+}
+
 /// When a tenure last changed the resource.
-fn wrote(table: &Table, began: u32) -> Option<u64> {
+fn wrote(table: &Table, began: u32) -> Option<Point> {
     let grants = table.tenure(began);
     let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
     let accesses = table.history.accesses.iter().filter(own);
     let mut writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-    Some(writes.next_back()?.at.at)
+    Some(point(writes.next_back()?.at))
 }
 
 /// When a tenure's key is over: when its time is, or when something else than its owner ended it.

@@ -123,6 +123,7 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
     });
     let form = if kept { "; its first lease runs until " } else { "; its lease runs until " };
     let told = text.strip_prefix(form).ok_or(format!("kept: {kept}, and it says '{text}'"))?;
+    let told = told.strip_suffix(", as its clock goes").unwrap_or(told);
     let over = over.ok_or("its clock never comes to the deadline")?;
     ensure(over > hold.from.at, "it is over already")?;
     ensure(is_moment(told, over), &format!("its clock comes to the deadline at {over} ns"))

@@ -1,17 +1,24 @@
 //! Who suspected a master, and who became one.
 
 use lockstorm::history::{Seen, Sighting};
-use lockstorm_sim::time::{Nanos, SECOND};
+use lockstorm_sim::time::{Instant, Nanos, SECOND};
 use lockstorm_sim::trace::Sight;
 
 use crate::facts::{Facts, Truth, ensure};
-use crate::pattern::{list, read};
+use crate::pattern::{is_length, list, read};
 use crate::templates::{Template, Told};
 
 /// What is seen alike within this may be told of in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
 pub const TEMPLATES: &[Template] = &[
+    ("{node}'s wall clock is {length} {side} from the start.", |facts, told| {
+        let clock = facts.finding.plan.clocks.get(told.words[0]).ok_or("its clock is right")?;
+        let is_ahead = clock.wall_offset > 0;
+        ensure((told.words[2] == "ahead") == is_ahead, "it is on the other side")?;
+        ensure(is_length(told.words[1], clock.wall_offset.unsigned_abs()), "by something else")?;
+        ensure(told.at == Instant::default(), "that is no start")
+    }),
     ("{node}, which followed {node}, is a master from now on{any}.", |facts, told| {
         let place = place(facts, told, |seen| seen.what == Seen::Leads)?;
         let (what, master) = role_before(facts, told.words[0], place).ok_or("it had no role")?;

@@ -3,7 +3,7 @@
 //! A try counts from its call to its caller's next. What it met is decided node by node: the node
 //! did not answer, answered with an error, or a key stood there, by whose owner it is told apart.
 //! If enough nodes were free, nothing stood in the way. Else the reason is what kept most of the
-//! others, and a key is one for as long as it stands; the rest of the try's time is waiting. Time
+//! others (or too few replicas acknowledged), and a key is one for as long as it stands; the rest of the try's time is waiting. Time
 //! in which the caller's process stood still is its own. The reason of the stretch is what takes
 //! most of its callers' time, and of equals the first in the order of [`Reason`].
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::availability::Wait;
 use crate::check::case::Case;
-use crate::history::{Op, OpId, Request};
+use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -36,6 +36,8 @@ pub enum Reason {
     NoQuorum,
     /// Keys of other tries that were under way: the votes were split.
     SplitVotes,
+    /// Too few replicas acknowledged what a try had set.
+    Unacknowledged,
     /// Those who wanted the lock stood still themselves.
     Halted,
     /// Nothing: callers waited before they asked again, or for an answer that came.
@@ -127,7 +129,11 @@ fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: 
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
     let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
     if free >= case.terms.site.quorum as usize {
-        return waits;
+        let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
+        return match matches!(op.outcome, Outcome::Refused { .. }) && has_set {
+            true => Met { reason: Reason::Unacknowledged, ..waits },
+            false => waits,
+        };
     }
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
     let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };

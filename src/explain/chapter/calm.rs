@@ -2,8 +2,8 @@
 
 use lockstorm_sim::time::Nanos;
 
-use crate::explain::chapter::margin;
 use crate::explain::chapter::strike::{outages, told};
+use crate::explain::chapter::{margin, role};
 use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -15,6 +15,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
     beats.extend(returns(witness));
+    beats.extend(role::calm(witness));
     beats.extend(spared(witness));
     beats.extend(overrun(witness));
     beats.extend(renewals(witness));

@@ -87,10 +87,23 @@ fn term(witness: &Witness<'_>, hold: &Hold<'_>) -> String {
                 true => "first lease",
                 false => "lease",
             };
-            format!("{fence}; its {first} runs until {}", moment(lease))
+            let goes = match as_it_ran(witness, hold) == Some(lease) {
+                true => "",
+                false => ", as its clock goes",
+            };
+            format!("{fence}; its {first} runs until {}{goes}", moment(lease))
         }
         (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
     }
+}
+
+/// When the lease that was granted would have ended, had its clock gone on as it ran then.
+fn as_it_ran(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Nanos> {
+    let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
+        return None;
+    };
+    let clocks = &witness.reading.clocks;
+    clocks.line(&hold.grant.process, clock, hold.from.into())?.reaches(deadline)
 }
 
 fn overlap(witness: &Witness<'_>) -> Option<Beat> {

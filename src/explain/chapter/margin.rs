@@ -23,7 +23,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     }
     let own = |owner| witness.is_of(hold, owner);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
-    let life = lives.find(|life| life.owner.is_some_and(own));
+    let life = lives.rfind(|life| life.owner.is_some_and(own) && life.from <= access.at);
     let node = &nearest.node;
     if let Some(life) = life {
         evidence.push(Evidence::Key(life.born));

@@ -7,20 +7,22 @@ use lockstorm_sim::time::{Instant, Nanos, SECOND};
 use lockstorm_sim::trace::Sight;
 
 use crate::explain::chapter::strike;
-use crate::explain::quantity::list;
+use crate::explain::quantity::{length, list};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Seen, Sighting};
+use crate::ledger::part::Part;
 
 /// What is seen of one master within this is told of in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
-/// What was seen of masters and what nodes became, from the first call of the witness on.
+/// What was seen of masters and what nodes became, from the first of what made the difference on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = strike::span(witness) else { return Vec::new() };
     let since = strike::since(witness).unwrap_or(from);
-    let in_time = |seen: &Sighting| from <= seen.at && seen.at <= to;
+    let in_time = |seen: &Sighting| since <= seen.at && seen.at <= to;
     let mut beats: Vec<Beat> = watched(witness, &in_time);
+    beats.extend(offsets(witness));
     beats.extend(tilted(witness));
     let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
     for (index, seen) in witness.history().sightings.iter().enumerate() {
@@ -31,10 +33,43 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
             Seen::Leads => drop(follows.insert(by, by)),
             Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => {}
         }
-        if since <= seen.at && seen.at <= to {
+        if in_time(seen) {
             beats.extend(became(witness, (index, seen), before));
         }
     }
+    beats
+}
+
+/// Clocks that were off from the start, where a trial showed that it made the difference.
+fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
+    let tried = witness.finding.experiments.as_ref();
+    if !tried.is_some_and(|tried| tried.causes.acting().contains(&Part::Offsets)) {
+        return Vec::new();
+    }
+    let off = witness.finding.plan.clocks.iter().filter(|(_, clock)| clock.wall_offset != 0);
+    let tell = |(host, by): (&String, i64)| {
+        let side = if by < 0 { "behind" } else { "ahead" };
+        let by = length(by.unsigned_abs());
+        let text = format!("{host}'s wall clock is {by} {side} from the start.");
+        Beat::new(Weight::Crux, Instant::default(), text, Vec::new())
+    };
+    off.map(|(host, clock)| tell((host, clock.wall_offset))).collect()
+}
+
+/// Who was made master in a run that held, and what Sentinels and nodes of a cluster saw.
+pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut beats = watched(witness, &|_| true);
+    let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
+    for (index, seen) in witness.history().sightings.iter().enumerate() {
+        let by = seen.by.as_str();
+        let before = match seen.what {
+            Seen::Follows => follows.insert(by, &seen.master),
+            Seen::Leads => follows.insert(by, by),
+            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => continue,
+        };
+        beats.extend(became(witness, (index, seen), before));
+    }
+    beats.extend(tilted(witness));
     beats
 }
 

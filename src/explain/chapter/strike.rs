@@ -230,7 +230,11 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
         Some(here) if here.until > at => (format!("it has {who}'s key"), here),
         Some(_) => return None,
         None => {
-            let there = lives().next()?;
+            let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
+            let topology = &witness.finding.plan.topology;
+            let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+            let there = lives().find(|life| master(&life.node) == master(node));
+            let there = there.or_else(|| lives().next())?;
             (format!("{who}'s key on {} has not come to it", there.node), there)
         }
     };

@@ -9,10 +9,10 @@ use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::{How, Mechanism, overlap};
-use crate::explain::quantity::{length, moment};
+use crate::explain::quantity::{length, list, moment};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Op, OpId, OpKind, Outcome, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
 use crate::plan::TopologyKind;
 use crate::reading::leaders;
@@ -155,7 +155,18 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             evidence.push(Evidence::Op(release.id));
             let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
             let put_back = life.from > release.call.instant();
+            let keys = witness.history().keys.iter();
+            let mut deleted = keys.filter(|key| key.by == Some(release.id));
+            let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
             match is_later || put_back {
+                false if deleted.is_some_and(|key| key.node != *node) => (
+                    How::SetAgain,
+                    format!(
+                        "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
+                         come.",
+                        deleted.map_or("", |key| &key.node)
+                    ),
+                ),
                 true => (
                     How::SetAgain,
                     format!("{who}'s key came back on {node} after it had been given back."),
@@ -203,7 +214,18 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
     let Some((from, _)) = gap else { return nobody_served(witness, violation) };
     let since = moment(from.at);
+    let tilted = witness.history().sightings.iter();
+    let tilted = tilted.filter(|seen| seen.what == Seen::Tilted && Moment::from(seen.at) <= *from);
+    let tilted: BTreeSet<&str> = tilted.map(|seen| seen.by.as_str()).collect();
     let text = match quorum {
+        1 if !tilted.is_empty() => {
+            let names: Vec<String> = tilted.into_iter().map(str::to_owned).collect();
+            format!(
+                "No node has led since {since}, and {} acted on nothing: TILT, since clocks had \
+                 jumped.",
+                list(&names)
+            )
+        }
         1 => format!("No node has led since {since}."),
         _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
     };
