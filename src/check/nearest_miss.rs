@@ -34,10 +34,10 @@ pub struct NearestMiss {
     pub node: String,
 }
 
-/// A node, from when to when it led, and from when to when the tenure's key was there.
+/// A node, and whenever it led: whether it was promoted, from when, to when.
 struct Seated<'a> {
     node: &'a str,
-    leads: Vec<(Moment, Moment)>,
+    leads: Vec<(bool, Moment, Moment)>,
 }
 
 /// The nearest miss of the run, over the tenures that wrote. `None` if none did, or none of their
@@ -77,7 +77,14 @@ fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
 fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);
-    let seated = |node: &'a str| Seated { node, leads: leaders::reigns(case, node) };
+    let promoted = leaders::promoted(case);
+    let promoted: BTreeSet<(&str, Moment)> =
+        promoted.iter().map(|seen| (seen.by.as_str(), seen.at.into())).collect();
+    let seated = |node: &'a str| {
+        let reigns = leaders::reigns(case, node).into_iter();
+        let leads = reigns.map(|(from, to)| (promoted.contains(&(node, from)), from, to));
+        Seated { node, leads: leads.collect() }
+    };
     if case.terms.site.asked <= 1 {
         let nodes = groups.into_iter().filter(|group| !group.is_disjoint(&had)).flatten();
         let nodes = nodes.chain(had.iter().copied()).collect::<BTreeSet<_>>();
@@ -118,7 +125,7 @@ fn free_at<'a>(
     let start = case.tenure(grant)?.whole.start;
     let mut moments = BTreeSet::from([start]);
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
-    moments.extend(reigns.flat_map(|(from, to)| [*from, *to]));
+    moments.extend(reigns.flat_map(|(_, from, to)| [*from, *to]));
     moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
     let has_key = |node: &str, at: Moment| {
         let mut own = keys.iter().filter(|(key, _)| key.node == node);
@@ -141,13 +148,14 @@ fn free_at<'a>(
 }
 
 /// The node of a seat that leads at a moment, and since when: of several the one that was made master
-/// last, whom the others follow once they hear of it.
+/// last, whom the others follow once they hear of it, and only then one that was started as one.
 fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
     let reign = |seated: &Seated<'a>| {
-        let now = seated.leads.iter().rfind(|(from, to)| *from <= at && at < *to)?;
-        Some((now.0, seated.node))
+        let (promoted, from, _) =
+            seated.leads.iter().rfind(|(_, from, to)| *from <= at && at < *to)?;
+        Some((*promoted, *from, seated.node))
     };
-    seat.iter().filter_map(reign).max()
+    seat.iter().filter_map(reign).max().map(|(_, since, node)| (since, node))
 }
 
 /// When a key would have ended if its owner had sent no release.

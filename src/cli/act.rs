@@ -204,7 +204,7 @@ fn words((name, found): &(String, Found)) -> Vec<String> {
             .collect(),
         Found::Everywhere(Steady { unit, between: (from, to), .. }) => {
             let (from, to) = (amount(*unit, *from), amount(*unit, *to));
-            vec![format!("{name}: no threshold, it is the same from {from} to {to}")]
+            vec![format!("{name}: no threshold, the same from {from} to {to}")]
         }
     }
 }

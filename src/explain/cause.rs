@@ -80,9 +80,10 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         Part::Offsets => offsets(plan),
         Part::Jitter => match plan.links.latency {
             Latency::Uniform { min, max } => {
-                format!("how long messages take ({} to {})", length(min), length(max))
+                let (from, to, all) = (length(min), length(max), length(min.midpoint(max)));
+                format!("messages that take {from} to {to}, and not {all} each")
             }
-            _ => "how long messages take".to_owned(),
+            _ => "messages that do not all take the same time".to_owned(),
         },
         Part::Links => {
             let links: Vec<String> = plan.links.named.keys().cloned().collect();

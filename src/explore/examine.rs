@@ -3,7 +3,7 @@
 
 use crate::check::signature::Signature;
 use crate::check::{Judgement, Kind, Verdict};
-use crate::explain::experiment::{Experiments, Threshold};
+use crate::explain::experiment::{Causes, Experiments, Threshold};
 use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::{How, mechanism};
@@ -111,8 +111,8 @@ pub fn explained(
             Found::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
-            // What the setup makes no difference to is no news.
-            Found::Everywhere(_) if matches!(knob, Knob::Set(_)) => {}
+            // That what nothing hangs on makes no difference is no news.
+            Found::Everywhere(_) if !is_necessary(&knob, &causes) => {}
             Found::Everywhere(found) => steady.push(found),
         }
     }
@@ -188,6 +188,17 @@ pub fn thresholds_of(
         (knob.name(plan), found)
     });
     Ok(named.collect())
+}
+
+fn is_necessary(knob: &Knob, causes: &Causes) -> bool {
+    let part = match knob {
+        Knob::Lasts(id) | Knob::Figure(id) => Part::Fault(*id),
+        Knob::Offset(_) => Part::Offsets,
+        Knob::Rate(_) => Part::Clocks,
+        Knob::Loss => Part::Loss,
+        Knob::Set(_) => return false,
+    };
+    causes.necessary.contains(&part)
 }
 
 /// What is violated next to a threshold, or how, where that is not what is told of the plan.

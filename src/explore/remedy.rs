@@ -12,6 +12,7 @@ use crate::explain::mechanism::How;
 use crate::explore::budget::Spending;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Strikes, strikes};
+use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
 use crate::run::Lab;
@@ -261,8 +262,12 @@ fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
     (with != *plan).then_some(with)
 }
 
-/// With another lock, which is set up with what every lock has.
+/// With another lock of the catalogue, which is set up with what every lock has. None where the lock
+/// is somebody's own: another lock is no remedy of that.
 fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
+    if !ALGORITHMS.iter().any(|known| known.name == plan.lock.algorithm) {
+        return None;
+    }
     changed(plan, |plan| {
         let own = &plan.lock;
         plan.lock = LockConfig {

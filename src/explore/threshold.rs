@@ -224,7 +224,10 @@ impl Dial<'_> {
             _ if !self.is_violated => vec![up.collect()],
             Knob::Set(_) => vec![up.collect(), down.collect()],
             // Who is down for longer may have nothing left to forget.
-            Knob::Lasts(id) if fault(self.plan, *id).is_some_and(|fault| fault.verb.kills()) => {
+            Knob::Lasts(id)
+                if fault(self.plan, *id)
+                    .is_some_and(|fault| fault.verb.kills() && fault.length.is_some()) =>
+            {
                 vec![up.collect(), down.chain([0]).collect()]
             }
             _ => vec![down.chain([0]).collect()],
@@ -443,7 +446,10 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
         Knob::Loss => plan.links.loss_per_million = to.try_into().ok()?,
         Knob::Set(name) => {
             let row = LENGTHS.iter().find(|row| row.name == *name)?;
+            let probed = plan.longest_ttl();
             (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
+            // The probe waits for the longest lease.
+            plan.until += plan.longest_ttl().saturating_sub(probed);
         }
     }
     plan.validate_with(&lab.locks).is_ok().then_some(plan)

@@ -27,7 +27,7 @@ pub fn thresholds(finding: &Finding) -> Table {
     let steady = |steady: &Steady| {
         let [own, from, to] = [steady.own, steady.between.0, steady.between.1]
             .map(|figure| amount(steady.unit, figure));
-        vec![steady.of.clone(), own, format!("none: the same from {from} to {to}")]
+        vec![steady.of.clone(), own, format!("none: something is violated from {from} to {to}")]
     };
     let experiments = || finding.experiments.iter();
     let mut rows: Vec<Vec<String>> =

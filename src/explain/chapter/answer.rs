@@ -96,7 +96,9 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
 fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
     let kept = witness.history().ops.iter().filter(|op| {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
-        is_of && matches!(op.outcome, Outcome::Kept { .. })
+        // What comes when all is given back prolongs nothing of its own.
+        let in_time = op.call.instant() < hold.until;
+        is_of && in_time && matches!(op.outcome, Outcome::Kept { .. })
     });
     let kept: Vec<&Op> = kept.collect();
     let (first, last) = (kept.first()?, kept.last()?);

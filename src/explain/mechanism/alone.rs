@@ -96,11 +96,11 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         true => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: its script does not keep \
-                 to its own."
+                "{who}'s {command}{way} struck {whose}'s key on {node}: what its script compares \
+                 lets it."
             ),
         ),
-        false if requests.next_back().is_some() => (
+        false if requests.any(|request| LOOKS.contains(&request.command.as_str())) => (
             How::CheckedTooEarly,
             format!(
                 "{who} had looked whose key it is before its {command}{way} and not with it: that \
@@ -118,6 +118,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     Some(Mechanism::new(how, text, evidence))
 }
 
+/// Commands by which a caller looks whose key it is.
+const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
 /// A command that takes longer to its node is said to be late, ns.
 const LATE: u64 = 100_000_000;
 
@@ -268,8 +270,18 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let mut evidence = vec![Evidence::Op(extend.id)];
     evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
     let who = &extend.caller;
-    let text =
-        format!("{who}'s renewal was under way when the lock was given back, and came later.");
+    let OpKind::Extend { grant, .. } = extend.kind else { return None };
+    let given_back = witness.reading.releases(grant).map(|release| release.call.instant()).min();
+    let text = match given_back.filter(|back| *back < extend.call.instant()) {
+        Some(back) => format!(
+            "{who}'s renewal of {} began after it had given the lock back at {}.",
+            moment(extend.call.at),
+            moment(back.at)
+        ),
+        None => {
+            format!("{who}'s renewal was under way when the lock was given back, and came later.")
+        }
+    };
     Some(Mechanism::new(How::RenewalLate, text, evidence))
 }
 
@@ -349,7 +361,7 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         );
         return Some(Mechanism::new(How::CounterForgotten, text, evidence));
     }
-    let text = "The fence is drawn apart from the grant: their orders differ.".to_owned();
+    let text = "The fences do not grow in the order of the grants.".to_owned();
     Some(Mechanism::new(How::CounterApart, text, evidence))
 }
 
