@@ -29,7 +29,7 @@ fn experiments(finding: &Finding) -> &Experiments {
 /// Scenarios with what is necessary, the smallest sets that suffice, and what makes no difference.
 #[test]
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
-    use Part::{Compat, Fault, Jitter, Offsets, Persistence};
+    use Part::{Fault, Jitter, Offsets, Persistence};
     let check = |name: &str, necessary: &[Part], sufficient: &[&[Part]], idle: &[Part]| {
         let finding = scenario(name);
         let causes = &experiments(&finding).causes;
@@ -43,7 +43,8 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     check("promoted-replica-with-fast-clock", &all, &[&all], &[Jitter, Persistence]);
     let all = [Fault(1), Fault(2), Persistence];
     check("redlock-amnesiac-restart", &all, &[&all], &[Jitter]);
-    let all = [Fault(1), Persistence, Compat];
+    // Without its compat there is no WAITAOF, and no such plan.
+    let all = [Fault(1), Persistence];
     check("waitaof-valkey-power-loss", &all, &[&all], &[Jitter]);
     // It takes two Sentinels whose clocks step, whichever, and the master's death.
     let two = |one, other| [Fault(one), Fault(other), Fault(4)];

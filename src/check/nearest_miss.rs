@@ -3,10 +3,11 @@
 //! one could at that write, the time since it could, negative.
 //!
 //! Another is let in where a quorum of seats is free. A seat is a node that stands for itself, or
-//! nodes that replicate each other; it is free while the one of its nodes that leads, of several the
-//! one that was made master last, has no key of the tenure. So what a replica has counts from its
-//! promotion on, and not before. A key counts until its lease ends by its node's wall clock, as if
-//! its owner had sent no release; what another's command, a restart or an eviction ended, ended then.
+//! nodes that replicate each other; it is free while the one of its nodes that leads, of several
+//! the one that was made master last, has no key of the tenure. So what a replica has counts from
+//! its promotion on, and not before. A key counts until its lease ends by its node's wall clock, as
+//! if its owner had sent no release; what another's command, a restart or an eviction ended, ended
+//! then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,8 +148,9 @@ fn free_at<'a>(
     Some((found, last.or_else(|| free(found).next())?.1))
 }
 
-/// The node of a seat that leads at a moment, and since when: of several the one that was made master
-/// last, whom the others follow once they hear of it, and only then one that was started as one.
+/// The node of a seat that leads at a moment, and since when: of several the one that was made
+/// master last, whom the others follow once they hear of it, and only then one that was started as
+/// one.
 fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
     let reign = |seated: &Seated<'a>| {
         let (promoted, from, _) =

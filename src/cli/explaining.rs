@@ -29,12 +29,8 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     ));
     act::in_short(&finding).iter().for_each(|line| say(line));
     if finding.plan.name.starts_with("hunt-") && finding.judgement.verdict == Verdict::Holds {
-        say(
-            "  no longer violated: the plan, the lock or this build differs from what a hunt saved;",
-        );
-        say(
-            "  `lockstorm replay PLAN --trace HASH`, as the hunt printed it, says whether the run does",
-        );
+        say("  no longer violated: the plan, the lock or this build is not what a hunt saved;");
+        say("  `lockstorm replay PLAN --trace HASH`, as the hunt printed it, compares the runs");
     }
     if let Some(folder) = &arguments.report {
         output::write(folder, &act::report(&finding))?;

@@ -41,8 +41,8 @@ impl Kept {
         kept.unwrap_or_else(fresh)
     }
 
-    /// What is known of the plan of a finding, if nothing was left undone, and these are the remedies
-    /// that were named then.
+    /// What is known of the plan of a finding, if nothing was left undone, and these are the
+    /// remedies that were named then.
     pub fn of(&self, finding: &Finding, named: &[Plan]) -> Option<&Experiments> {
         let known = self.experiments.get(&key(finding))?;
         let tried = known.remedies.iter().map(|remedied| &remedied.scenario_plan);

@@ -131,8 +131,8 @@ pub struct Threshold {
     /// What is violated with that figure, or how, where that is something else than in the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instead: String,
-    /// What the lock withstands by its promise, in the same unit, where that speaks of it: the most,
-    /// or of a down-time the least.
+    /// What the lock withstands by its promise, in the same unit, where that speaks of it: the
+    /// most, or of a down-time the least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
 }

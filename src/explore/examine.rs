@@ -219,8 +219,8 @@ fn instead(
     (other != how).then(|| other.word())
 }
 
-/// Thresholds with what the promise of the lock says of the figure: from below it is the most that it
-/// withstands, and of a down-time the least, from above.
+/// Thresholds with what the promise of the lock says of the figure: from below it is the most that
+/// it withstands, and of a down-time the least, from above.
 fn with_bounds(
     class: Option<&Class>,
     knob: &Knob,
@@ -234,8 +234,8 @@ fn with_bounds(
     })
 }
 
-/// What the promise of the lock says of a figure, where the figure broke it, and whether that is the
-/// least.
+/// What the promise of the lock says of a figure, where the figure broke it, and whether that is
+/// the least.
 fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)

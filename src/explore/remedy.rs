@@ -262,8 +262,8 @@ fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
     (with != *plan).then_some(with)
 }
 
-/// With another lock of the catalogue, which is set up with what every lock has. None where the lock
-/// is somebody's own: another lock is no remedy of that.
+/// With another lock of the catalogue, which is set up with what every lock has. None where the
+/// lock is somebody's own: another lock is no remedy of that.
 fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     if !ALGORITHMS.iter().any(|known| known.name == plan.lock.algorithm) {
         return None;

@@ -184,8 +184,8 @@ pub enum Found {
 
 /// The thresholds of each of these knobs, and how many plans were run: between figures with which
 /// nothing is violated and those with which something is, of a plan that is violated or holds.
-/// Figures that make no valid plan are passed over; one with which nothing is tested holds, and that
-/// is said.
+/// Figures that make no valid plan are passed over; one with which nothing is tested holds, and
+/// that is said.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
@@ -342,12 +342,12 @@ impl Dial<'_> {
         if let Some(known) = self.known.get(&figure) {
             return *known;
         }
-        let there = self.turned(figure).and_then(|plan| {
+        let there = self.turned(figure).map(|plan| {
             let verdict = judgement(self.lab, &plan).verdict;
             if let Verdict::Unknown(_) = verdict {
                 self.untested.insert(figure);
             }
-            Some(matches!(verdict, Verdict::Violated(_)))
+            matches!(verdict, Verdict::Violated(_))
         });
         self.known.insert(figure, there);
         there

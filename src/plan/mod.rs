@@ -78,8 +78,8 @@ const COUNTS: [&str; 13] = [
     "to_write",
     "tries",
 ];
-/// Whether a field of a plan's JSON, or a path that ends with it, counts something: every other number
-/// is a length in nanoseconds, or says its unit.
+/// Whether a field of a plan's JSON, or a path that ends with it, counts something: every other
+/// number is a length in nanoseconds, or says its unit.
 pub fn is_count(path: &str) -> bool {
     path.rsplit('.').next().is_some_and(|field| COUNTS.contains(&field))
 }

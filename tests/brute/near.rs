@@ -12,8 +12,8 @@ use crate::table::{Point, Table, point, stamp};
 
 /// The least time from a tenure's last write to the next point at which so many of the nodes that
 /// are asked run and have none of its keys that another gets its quorum; back to the first such
-/// point, if it is so at the write. Where one node is asked, it is that of those that had a key which
-/// came up last.
+/// point, if it is so at the write. Where one node is asked, it is that of those that had a key
+/// which came up last.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
@@ -22,6 +22,9 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     if asked.is_empty() || is_one {
         asked.clear();
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
+    }
+    if is_one {
+        asked = births(table).map(|born| table.history.keys[born].node.as_str()).collect();
     }
     let wrote = table.tenures().into_iter().filter_map(|began| Some((began, wrote(table, began)?)));
     let wrote = wrote.collect::<Vec<_>>();

@@ -177,10 +177,18 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     let (words, keyed) = read.ok_or("unknown words")?;
     let (who, length) = (words[0], words[1]);
     if let Some(node) = words.get(2) {
-        let keys = facts.history.keys.iter().filter(|key| key.node == **node);
+        let mut holds = facts.holds.iter().rev();
+        let hold = holds.find(|hold| hold.op.caller == who && hold.from <= told.at);
+        let grant = hold.ok_or("it holds nothing")?.op.id;
+        let keys = facts.history.keys.iter().filter(|key| key.node == **node && key.at <= told.at);
         let owner = |id| facts.history.ops.iter().find(|op| op.id == id);
+        let is_own = |op: &Op| match op.kind {
+            OpKind::Acquire => op.id == grant,
+            OpKind::Extend { grant: of, .. } => of == grant,
+            _ => false,
+        };
         let mut owners = keys.filter_map(|key| owner(key.by?));
-        ensure(owners.any(|op| op.caller == who) == keyed, "its key is there otherwise")?;
+        ensure(owners.any(is_own) == keyed, "its key is there otherwise")?;
     }
     ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
     let wrote = facts.history.accesses.iter().any(|access| {

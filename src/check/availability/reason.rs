@@ -3,9 +3,10 @@
 //! A try counts from its call to its caller's next. What it met is decided node by node: the node
 //! did not answer, answered with an error, or a key stood there, by whose owner it is told apart.
 //! If enough nodes were free, nothing stood in the way. Else the reason is what kept most of the
-//! others (or too few replicas acknowledged), and a key is one for as long as it stands; the rest of the try's time is waiting. Time
-//! in which the caller's process stood still is its own. The reason of the stretch is what takes
-//! most of its callers' time, and of equals the first in the order of [`Reason`].
+//! others (or too few replicas acknowledged), and a key is one for as long as it stands; the rest
+//! of the try's time is waiting. Time in which the caller's process stood still is its own. The
+//! reason of the stretch is what takes most of its callers' time, and of equals the first in the
+//! order of [`Reason`].
 
 use std::collections::BTreeMap;
 
