@@ -78,6 +78,8 @@ pub struct Catch {
     pub tally: hunt::Tally,
     /// The violation that was found: its small plan, and how many plans shrinking ran.
     pub found: Option<(Finding, u32)>,
+    /// Whether no smaller plan is left that does the same.
+    pub is_minimal: bool,
     /// The scenario file that says the same, if one can.
     pub scenario: Option<Page>,
 }
@@ -220,12 +222,13 @@ pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
     let (lab, alphabet) = (quarry.lab.clone(), alphabet(quarry));
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
     let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
+    let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
         (examine::finding(&lab, quarry.budget, &found.plan, found.trial, found.class), runs)
     });
     let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&lab, finding));
-    Catch { tally: report.tally, found, scenario }
+    Catch { tally: report.tally, found, is_minimal, scenario }
 }
 
 /// The name of the scenario file of what a hunt finds.

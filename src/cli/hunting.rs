@@ -121,7 +121,8 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
         return Ok(Ending::Held);
     };
     say(&format!("found after {tested}: {}", found(finding)));
-    say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    let smallest = if catch.is_minimal { "" } else { ", and given up: it may become smaller" };
+    say(&format!("shrunk in {shrink_runs} runs to {}{smallest}", faults(finding)));
     act::in_short(finding).iter().for_each(|line| say(line));
     let pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
     if let Err(refusal) = output::write(&arguments.report, &pages) {

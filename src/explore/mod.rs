@@ -13,6 +13,8 @@
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
 //! - [`smaller`]: plans that are one step smaller
+//! - [`habits`]: how clients use a lock, and how it is set up, as hunts draw it
+//! - [`agree`]: whether two engines tell the same
 
 pub mod agree;
 pub mod budget;

@@ -2,7 +2,7 @@
 //! signature stays, until none is left that keeps it.
 //!
 //! What comes out is 1-minimal: no fault can be taken out, no count lowered and no number made
-//! rounder. Where the budget ended first, that is said.
+//! rounder. Where [`MOST_RUNS`] ended it first, the hunt says so.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 

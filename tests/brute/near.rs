@@ -19,12 +19,16 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
     let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
     let is_one = table.terms.site.asked <= 1;
-    if asked.is_empty() || is_one {
-        asked.clear();
+    if asked.is_empty() {
         asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
     if is_one {
-        asked = births(table).map(|born| table.history.keys[born].node.as_str()).collect();
+        let is_there = [KeyChange::Set, KeyChange::Extended, KeyChange::Changed];
+        let there = table.history.keys.iter().filter(|key| is_there.contains(&key.change));
+        asked.clear();
+        asked.extend(
+            there.filter(|key| key.key == table.terms.lock_key).map(|key| key.node.as_str()),
+        );
     }
     let wrote = table.tenures().into_iter().filter_map(|began| Some((began, wrote(table, began)?)));
     let wrote = wrote.collect::<Vec<_>>();
@@ -96,7 +100,8 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
         let by = keys[index].by.map(|by| table.op(by));
         let whose = by.map(|op| match op.kind {
             OpKind::Extend { grant, .. } | OpKind::Release { grant } => table.began(grant),
-            _ => table.began(op.id),
+            OpKind::Acquire => table.began(op.id),
+            _ => op.id,
         });
         let foreign = whose.is_some_and(|whose| whose != began);
         let is_there = [KeyChange::Extended, KeyChange::Changed].contains(&keys[index].change);
