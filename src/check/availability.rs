@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::availability::reason::Reason;
 use crate::check::case::Case;
 use crate::check::counts;
-use crate::history::{Op, OpId, Outcome, PROBE};
+use crate::history::{History, Op, OpId, Outcome, PROBE};
 use crate::lock::is_usual;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
@@ -90,8 +90,10 @@ pub struct Waits {
 pub struct CallerWaits {
     /// The caller.
     pub caller: String,
-    /// Its longest wait, ns.
+    /// Its longest wait, ns; the first of several.
     pub longest: Nanos,
+    /// When that began.
+    pub from: Instant,
     /// How many of its waits ended with a grant.
     pub grants: u32,
 }
@@ -126,7 +128,7 @@ pub fn measure(case: &Case) -> Availability {
         grants_per_minute: u32::try_from(per_minute).unwrap_or(u32::MAX),
         grants_per_minute_without_faults: None,
         unavailable: unavailable(case, &waits, until),
-        waits: summed_up(&waits),
+        waits: summed_up(case, &waits),
         refused: share(case, until, |outcome| matches!(outcome, Outcome::Refused { .. })),
         unknown: share(case, until, |outcome| *outcome == Outcome::Unknown),
         tries_per_grant: each(tries.count()),
@@ -190,7 +192,7 @@ fn waits<'a>(case: &Case<'a>, until: Moment) -> Vec<Wait<'a>> {
     over
 }
 
-fn summed_up(waits: &[Wait]) -> Waits {
+fn summed_up(case: &Case, waits: &[Wait]) -> Waits {
     let mut lengths: Vec<Nanos> = waits.iter().map(Wait::length).collect();
     lengths.sort_unstable();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -200,7 +202,7 @@ fn summed_up(waits: &[Wait]) -> Waits {
         median: no_longer(&lengths, 50),
         percentile_99: no_longer(&lengths, 99),
         longest: no_longer(&lengths, 100),
-        callers: callers(waits),
+        callers: callers(waits, case.history),
     }
 }
 
@@ -210,13 +212,15 @@ fn no_longer(sorted: &[Nanos], percent: usize) -> Nanos {
     rank.checked_sub(1).map_or(0, |index| sorted[index])
 }
 
-fn callers(waits: &[Wait]) -> Vec<CallerWaits> {
+fn callers(waits: &[Wait], history: &History) -> Vec<CallerWaits> {
     let mut callers: BTreeMap<&str, CallerWaits> = BTreeMap::new();
     for wait in waits {
-        let caller = &wait.tries[0].caller;
-        let new = || CallerWaits { caller: caller.clone(), longest: 0, grants: 0 };
+        let (caller, from) = (&wait.tries[0].caller, wait.from.instant(history));
+        let new = || CallerWaits { caller: caller.clone(), longest: 0, from, grants: 0 };
         let fared = callers.entry(caller).or_insert_with(new);
-        fared.longest = fared.longest.max(wait.length());
+        if wait.length() > fared.longest {
+            (fared.longest, fared.from) = (wait.length(), from);
+        }
         fared.grants += u32::from(wait.granted);
     }
     let mut callers: Vec<CallerWaits> = callers.into_values().collect();

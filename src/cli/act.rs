@@ -216,12 +216,12 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     agree::agreement(one, other)
 }
 
-/// Hunts. `tick` is told how many plans are done.
-pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
+/// Hunts. `progress` is told how far it is.
+pub fn hunt(quarry: &Quarry, progress: &(dyn Fn(hunt::Progress) + Sync)) -> Catch {
     let base = quarry.base.clone();
     let (lab, alphabet) = (quarry.lab.clone(), alphabet(quarry));
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
-    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
+    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, progress));
     let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;

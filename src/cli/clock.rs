@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use lockstorm_sim::time::Nanos;
 
+use crate::cli::progress;
 use crate::explore::budget::Budget;
 
-/// How long explaining may take, from when it begins.
+/// How long explaining may take, from when it begins; a person who watches sees what it is at.
 pub fn budget(length: Nanos) -> Option<Budget> {
-    Some(Budget { length: Duration::from_nanos(length), clock: passed })
+    Some(Budget { length: Duration::from_nanos(length), clock: passed, told: progress::explaining })
 }
 
 /// The time since the first look.

@@ -6,7 +6,7 @@ use crate::check::Verdict;
 use crate::cli::act::{self, Asked};
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
 use crate::cli::kept::Kept;
-use crate::cli::{Ending, clock, input, output, say, watched};
+use crate::cli::{Ending, clock, input, output, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
@@ -17,7 +17,9 @@ use crate::run::Lab;
 pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let budget = clock::budget(arguments.budget);
-    let finding = finding(&lab, budget, &arguments.input, arguments.seed)?;
+    let finding = finding(&lab, budget, &arguments.input, arguments.seed);
+    progress::clear();
+    let finding = finding?;
     if let Some(folder) = &arguments.report {
         output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
     }

@@ -11,7 +11,7 @@ use crate::cli::{Ending, clock, output, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::habits::Parameter;
-use crate::explore::hunt::Tally;
+use crate::explore::hunt::{Progress, Tally};
 use crate::explore::strategy::{Lack, lack};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -28,8 +28,11 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let seeds = format!("seeds {first}..{last}");
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar((last - first).saturating_add(1), "hunting");
-    let catch = act::hunt(&quarry, &|done| bar.inc(done));
-    bar.finish_and_clear();
+    let catch = act::hunt(&quarry, &|far| match far {
+        Progress::Tried(done) => bar.inc(done),
+        Progress::Shrinking => progress::now("shrinking"),
+    });
+    progress::clear();
     tell(arguments, &catch, &seeds)
 }
 

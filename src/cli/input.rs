@@ -32,25 +32,34 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
         }
         read.push(scenario);
     }
-    let known = with_remedies(locks, &read);
-    scenario::link(&mut read, &known);
+    let known = with_remedies(locks, &read)?;
+    scenario::link(&mut read, &known)?;
     Ok(read)
 }
 
-/// The scenarios, and those that they name as their remedies and that stand beside them. What
-/// cannot be read there is no remedy.
-fn with_remedies(locks: &Locks, read: &[Scenario]) -> Vec<Scenario> {
-    let is_read = |name: &String| read.iter().any(|scenario| scenario.name == *name);
-    let beside = |scenario: &Scenario, name: &String| {
-        let folder = Path::new(&scenario.file).parent().unwrap_or(Path::new("."));
-        let path = folder.join(format!("{name}.toml"));
-        Scenario::parse_with(locks, &path.display().to_string(), &text(&path).ok()?).ok()
-    };
-    let others = read.iter().flat_map(|scenario| {
-        let missing = scenario.remedies.iter().filter(|name| !is_read(name));
-        missing.filter_map(|name| beside(scenario, name))
-    });
-    read.iter().cloned().chain(others).collect()
+/// The scenarios, those that they name as their remedies and that stand beside them, and, where
+/// such a file is missing, all that do: one of them may be meant.
+fn with_remedies(locks: &Locks, read: &[Scenario]) -> Result<Vec<Scenario>, Refusal> {
+    let mut known = read.to_vec();
+    for scenario in read {
+        let folder = Path::new(&scenario.file).parent();
+        let folder = folder.filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
+        for name in &scenario.remedies {
+            let path = folder.join(format!("{name}.toml"));
+            let is_known = known.iter().any(|other| other.name == *name);
+            if !is_known && path.is_file() {
+                let shown = path.display().to_string();
+                known.push(Scenario::parse_with(locks, &shown, &text(&path)?)?);
+            } else if !is_known {
+                let files = scenario_files(folder).unwrap_or_default();
+                known.extend(files.iter().filter_map(|path| {
+                    let shown = path.display().to_string();
+                    Scenario::parse_with(locks, &shown, &text(path).ok()?).ok()
+                }));
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// Reads a plan.

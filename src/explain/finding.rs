@@ -123,3 +123,19 @@ pub struct BrokenAssumption {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Kind>,
 }
+
+/// A breach, of which nothing has been tried.
+impl From<&Breach> for BrokenAssumption {
+    fn from(breach: &Breach) -> BrokenAssumption {
+        let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
+        BrokenAssumption {
+            what: breach.what,
+            bound: breach.bound,
+            actual: breach.actual,
+            faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
+            initial: initial.collect(),
+            goes: Vec::new(),
+            stays: Vec::new(),
+        }
+    }
+}

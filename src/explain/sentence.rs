@@ -9,6 +9,7 @@ use crate::explain::cause::part_words;
 use crate::explain::chapter::{grant, renewal};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
+use crate::explain::mechanism::How;
 use crate::explain::quantity::{count, figure, length, list, rate, row, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
@@ -53,6 +54,20 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
             sentences
         }
     }
+}
+
+/// That the mechanism breaks another assumption than those that made the difference: without it,
+/// what made the difference led to the same in another way.
+pub fn other_way(finding: &Finding, how: How) -> Option<String> {
+    let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
+    let strained = how.strains();
+    let is_told = class.broken.iter().any(|broken| strained.contains(&broken.what));
+    let mut breaches = finding.breaches.iter().filter(|breach| strained.contains(&breach.what));
+    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_told)?);
+    let (bound, deeds) = (bound(broken.what, broken.bound), deeds(finding, &broken));
+    Some(format!(
+        "{bound}: {deeds}; this is how it came about here, and without it it comes about otherwise."
+    ))
 }
 
 /// That a broken contract is the lock's fault, untried.

@@ -11,19 +11,31 @@ pub struct Budget {
     pub length: Duration,
     /// The time since some moment.
     pub clock: fn() -> Duration,
+    /// Is told what is begun.
+    pub told: fn(&str),
 }
 
 /// A budget that is spent, and what was left undone for want of it.
 pub struct Spending {
     ends: Option<(Duration, fn() -> Duration)>,
+    told: fn(&str),
     undone: Mutex<Vec<String>>,
 }
 
 impl Spending {
     /// From now on. Without a budget all is done, however long it takes.
     pub fn of(budget: Option<Budget>) -> Spending {
-        let ends = budget.map(|Budget { length, clock }| (clock().saturating_add(length), clock));
-        Spending { ends, undone: Mutex::default() }
+        let ends = budget.map(|budget| (budget.clock)().saturating_add(budget.length));
+        Spending {
+            ends: ends.zip(budget.map(|budget| budget.clock)),
+            told: budget.map_or(|_| {}, |budget| budget.told),
+            undone: Mutex::default(),
+        }
+    }
+
+    /// Says what is begun, to whoever waits for it.
+    pub fn begin(&self, name: &str) {
+        (self.told)(name);
     }
 
     /// Does a piece of the work, unless the budget is used up: then it is noted as undone.
@@ -32,6 +44,7 @@ impl Spending {
             self.undone.lock().expect("nobody panics with it").push(name.to_owned());
             return None;
         }
+        self.begin(name);
         Some(work())
     }
 
@@ -51,7 +64,8 @@ mod tests {
 
     #[test]
     fn what_comes_after_the_end_is_left_out_and_named() {
-        let still = Budget { length: Duration::from_secs(1), clock: || Duration::ZERO };
+        let still =
+            Budget { length: Duration::from_secs(1), clock: || Duration::ZERO, told: |_| {} };
         let over = Budget { length: Duration::ZERO, ..still };
         for (budget, done) in [(None, true), (Some(still), true), (Some(over), false)] {
             let spending = Spending::of(budget);

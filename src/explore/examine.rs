@@ -99,6 +99,7 @@ pub fn explained(
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
     let spending = Spending::of(budget);
+    spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);

@@ -331,7 +331,7 @@ fn slewed(plan: &Plan) -> Option<Plan> {
 fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     let least = plan.longest_ttl().saturating_add(SECOND);
     let nodes = plan.nodes();
-    changed(plan, |plan| {
+    let mut later = changed(plan, |plan| {
         for fault in &mut plan.faults {
             let Target::Host(host) = &fault.target else { continue };
             if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
@@ -344,11 +344,12 @@ fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
                 fault.verb = Verb::Crash;
             }
         }
-        let over = plan.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
-        let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(plan.heal_at);
-        plan.heal_at += more;
-        plan.until += more;
-    })
+    })?;
+    let over = later.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
+    let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(later.heal_at);
+    later.heal_at += more;
+    later.until += more;
+    Some(later)
 }
 
 fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
@@ -452,3 +453,6 @@ fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String
         other => flat.push((path.to_owned(), other.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,6 +85,6 @@ fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
         return None;
     }
     let class = classify(lab, plan, &trial);
-    let is_same = examine::signature(lab, plan, &trial, &class) == *signature;
+    let is_same = examine::signature(lab, plan, &trial, &class).keeps(signature);
     is_same.then(|| Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false })
 }

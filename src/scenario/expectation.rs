@@ -310,7 +310,8 @@ mod tests {
     /// c2 waited 7 s, of which nobody had the lock for 4 s, and there were 30 grants a minute.
     fn served() -> Judgement {
         let (from, to) = (Instant::default(), Instant { seq: 9, at: 4 * SECOND });
-        let callers = vec![CallerWaits { caller: "c2".into(), longest: 7 * SECOND, grants: 1 }];
+        let longest = 7 * SECOND;
+        let callers = vec![CallerWaits { caller: "c2".into(), longest, from, grants: 1 }];
         let waits = Waits { longest: 7 * SECOND, callers, ..Waits::default() };
         let reason = Reason::Waiting;
         let unavailable = Some(Unavailable { from, to, reason, owner: None });

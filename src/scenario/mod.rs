@@ -14,6 +14,7 @@ use std::ops::{Range, RangeInclusive};
 
 use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::history::PROBE_MARGIN;
@@ -36,7 +37,9 @@ pub struct Scenario {
     pub expect: Expectation,
     /// The scenarios, by name, that ask the same of a lock or a resource that withstands it.
     pub remedies: Vec<String>,
-    /// The plans of those, of which [`link`] was given the scenario.
+    /// Where it names them, bytes of the text.
+    remedies_at: Range<usize>,
+    /// The plans of those, once [`link`] has found them.
     healed: Vec<Plan>,
     /// Why it cannot be confirmed on real servers, where no rule knows it.
     pub unconfirmable: Option<String>,
@@ -81,7 +84,7 @@ impl Scenario {
         Plan { seed, ..self.plan.clone() }
     }
 
-    /// The plans of its remedies for a seed, as far as they are known.
+    /// The plans of its remedies for a seed; none before [`link`].
     pub fn healed(&self, seed: u64) -> Vec<Plan> {
         self.healed.iter().map(|plan| Plan { seed, ..plan.clone() }).collect()
     }
@@ -92,13 +95,34 @@ impl Scenario {
     }
 }
 
-/// Gives each scenario the plans of the remedies that it names, of those that are among `known`.
-pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) {
+/// Gives each scenario the plans of the remedies that it names, of those that are among `known`. A
+/// file may stand alone; a name that is nearly one that is known is refused.
+pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusal> {
     for scenario in scenarios {
-        let named = |name: &String| known.iter().find(|other| other.name == *name);
-        scenario.healed =
-            scenario.remedies.iter().filter_map(named).map(|other| other.plan.clone()).collect();
+        scenario.healed.clear();
+        for name in &scenario.remedies {
+            match known.iter().find(|other| other.name == *name) {
+                Some(other) => scenario.healed.push(other.plan.clone()),
+                None => is_no_slip(scenario, name, known)?,
+            }
+        }
     }
+    Ok(())
+}
+
+/// A name that differs by so many letters from one that is known was meant to be that.
+const SLIPS: usize = 2;
+
+fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(), Refusal> {
+    let mut others = known.iter().map(|other| &other.name);
+    let Some(near) = others.find(|other| strsim::osa_distance(name, other) <= SLIPS) else {
+        return Ok(());
+    };
+    let what = format!("there is no scenario '{name}' that could be a remedy");
+    let label = format!("did you mean '{near}'?");
+    let wrong = Wrong::at(scenario.remedies_at.clone(), what, label)
+        .help("a remedy is the name of a scenario of the same folder");
+    Err(Refusal::new(&scenario.file, &scenario.text, wrong))
 }
 
 fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
@@ -123,6 +147,7 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
         note: top.text("note")?.map(str::to_owned),
         expect: expectation::read(&top)?,
         remedies: remedies(&top)?,
+        remedies_at: top.get("remedy").map_or(0..0, Spanned::span),
         healed: Vec::new(),
         unconfirmable: unconfirmable(&top)?,
         file: file.to_owned(),

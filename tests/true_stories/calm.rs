@@ -1,7 +1,6 @@
 //! Runs that held: who was granted the lock, who waited, how near it came.
 
 use lockstorm::history::{AccessKind, Op, OpKind, Outcome, PROBE};
-use lockstorm_sim::time::Nanos;
 
 use crate::facts::{Facts, Held, Truth, ensure, is_granted};
 use crate::faults::is_back;
@@ -145,9 +144,20 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     let often: usize = told.words[1].parse().map_err(|_| "no number")?;
     let last = asked.get(often - 1).ok_or("it asks less often")?;
     ensure(asked[..often - 1].iter().all(|op| !is_granted(op)), "it is let in before")?;
-    ensure(is_granted(last) == granted, "it ends otherwise")?;
-    let lasts: Option<Nanos> = last.ret.map(|ret| ret.at - told.at.at);
-    ensure(lasts.is_some_and(|lasts| is_length(told.words[3], lasts)), "it lasts otherwise")
+    // Who is let in by nobody waits until it dies, or all is healed.
+    let heal = facts.history.healed.unwrap_or(facts.history.end).at;
+    let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
+    let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from.at);
+    let death = deaths.filter(|at| *at >= told.at.at).min();
+    let over = death.map_or(heal, |at| at.min(heal));
+    let end = match granted {
+        true => last.ret.filter(|_| is_granted(last)).ok_or("it is not let in")?.at,
+        false => over,
+    };
+    ensure(end <= over, "it is over before")?;
+    let more = asked.get(often).is_some_and(|op| op.call.at < end);
+    ensure(!more, "it asks more often")?;
+    ensure(is_length(told.words[3], end - told.at.at), "it lasts otherwise")
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the node that is named.

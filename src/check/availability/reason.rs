@@ -2,11 +2,14 @@
 //!
 //! A try counts from its call to its caller's next. What it met is decided node by node: the node
 //! did not answer, answered with an error, or a key stood there, by whose owner it is told apart.
-//! If enough nodes were free, nothing stood in the way. Else the reason is what kept most of the
-//! others (or too few replicas acknowledged), and a key is one for as long as it stands; the rest
-//! of the try's time is waiting. Time in which the caller's process stood still is its own. The
-//! reason of the stretch is what takes most of its callers' time, and of equals the first in the
-//! order of [`Reason`].
+//! A try that was under way when the stretch began met what had become of that key by then: a
+//! blocking one may have asked while its owner was still alive.
+//!
+//! If enough nodes were free, nothing stood in the way, but for what came after that: too few
+//! replicas that acknowledged, or an answer that never came. Else the reason is what kept most of
+//! the others, and a key is one for as long as it stands; the rest of the try's time is waiting.
+//! Time in which the caller's process stood still is its own. The reason of the stretch is what
+//! takes most of its callers' time, and of equals the first in the order of [`Reason`].
 
 use std::collections::BTreeMap;
 
@@ -62,7 +65,8 @@ pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason,
     let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
     let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
     for (op, begin, end) in tries {
-        let met = met(case, requests.get(&op.id).map_or(&[], Vec::as_slice), &leaderless, op);
+        let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
+        let met = met(case, requests, &leaderless, (op, begin));
         let turn = met.until.clamp(begin, end);
         let awake = |from: Moment, to: Moment| to.at - from.at - halted(case, op, from, to);
         let blocked = awake(begin, turn);
@@ -110,9 +114,13 @@ fn requests<'a>(
     requests
 }
 
-fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: &Op) -> Met {
-    let call = Moment::from(op.call);
-    if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= call && call < *to) {
+fn met(
+    case: &Case,
+    requests: &[&Request],
+    leaderless: &[(Moment, Moment)],
+    (op, begin): (&Op, Moment),
+) -> Met {
+    if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
         return Met { reason: Reason::NoMaster, owner: None, until: *until };
     }
     let mut nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
@@ -124,16 +132,20 @@ fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: 
     let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unasked]);
     for (node, requests) in nodes {
-        let (reason, key) = on_node(case, node, &requests, op);
+        let (reason, key) = on_node(case, node, &requests, (op, begin));
         blocked.entry(reason).or_default().push(key);
     }
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
     let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
-        return match matches!(op.outcome, Outcome::Refused { .. }) && has_set {
-            true => Met { reason: Reason::Unacknowledged, ..waits },
-            false => waits,
+        let is_answered = requests.iter().all(|request| leg(request, Leg::Delivered).is_some());
+        return match op.outcome {
+            Outcome::Refused { .. } if has_set => Met { reason: Reason::Unacknowledged, ..waits },
+            Outcome::Unknown | Outcome::Pending if !is_answered => {
+                Met { reason: Reason::NoQuorum, ..waits }
+            }
+            _ => waits,
         };
     }
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
@@ -143,25 +155,29 @@ fn met(case: &Case, requests: &[&Request], leaderless: &[(Moment, Moment)], op: 
     Met { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
 }
 
-/// What a try met on one node, and the key that stood in its way, if one did.
+/// What a try met on one node from a moment on, and the key that stood in its way, if one did.
 fn on_node<'c, 'a>(
     case: &'c Case<'a>,
     node: &str,
     requests: &[&Request],
-    op: &Op,
+    (op, begin): (&Op, Moment),
 ) -> (Reason, Option<&'c Incarnation<'a>>) {
-    let mut answered = requests.iter().filter(|request| !request.declined);
-    let at = answered.find_map(|request| {
+    let answered = requests.iter().filter(|request| !request.declined);
+    let applied = answered.filter_map(|request| {
         leg(request, Leg::Delivered)?;
-        leg(request, Leg::Applied)
+        leg(request, Leg::Applied).map(Moment::from)
     });
-    let Some(at) = at.map(Moment::from) else {
+    let applied: Vec<Moment> = applied.collect();
+    let last_before = applied.iter().rfind(|at| **at <= begin);
+    let Some(at) = last_before.or(applied.first()).copied() else {
         let declined = requests.iter().any(|request| request.declined);
         return (if declined { Reason::Declined } else { Reason::NoQuorum }, None);
     };
     let mut here = case.lives.incarnations.iter().filter(|key| key.node == node);
     let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
-    match key.map(|key| (key, whose(case, key, at))) {
+    let seen = at.max(begin);
+    let key = key.filter(|key| seen < key.to);
+    match key.map(|key| (key, whose(case, key, seen))) {
         Some((_, Reason::Waiting)) | None => (Reason::Waiting, None),
         Some((key, reason)) => (reason, Some(key)),
     }

@@ -180,37 +180,28 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, at, text, evidence))
 }
 
-/// The caller that asked in vain for longest.
+/// The caller that waited longest, if it was not let in at once.
 fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
-    let mut waits: Vec<Vec<&Op>> = Vec::new();
-    for op in witness.history().ops.iter().filter(|op| op.kind == OpKind::Acquire) {
-        let refused = matches!(op.outcome, Outcome::Refused { .. });
-        let open = waits.iter_mut().rfind(|wait| wait[0].caller == op.caller);
-        match open.filter(|wait| wait.iter().all(|op| !is_granted(op))) {
-            Some(wait) => wait.push(op),
-            None if refused => waits.push(vec![op]),
-            None => {}
-        }
+    let wait = witness.finding.judgement.availability.waits.callers.first()?;
+    let end = wait.from.at + wait.longest;
+    let asked = witness.history().ops.iter().filter(|op| {
+        let is_its = op.kind == OpKind::Acquire && op.caller == wait.caller;
+        is_its && op.call.instant() >= wait.from && op.call.at < end
+    });
+    let asked: Vec<&Op> = asked.collect();
+    let is_let_in = is_granted(asked.last()?) && asked.last()?.ret.is_some_and(|ret| ret.at == end);
+    if is_let_in && asked.len() == 1 {
+        return None;
     }
-    let lasts = |wait: &Vec<&Op>| -> Option<Nanos> {
-        Some(wait.last()?.ret?.at.saturating_sub(wait[0].call.at))
-    };
-    let wait = waits.iter().rev().max_by_key(|wait| lasts(wait))?;
-    let asked = count(wait.len() as u64, "time");
-    let text = match is_granted(wait.last()?) {
-        true => format!(
-            "{} waits longest: it asks {asked} from here on, until it is let in after {}.",
-            wait[0].caller,
-            length(lasts(wait)?),
-        ),
-        false => format!(
-            "{} waits longest: it asks {asked} from here on, in vain for {}.",
-            wait[0].caller,
-            length(lasts(wait)?),
-        ),
-    };
-    let evidence = wait.iter().map(|op| Evidence::Op(op.id)).collect();
-    Some(Beat::new(Weight::Effect, wait[0].call.instant(), text, evidence))
+    let text = format!(
+        "{} waits longest: it asks {} from here on, {} {}.",
+        wait.caller,
+        count(asked.len() as u64, "time"),
+        if is_let_in { "until it is let in after" } else { "in vain for" },
+        length(wait.longest),
+    );
+    let evidence = asked.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Effect, wait.from, text, evidence))
 }
 
 fn is_granted(op: &Op) -> bool {

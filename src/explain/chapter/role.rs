@@ -134,23 +134,32 @@ fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Be
     views.iter().map(saw).collect()
 }
 
-/// The Sentinels that see their clocks jump before all is over: they have no part in what follows.
-fn tilted(witness: &Witness<'_>) -> Option<Beat> {
+/// The Sentinels that see their clocks jump, those of one time together: for a while they have no
+/// part in what follows.
+fn tilted(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut groups: Vec<Vec<(usize, &Sighting)>> = Vec::new();
     let sightings = witness.history().sightings.iter().enumerate();
-    let mut tilted = sightings.filter(|(_, seen)| seen.what == Seen::Tilted);
-    let (index, first) = tilted.next()?;
-    let soon = |seen: &Sighting| seen.at.at - first.at.at <= TOGETHER;
-    let with = tilted.take_while(|(_, seen)| soon(seen)).filter(|(_, seen)| seen.by != first.by);
-    let (mut names, mut evidence) = (vec![first.by.clone()], vec![Evidence::Sighting(index)]);
-    for (index, seen) in with {
-        names.push(seen.by.clone());
-        evidence.push(Evidence::Sighting(index));
+    for seen in sightings.filter(|(_, seen)| seen.what == Seen::Tilted) {
+        let is_of = |group: &&mut Vec<(usize, &Sighting)>| {
+            let soon = seen.1.at.at - group[0].1.at.at <= TOGETHER;
+            soon && group.iter().all(|(_, other)| other.by != seen.1.by)
+        };
+        match groups.last_mut().filter(is_of) {
+            Some(group) => group.push(seen),
+            None => groups.push(vec![seen]),
+        }
     }
-    let text = match names.len() {
-        1 => format!("{} sees its clock jump and acts on nothing for 30 s: TILT.", first.by),
+    groups.iter().map(|group| tilt(group)).collect()
+}
+
+fn tilt(group: &[(usize, &Sighting)]) -> Beat {
+    let names: Vec<String> = group.iter().map(|(_, seen)| seen.by.clone()).collect();
+    let text = match &names[..] {
+        [one] => format!("{one} sees its clock jump and acts on nothing for 30 s: TILT."),
         _ => format!("{} see their clocks jump and act on nothing for 30 s: TILT.", list(&names)),
     };
-    Some(Beat::new(Weight::Cause, first.at, text, evidence))
+    let evidence = group.iter().map(|(index, _)| Evidence::Sighting(*index)).collect();
+    Beat::new(Weight::Cause, group[0].1.at, text, evidence)
 }
 
 /// What several saw of a master: by whom, with the places in the history.
