@@ -62,12 +62,12 @@ mutants which="all":
 
 # record the answers of the installed redis-server anew, and compare
 truth:
-    LOCKSTORM_TRUTH=write cargo test -p lockstorm-sim --test truth
-    cargo test -p lockstorm-sim --test truth
+    LOCKSTORM_TRUTH=write cargo test -p lockstorm-redis --test truth
+    cargo test -p lockstorm-redis --test truth
 
 # random requests on the fake node and on the installed redis-server, at length
 fuzz-redis requests="1000000" seed="1":
-    LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-sim --test truth random
+    LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-redis --test truth random
 
 # redlock inside its assumptions, and the same settings on two locks that must be found wanting
 campaign seeds="1..10000": (outlast "--lock redlock" seeds)

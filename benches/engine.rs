@@ -11,10 +11,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::time::{ClockSetting, MILLISECOND, SECOND};
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const REQUEST: &[u8] =
@@ -71,7 +71,7 @@ fn on_event_engine(seconds: u64) -> u64 {
         hosts.push(host(format!("c{n}"), address, move |host| ask(host, Rc::clone(&count))));
     }
     let mut world = World::new(WorldSpec {
-        engine: lockstorm_sim::engine::EngineKind::Event,
+        engine: lockstorm_world::engine::EngineKind::Event,
         whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
@@ -81,6 +81,7 @@ fn on_event_engine(seconds: u64) -> u64 {
         hosts,
         names: BTreeMap::new(),
         faults: Vec::new(),
+        operator: None,
         whole_trace: false,
     });
     world.run_until(seconds * SECOND);
@@ -91,7 +92,7 @@ fn host<R>(name: String, address: SocketAddrV4, run: impl Fn(Host) -> R + 'stati
 where
     R: Future<Output = ()> + 'static,
 {
-    let process: lockstorm_sim::engine::Process = Rc::new(move |host| Box::pin(run(host)));
+    let process: lockstorm_world::engine::Process = Rc::new(move |host| Box::pin(run(host)));
     HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
 }
 

@@ -13,16 +13,16 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use lockstorm_sim::engine::{EngineKind, Process};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::frame::decode::decode_reply;
-use lockstorm_sim::redis::frame::encode_request;
-use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::redis::node::{Node, NodeConfig};
-use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::{ClockSetting, SECOND};
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{ClockSetting, SECOND};
+use lockstorm_redis::frame::decode::decode_reply;
+use lockstorm_redis::frame::encode_request;
+use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::node::{Node, NodeConfig};
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::{EngineKind, Process};
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ROUNDS: usize = 5;
@@ -156,6 +156,7 @@ fn world(hosts: Vec<HostSpec>) -> World {
         hosts,
         names: BTreeMap::new(),
         faults: Vec::new(),
+        operator: None,
         whole_trace: false,
     })
 }

@@ -18,9 +18,9 @@ use lockstorm::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,
 };
 use lockstorm::run::Lab;
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::{MILLISECOND, SECOND};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::trace::Leg;
 
 const ROUNDS: usize = 5;
 const RUNS: u32 = 100;

@@ -4,9 +4,9 @@
 //! are half-open. What a lock broke of its contract is written down as it was noticed; of the rest
 //! a history says nothing about right or wrong.
 
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
-use lockstorm_sim::trace::{KeyChange, Leg, Sight};
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
+use lockstorm_platform::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::contract::Clause;

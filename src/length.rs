@@ -1,7 +1,7 @@
 //! Lengths of time as people write them: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
 
-use lockstorm_sim::fault::LONGEST;
-use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::LONGEST;
+use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 use crate::refusal::nearest;
 
@@ -118,7 +118,7 @@ fn no<T>(what: String, mend: String) -> Result<T, NoLength> {
 #[cfg(test)]
 mod tests {
     use super::{read, read_shift, write};
-    use lockstorm_sim::fault::LONGEST;
+    use lockstorm_platform::fault::LONGEST;
 
     #[test]
     fn lengths_are_read() {

@@ -12,17 +12,18 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_sim::engine::{EngineKind, Process};
-use lockstorm_sim::fault::HostNames;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::cluster::slots::SlotSet;
-use lockstorm_sim::redis::cluster::{ClusterConfig, Member};
-use lockstorm_sim::redis::node::NodeConfig;
-use lockstorm_sim::redis::sentinel::{self, SentinelConfig};
-use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Checkpoint, Event, Trace};
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::fault::HostNames;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Checkpoint, Event, Trace};
+use lockstorm_redis::cluster::slots::SlotSet;
+use lockstorm_redis::cluster::{ClusterConfig, Member};
+use lockstorm_redis::node::NodeConfig;
+use lockstorm_redis::operator::operator;
+use lockstorm_redis::sentinel::{self, SentinelConfig};
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::{EngineKind, Process};
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE};
@@ -343,6 +344,7 @@ fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: boo
             .map(|(name, address)| (name, ground.place(address)))
             .collect(),
         faults: plan.faults.clone(),
+        operator: Some(operator()),
         whole_trace,
     }
 }
@@ -457,7 +459,7 @@ fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
 }
 
 fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
-    let step = |entry: &lockstorm_sim::trace::Entry| match entry.event {
+    let step = |entry: &lockstorm_platform::trace::Entry| match entry.event {
         Event::Step { label } => {
             let host = names.name(entry.host).to_owned();
             Some(Step { host, label, at: entry.stamp.instant() })
@@ -468,7 +470,7 @@ fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
 }
 
 fn lines(trace: &Trace) -> Vec<String> {
-    let line = |line: &lockstorm_sim::trace::Line| {
+    let line = |line: &lockstorm_platform::trace::Line| {
         format!("{} at {} ns: {}", line.instant.seq, line.instant.at, line.text)
     };
     trace.lines().unwrap_or_default().iter().map(line).collect()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::check::Verdict;
 use crate::cli::act::Page;

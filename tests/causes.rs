@@ -13,8 +13,8 @@ use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 fn scenario(name: &str) -> Finding {
     let file = Path::new("scenarios").join(format!("{name}.toml"));

@@ -19,8 +19,8 @@ use lockstorm::lock::{Acquired, Extended, Grant, Lock, Notice, Released, Setting
 use lockstorm::plan::TopologyKind;
 use lockstorm::report::text;
 use lockstorm::run::Lab;
-use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
-use lockstorm_sim::trace::Event;
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
+use lockstorm_platform::trace::Event;
 
 /// token-lua that does one odd thing.
 struct Odd {
@@ -180,7 +180,7 @@ impl Odd {
                 host.record(Event::Outcome { op: u32::MAX, what: "acquired" });
                 let to = host.resolve("n1").expect("a node");
                 host.record(Event::Unreached { to, command: "SET", op: u32::MAX });
-                host.record(Event::Fault { id: 99, edge: lockstorm_sim::trace::Edge::Start });
+                host.record(Event::Fault { id: 99, edge: lockstorm_platform::trace::Edge::Start });
             }
             _ => {}
         }

@@ -12,7 +12,7 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::{Cause, Judgement, Kind, Turn, TurnEnd, Verdict, Violation};
 use lockstorm::ledger::part::Part;
 use lockstorm::ledger::{self, Breach};
-use lockstorm_sim::time::MILLISECOND;
+use lockstorm_platform::time::MILLISECOND;
 
 use crate::story::{Story, unit};
 

@@ -26,9 +26,9 @@ use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::report::text;
 use lockstorm::run::Lab;
 use lockstorm::test::{hunt_from, hunt_own};
-use lockstorm_sim::fault::verbs;
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::{MILLISECOND, SECOND};
+use lockstorm_platform::fault::verbs;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, SECOND};
 use proptest::strategy::ValueTree;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 

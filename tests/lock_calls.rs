@@ -10,16 +10,16 @@ use lockstorm::lock::catalogue::find;
 use lockstorm::lock::{
     Acquired, Call, Extended, Grant, Lock, LockConfig, Notice, Released, Setting, lease,
 };
-use lockstorm_sim::engine::EngineKind;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::redis::node::NodeConfig;
-use lockstorm_sim::redis::server::serve;
-use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_redis::ask::Asker;
+use lockstorm_redis::frame::Reply;
+use lockstorm_redis::node::NodeConfig;
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::EngineKind;
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
 const KEY: &str = "lock";
 const TTL: Nanos = 5 * SECOND;
@@ -157,6 +157,7 @@ where
         hosts,
         names: BTreeMap::new(),
         faults,
+        operator: None,
         whole_trace: false,
     });
     world.run_until(100 * SECOND);

@@ -15,16 +15,16 @@ use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
 use lockstorm::workload::resource::Resource;
 use lockstorm::workload::{Job, RESOURCE, RESOURCE_PORT, client, probe};
-use lockstorm_sim::engine::{EngineKind, Process};
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::command::admission::apply;
-use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::redis::node::{Node, NodeConfig};
-use lockstorm_sim::redis::session::Session;
-use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use lockstorm_redis::command::admission::apply;
+use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::node::{Node, NodeConfig};
+use lockstorm_redis::session::Session;
+use lockstorm_world::engine::{EngineKind, Process};
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const NODE_PORT: u16 = 6379;
@@ -168,6 +168,7 @@ impl Run {
             hosts,
             names: BTreeMap::new(),
             faults: self.faults,
+            operator: None,
             whole_trace: false,
         });
         world.run_until(HEAL);
@@ -345,7 +346,7 @@ fn a_cut_off_acquire_is_unknown_and_released() {
         from: "c1".to_owned(),
         to: "n1".to_owned(),
         command: Some("SET".to_owned()),
-        leg: lockstorm_sim::trace::Leg::Sent,
+        leg: lockstorm_platform::trace::Leg::Sent,
     };
     cut.faults = vec![fault(1, Verb::Partition, "n1 -> c1", event, 3 * SECOND)];
     let (ops, accesses) = cut.play();

@@ -3,7 +3,7 @@
 
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_sim::time::SECOND;
+use lockstorm_platform::time::SECOND;
 
 /// While the clients work, and when they are done.
 const EARLY: &str = "700ms";

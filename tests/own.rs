@@ -11,7 +11,7 @@ use lockstorm::lock::{Acquired, Extended, Grant, Lock, Model, Released, Setting}
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_sim::time::{Clock, SECOND};
+use lockstorm_platform::time::{Clock, SECOND};
 
 /// token-lua by another name.
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));

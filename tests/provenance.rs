@@ -20,9 +20,9 @@ use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token}
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::time::{MILLISECOND, SECOND};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::trace::KeyChange;
 
 const NAMED: Algorithm = Algorithm::lease("named", |setting| Box::new(Named::new(setting)));
 

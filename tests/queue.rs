@@ -4,7 +4,7 @@
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 /// The history of a scenario's plan for seed 1, with one of its lines replaced.
 fn history(name: &str, line: &str, by: &str) -> History {

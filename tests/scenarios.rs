@@ -15,7 +15,7 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::expectation::{Answer, Met};
 use lockstorm::scenario::written::{self, Question};
 use lockstorm::scenario::{Scenario, link};
-use lockstorm_sim::fault::{Fault, Verb};
+use lockstorm_platform::fault::{Fault, Verb};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use serde_json::Value;
 

@@ -8,9 +8,9 @@ use lockstorm::lock::wire::Wire;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::TopologyKind;
 use lockstorm::run::Lab;
-use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::time::SECOND;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::time::SECOND;
+use lockstorm_platform::trace::Leg;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Greets, sets and deletes the key on a connection of its own each time.

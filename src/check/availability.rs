@@ -14,7 +14,7 @@ pub mod reason;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::check::availability::reason::Reason;

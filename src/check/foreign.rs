@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};

@@ -22,8 +22,8 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};

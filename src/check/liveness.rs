@@ -5,8 +5,8 @@
 //! that leads is added, up to as much as that margin. A run that ends before that time has passed
 //! shows nothing. Whoever waits for an answer for so long after the heal waits for ever.
 
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};

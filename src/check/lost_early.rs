@@ -17,8 +17,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::linear::spec;

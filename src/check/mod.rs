@@ -21,7 +21,7 @@ pub mod overlap;
 pub mod renewal;
 pub mod signature;
 
-use lockstorm_sim::time::{Instant, Nanos};
+use lockstorm_platform::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::check::availability::Availability;

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;

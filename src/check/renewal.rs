@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::{Kind, Violation};

@@ -9,10 +9,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::{REPORTS, SCENARIOS};
-use lockstorm_sim::fault::verbs;
+use lockstorm_platform::fault::verbs;
+use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
-use lockstorm_sim::redis::compat::Compat;
-use lockstorm_sim::time::Nanos;
+use lockstorm_redis::compat::Compat;
 
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;

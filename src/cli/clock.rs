@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::cli::progress;
 use crate::explore::budget::Budget;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::fault::verbs;
+use lockstorm_platform::fault::verbs;
 
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;

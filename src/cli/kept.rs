@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use lockstorm_sim::trace::hash_of;
+use lockstorm_platform::trace::hash_of;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::act::Page;

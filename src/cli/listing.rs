@@ -1,8 +1,8 @@
 //! `list`: the words that scenarios may use, each with what it stands for.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use lockstorm_sim::fault::verbs::{ROWS, Row};
-use lockstorm_sim::redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
+use lockstorm_platform::fault::verbs::{ROWS, Row};
+use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
 use crate::cli::args::Listed;

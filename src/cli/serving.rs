@@ -6,9 +6,9 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
-use lockstorm_sim::engine::live::ports::Ports;
-use lockstorm_sim::redis::cluster::BUS;
-use lockstorm_sim::redis::compat::Compat;
+use lockstorm_redis::cluster::BUS;
+use lockstorm_redis::compat::Compat;
+use lockstorm_world::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
 use crate::cli::{Ending, input, say};

@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::signal::Signal;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::Request;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::Request;
+use lockstorm_redis::signal::Signal;
 
 /// How long an answer waits for the server to tell of its request.
 const PATIENCE: Nanos = 50 * MILLISECOND;
@@ -89,7 +89,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::Asked;
-    use lockstorm_sim::trace::{Connection, Request};
+    use lockstorm_platform::trace::{Connection, Request};
 
     #[test]
     fn a_command_finds_its_request_past_those_that_were_refused() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::engine::EngineKind;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_world::engine::EngineKind;
 
 use crate::check::judge::judge;
 use crate::check::{Kind, Verdict};
@@ -118,7 +118,7 @@ pub fn kinds(verdict: &Verdict) -> BTreeSet<Kind> {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::Instant;
+    use lockstorm_platform::time::Instant;
 
     use super::{Agreement, Attempt, agreement};
     use crate::check::{Kind, Verdict, Violation};

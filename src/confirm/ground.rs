@@ -10,16 +10,16 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_sim::engine::Process;
-use lockstorm_sim::engine::live::ports::Ports;
-use lockstorm_sim::engine::live::{LiveEngine, stop};
-use lockstorm_sim::engine::state::State;
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::redis::cluster::BUS;
-use lockstorm_sim::rng::Chance;
-use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos};
-use lockstorm_sim::trace::Trace;
-use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::rng::Chance;
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
+use lockstorm_platform::trace::Trace;
+use lockstorm_redis::cluster::BUS;
+use lockstorm_world::engine::Process;
+use lockstorm_world::engine::live::ports::Ports;
+use lockstorm_world::engine::live::{LiveEngine, stop};
+use lockstorm_world::engine::state::State;
+use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::confirm::processes::{Home, Membership, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};

@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::engine::live::outside;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::{Asker, role};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::redis::sentinel::{SIGHTS, sight};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Event, Sight};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Event, Sight};
+use lockstorm_redis::ask::{Asker, role};
+use lockstorm_redis::frame::Reply;
+use lockstorm_redis::sentinel::{SIGHTS, sight};
+use lockstorm_world::engine::live::outside;
 
 use crate::confirm::asked::Asked;
 

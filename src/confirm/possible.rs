@@ -1,9 +1,9 @@
 //! Which plans real servers can show in real time. What they cannot is told with its reason, by
 //! rule: no scenario is named here.
 
-use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::redis::compat::Compat;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_redis::compat::Compat;
 
 use crate::length;
 use crate::plan::{Persistence, Plan};
@@ -94,7 +94,7 @@ fn unsynced(persistence: Persistence) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::SECOND;
+    use lockstorm_platform::time::SECOND;
 
     use super::{Means, reasons};
     use crate::scenario::Scenario;

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lockstorm_sim::redis::cluster::{self, BUS, ClusterConfig};
-use lockstorm_sim::redis::node::{Append, NodeConfig};
-use lockstorm_sim::time::MILLISECOND;
+use lockstorm_platform::time::MILLISECOND;
+use lockstorm_redis::cluster::{self, BUS, ClusterConfig};
+use lockstorm_redis::node::{Append, NodeConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -298,7 +298,7 @@ pub fn version() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::SECOND;
+    use lockstorm_platform::time::SECOND;
 
     use super::{Membership, Setup};
     use crate::plan::{MinReplicas, Persistence, Shards, Topology, TopologyKind};

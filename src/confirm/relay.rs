@@ -11,17 +11,17 @@ use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm_sim::engine::live::outside;
-use lockstorm_sim::platform::{Host, Listener, Stream};
-use lockstorm_sim::redis::ask::Asker;
-use lockstorm_sim::redis::cluster::BUS;
-use lockstorm_sim::redis::command::table;
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::redis::frame::{self, Arguments};
-use lockstorm_sim::redis::signal::{First, first};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Event, Leg, Request};
+use lockstorm_platform::host::{Host, Listener, Stream};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Event, Leg, Request};
+use lockstorm_redis::ask::Asker;
+use lockstorm_redis::cluster::BUS;
+use lockstorm_redis::command::table;
+use lockstorm_redis::frame::decode::ReplyReader;
+use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::frame::{self, Arguments};
+use lockstorm_redis::signal::{First, first};
+use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;

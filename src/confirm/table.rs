@@ -1,7 +1,7 @@
 //! What real servers confirmed, as Markdown for a pull request: the verdicts, and the steps of the
 //! failovers inside them.
 
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::confirm::compare::{self, Attempt};
 use crate::confirm::windows::{Measure, STEPS, WINDOWS};

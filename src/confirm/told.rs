@@ -8,8 +8,8 @@
 use std::net::SocketAddrV4;
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::redis::frame::decode::ReplyReader;
+use lockstorm_redis::frame::Reply;
+use lockstorm_redis::frame::decode::ReplyReader;
 
 /// What makes a server tell.
 pub const ASK: &[u8] = b"HELLO 3\r\nPSUBSCRIBE __keyevent@0__:*\r\nMONITOR\r\n";

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::Sight;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::Sight;
 
 use crate::check::{Kind, Verdict};
 use crate::explain::finding::Finding;
@@ -162,7 +162,7 @@ mod tests {
     use crate::explore::examine;
     use crate::run::Lab;
     use crate::scenario::Scenario;
-    use lockstorm_sim::time::SECOND;
+    use lockstorm_platform::time::SECOND;
 
     #[test]
     fn a_failover_is_measured_from_the_fault_on() {

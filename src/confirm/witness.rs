@@ -10,12 +10,12 @@ use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_sim::engine::live::outside;
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::ask::{Asker, role};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
+use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
+use lockstorm_redis::ask::{Asker, role};
+use lockstorm_redis::frame::Reply;
+use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
@@ -259,7 +259,7 @@ fn number(key: &[u8], change: KeyChange, value: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::trace::KeyChange;
+    use lockstorm_platform::trace::KeyChange;
 
     use super::{kind, number};
 

@@ -2,7 +2,7 @@
 //! carries.
 
 use bytes::Bytes;
-use lockstorm_sim::trace::Request;
+use lockstorm_platform::trace::Request;
 
 /// A shorter token may stand in a script's text by chance.
 const TELLING: usize = 8;

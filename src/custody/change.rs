@@ -2,8 +2,8 @@
 //! somebody else.
 
 use bytes::Bytes;
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{HostId, KeyChange, KeyName, Origin, Request};
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
 use crate::custody::asker::{Asker, carries, flushes, takes_lock};
 use crate::custody::finding::{Certainty, Finding, Kind};

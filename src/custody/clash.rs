@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{HostId, KeyName, Request};
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{HostId, KeyName, Request};
 
 use crate::custody::finding::{Certainty, Finding, Kind};
 use crate::custody::incarnation::{End, Incarnation, Told};

@@ -1,6 +1,6 @@
 //! What was wrong, how sure that is, and what all of it comes to.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::custody::incarnation::Incarnation;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{Connection, KeyName, Request};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Connection, KeyName, Request};
 use serde::Serialize;
 
 use crate::custody::asker::Asker;

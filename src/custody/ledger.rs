@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
 use bytes::Bytes;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::{
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{
     Connection, Edge, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
 };
 

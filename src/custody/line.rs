@@ -1,6 +1,6 @@
 //! What the nodes saw as lines of JSON: a line a life of a key, a finding, the judgement.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind, Verdict};

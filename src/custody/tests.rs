@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, Readings, Stamp};
-use lockstorm_sim::trace::{
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
 };
 

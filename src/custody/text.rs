@@ -1,6 +1,6 @@
 //! What the nodes saw, for a person.
 
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::custody::finding::{Certainty, Finding, Judgement, Verdict};
 use crate::custody::incarnation::{Incarnation, Told};

@@ -3,7 +3,7 @@
 //! The check has searched, and says of each grant when its turn at the lock must have begun and
 //! when it can be over; here that is only put into sentences. Each states one inequality.
 
-use lockstorm_sim::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
 
 use crate::check::{Kind, Turn, TurnEnd, Violation};
 use crate::explain::hold::op;

@@ -1,8 +1,8 @@
 //! What made the difference, in words: the outcomes of the experiments.
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::fault::{Fault, Target};
-use lockstorm_sim::network::Latency;
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Fault, Target};
+use lockstorm_platform::network::Latency;
 
 use crate::check::Kind;
 use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};

@@ -15,7 +15,7 @@
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
 //! since the other does the same, and each suffices.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Kind;

@@ -1,7 +1,7 @@
 //! Holds as a reader wants to see them: with their acquires, in trace positions and true times.
 //! What holds are, and what covers them, is the reading's.
 
-use lockstorm_sim::time::{Clock, Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, Nanos};
 
 use crate::history::{History, Op, OpId, OpKind, Outcome};
 use crate::reading::Reading;

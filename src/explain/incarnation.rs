@@ -1,7 +1,7 @@
 //! The lives of the lock's key as a reader wants to see them: in trace positions, with whom each
 //! belongs to. What lives are is the reading's.
 
-use lockstorm_sim::time::Instant;
+use lockstorm_platform::time::Instant;
 
 use crate::history::OpId;
 use crate::reading::{Reading, incarnation};

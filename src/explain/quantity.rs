@@ -1,7 +1,7 @@
 //! Times and lists as words, by integer arithmetic only.
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// A day in nanoseconds.
 const DAY: Nanos = 86_400 * SECOND;

@@ -1,8 +1,8 @@
 //! The verdict in one sentence, and a sentence for each assumption that broke.
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::Nanos;
 
 use crate::check::{Cause, Kind, Verdict, Violation};
 use crate::explain::cause::part_words;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::KeyChange;
 use serde::Serialize;
 
 use crate::check::Verdict;

@@ -1,6 +1,6 @@
 //! The finding read for its witness: the violation that is told, and the grants it is about.
 
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
 use crate::check::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::Leg;
 
 use crate::explain::finding::Finding;
 use crate::explain::sentence::verdict_words;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::fault::{Anchor, Fault};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Anchor, Fault};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::check::Kind;
 use crate::explain::experiment::{Causes, Change, Changed};

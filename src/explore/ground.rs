@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::{MILLISECOND, SECOND};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, SECOND};
 
 use crate::lock::LockConfig;
 use crate::lock::catalogue::{self, Algorithm};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 
 use crate::lock::catalogue::Algorithm;

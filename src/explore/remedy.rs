@@ -1,8 +1,8 @@
 //! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
 //! equal, and on fresh seeds of it.
 
-use lockstorm_sim::fault::{Anchor, Target, Verb};
-use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
+use lockstorm_platform::fault::{Anchor, Target, Verb};
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::signature::Signature;

@@ -4,9 +4,9 @@
 //! with as many digits the lesser one: 10 s is smaller than 9.588 s. So every walk to smaller plans
 //! ends.
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::fault::{Anchor, Fault, Target};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Anchor, Fault, Target};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::explore::habits::Parameter;
 use crate::ledger::part::{Part, Strikes, without};

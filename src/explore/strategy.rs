@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::fault::verbs::{ActsOn, Figure, Needs, ROWS, Row};
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::fault::verbs::{ActsOn, Figure, Needs, ROWS, Row};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::Leg;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::strategy::Union;
 use proptest::{collection, sample};

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::Fault;
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::Fault;
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::Verdict;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::time::Clock;
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::Clock;
 
 use crate::history::Condition;
 use crate::ledger::part::Part;

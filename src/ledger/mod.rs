@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::ledger::part::Part;
 use crate::lock::{Assumption, Bounded};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
 use crate::ledger::part::Part;

@@ -1,6 +1,6 @@
 //! Work that takes longer than its lease: an assumption that no fault breaks, but the plan itself.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::ledger::bound_of;
 use crate::lock::{Bounded, Promise};
@@ -64,7 +64,7 @@ fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::{MILLISECOND, SECOND};
+    use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{fit, overworked};
     use crate::explore::ground::ground;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::{Anchor, Fault, Pattern};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;

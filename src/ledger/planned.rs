@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::network::{LONGEST_LOSS, longest_wait};
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::network::{LONGEST_LOSS, longest_wait};
+use lockstorm_platform::time::Nanos;
 
 use crate::ledger::bound_of;
 use crate::lock::{Bounded, Promise};
@@ -211,8 +211,8 @@ pub fn keep_within(plan: &mut Plan, promise: &Promise) {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-    use lockstorm_sim::time::{MILLISECOND, SECOND};
+    use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+    use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{Strain, strain};
     use crate::explore::ground::ground;

@@ -6,7 +6,7 @@
 //! in the stretch, a suspend also with the wait for what the sleep kept back; an access counts
 //! with what it took longer than undisturbed links explain. Another client's faults do not count.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::history::PROBE;
 use crate::history::{Op, OpId, OpKind, Outcome};

@@ -1,7 +1,7 @@
 //! What a fault interval did, and to whom.
 
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::Instant;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::Instant;
 
 use crate::history::Condition;
 use crate::ledger::part::Part;

@@ -1,7 +1,7 @@
 //! What a node's answer means to the caller of a lock. A time-out is unknown, never refused;
 //! an error reply says that the node did nothing.
 
-use lockstorm_sim::redis::frame::Reply;
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::RequestError;
 use crate::lock::{Acquired, Deadline, Extended, Grant, Released};

@@ -1,6 +1,6 @@
 //! Every lock by its name: how it is built, what it promises, what it chooses by default.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::lock::check_then_set::{self, CheckThenSet};
 use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
@@ -292,7 +292,7 @@ impl Algorithm {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::{MILLISECOND, SECOND};
+    use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{ALGORITHMS, Algorithm, Locks, find};
     use crate::lock::none::NoLock;

@@ -3,7 +3,7 @@
 //! Two steps that are not atomic: whoever else looks between them takes the lock as well.
 
 use async_trait::async_trait;
-use lockstorm_sim::redis::frame::Reply;
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::answer::{self, Answer, HELD, Said};
 use crate::lock::client::Client;

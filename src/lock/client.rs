@@ -12,11 +12,11 @@ use std::net::SocketAddrV4;
 use std::pin::Pin;
 use std::task::Poll;
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{Event, Leg, Request};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Event, Leg, Request};
+use lockstorm_redis::ask::Asker;
+use lockstorm_redis::frame::Reply;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::lock::route::Route;

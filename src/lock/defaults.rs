@@ -1,6 +1,6 @@
 //! What an algorithm chooses where its configuration says nothing.
 
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 
 use crate::lock::LockConfig;
 use crate::lock::lease::Lease;

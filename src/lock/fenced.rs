@@ -5,7 +5,7 @@
 //! time to live, so a node that forgets it breaks the order for ever.
 
 use async_trait::async_trait;
-use lockstorm_sim::fault::LONGEST;
+use lockstorm_platform::fault::LONGEST;
 
 use crate::lock::defaults::LEASE;
 use crate::lock::promise::{self, Work, exclusive};

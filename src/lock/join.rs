@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use lockstorm_sim::platform::LocalFuture;
+use lockstorm_platform::host::LocalFuture;
 
 /// Runs all of `parts` at the same time and gives their results in the order of the parts.
 pub async fn all<T>(mut parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
@@ -28,7 +28,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use lockstorm_sim::platform::LocalFuture;
+    use lockstorm_platform::host::LocalFuture;
 
     use super::all;
 

@@ -1,7 +1,7 @@
 //! The arithmetic of leases: what is left, and until which reading a grant may be counted on.
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 
 use crate::lock::{Deadline, DeadlineFrom};
 
@@ -54,7 +54,7 @@ pub fn is_over(host: &Host, deadline: Option<Deadline>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+    use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
     use super::{drift_allowance, validity};
 

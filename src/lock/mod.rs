@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{Clock, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub mod answer;

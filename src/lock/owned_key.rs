@@ -3,8 +3,8 @@
 //! The compare runs on the node, in one atomic step with its effect. The two switches that break
 //! it on purpose (blind, revive) act here.
 
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::answer::{self, Answer};
 use crate::lock::client::{Client, RequestError, is_noscript};

@@ -3,8 +3,8 @@
 //! [`lease`] and [`mutex`] are whole promises for locks of one's own. Others are put together:
 //! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
 
-use lockstorm_sim::fault::LONGEST;
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_platform::fault::LONGEST;
+use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::{Assumption, Bounded, DeadlineFrom, LockConfig, Model, Promise};

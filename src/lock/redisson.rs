@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::answer::{self, Answer, HELD};
 use crate::lock::client::Client;

@@ -4,9 +4,9 @@
 //! that is left. `redlock-no-validity` leaves the second one out.
 
 use async_trait::async_trait;
-use lockstorm_sim::platform::LocalFuture;
-use lockstorm_sim::rng::{Purpose, below};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::host::LocalFuture;
+use lockstorm_platform::rng::{Purpose, below};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::lock::answer::{self, Answer, Said};
 use crate::lock::client::Client;

@@ -8,10 +8,10 @@
 use std::io;
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::{Asker, role};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_redis::ask::{Asker, role};
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::slot_map::SlotMap;
 

@@ -4,7 +4,7 @@
 //! as in the code that this is found in.
 
 use async_trait::async_trait;
-use lockstorm_sim::time::SECOND;
+use lockstorm_platform::time::SECOND;
 
 use crate::lock::answer;
 use crate::lock::client::Client;

@@ -9,12 +9,12 @@ use std::io;
 use std::net::SocketAddrV4;
 
 use bytes::Bytes;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
-use lockstorm_sim::redis::cluster::redirect;
-use lockstorm_sim::redis::command::table::find;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_redis::ask::Asker;
+use lockstorm_redis::cluster::redirect;
+use lockstorm_redis::command::table::find;
+use lockstorm_redis::frame::Reply;
 
 /// How names begin that stand for a cluster: `redis+cluster://n1,n2,n3`.
 const SCHEME: &str = "redis+cluster://";
@@ -167,7 +167,7 @@ fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::redis::frame::Reply;
+    use lockstorm_redis::frame::Reply;
 
     use super::{SlotMap, Turn};
 

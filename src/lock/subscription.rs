@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::redis::ask::Asker;
-use lockstorm_sim::redis::frame::Reply;
+use lockstorm_platform::host::Host;
+use lockstorm_redis::ask::Asker;
+use lockstorm_redis::frame::Reply;
 
 /// See the head of this file. Messages that come while nobody asks are kept.
 pub struct Subscription(Asker);

@@ -5,9 +5,9 @@
 
 use std::net::SocketAddrV4;
 
-use lockstorm_sim::platform::{Host, LocalFuture};
-use lockstorm_sim::redis::sentinel::sight;
-use lockstorm_sim::trace::Event;
+use lockstorm_platform::host::{Host, LocalFuture};
+use lockstorm_platform::trace::Event;
+use lockstorm_redis::sentinel::sight;
 
 use crate::lock::join;
 use crate::lock::route::PATIENCE;

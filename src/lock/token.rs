@@ -1,7 +1,7 @@
 //! Owner values: what tells one grant's key from every other's.
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::rng::Purpose;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::rng::Purpose;
 
 use crate::lock::Call;
 

@@ -4,8 +4,8 @@
 //! It has an owner, but looks and deletes in two steps: the key can end and be taken between.
 
 use async_trait::async_trait;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, SECOND};
+use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::answer::{self, HELD};
 use crate::lock::client::Client;

@@ -6,7 +6,7 @@
 //! over before its caller has it is given back.
 
 use async_trait::async_trait;
-use lockstorm_sim::redis::frame::Reply;
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::answer::{self, Answer};
 use crate::lock::client::Client;

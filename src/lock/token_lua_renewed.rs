@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease::Lease;

@@ -6,8 +6,8 @@
 //! which replica will be promoted.
 
 use async_trait::async_trait;
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{Nanos, SECOND};
+use lockstorm_platform::time::{Nanos, SECOND};
+use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::Client;
 use crate::lock::defaults::LEASE;

@@ -15,12 +15,12 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use lockstorm_sim::platform::Stream;
-use lockstorm_sim::redis::command;
-use lockstorm_sim::redis::frame::decode::ReplyReader;
-use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::{Event, Leg, Request};
+use lockstorm_platform::host::Stream;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Event, Leg, Request};
+use lockstorm_redis::command;
+use lockstorm_redis::frame::decode::ReplyReader;
+use lockstorm_redis::frame::request::RequestReader;
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use lockstorm_sim::fault::{LONGEST, Target};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::{LONGEST, Target};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::history::PROBE_MARGIN;
 use crate::length;

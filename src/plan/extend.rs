@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Whether a client that works prolongs its grant.

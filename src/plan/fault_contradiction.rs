@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::fault::verbs::{ActsOn, Figure, Strains};
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::trace::Edge;
+use lockstorm_platform::fault::verbs::{ActsOn, Figure, Strains};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::trace::Edge;
 
 use crate::history::WORDS;
 use crate::length;

@@ -1,6 +1,6 @@
 //! A plan as text and back. The text is stable: the same plan is the same bytes.
 
-use lockstorm_sim::trace::hash_of;
+use lockstorm_platform::trace::hash_of;
 use serde::Deserialize;
 
 use crate::lock::catalogue::Locks;

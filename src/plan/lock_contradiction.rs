@@ -1,8 +1,8 @@
 //! What no plan may say of its lock: a lease that Redis takes in no such unit, a quorum above the
 //! nodes, an option that is another lock's.
 
-use lockstorm_sim::redis::compat::Difference;
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_redis::compat::Difference;
 
 use crate::length;
 use crate::lock::catalogue::Algorithm;

@@ -8,13 +8,13 @@ pub mod lock_contradiction;
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::fault::Fault;
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::redis::cluster::slots::SLOTS;
-use lockstorm_sim::redis::compat::Compat;
-use lockstorm_sim::redis::node::{Append, NodeConfig};
-use lockstorm_sim::rng::DrawKey;
-use lockstorm_sim::time::{ClockSetting, Nanos, SECOND};
+use lockstorm_platform::fault::Fault;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::rng::DrawKey;
+use lockstorm_platform::time::{ClockSetting, Nanos, SECOND};
+use lockstorm_redis::cluster::slots::SLOTS;
+use lockstorm_redis::compat::Compat;
+use lockstorm_redis::node::{Append, NodeConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::lock::{LockConfig, is_usual};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Clock, Line, Nanos};
+use lockstorm_platform::time::{Clock, Line, Nanos};
 
 use crate::history::{ClockPiece, History};
 use crate::reading::moment::Moment;

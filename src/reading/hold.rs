@@ -2,7 +2,7 @@
 //! grant covers. A hold starts at the acquire's return and ends with its
 //! release, its loss or its process; deadlines count on the clock that they name.
 
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::history::{OpId, OpKind, Outcome, PROBE};
 use crate::reading::moment::Moment;

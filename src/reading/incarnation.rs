@@ -4,7 +4,7 @@
 
 use crate::history::{History, Key, OpId};
 use crate::reading::moment::Moment;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 
 /// One life of the lock's key on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::time::Instant;
+use lockstorm_platform::time::Instant;
 
 use crate::history::{History, Seen, Sighting};
 use crate::reading::Reading;

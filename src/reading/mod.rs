@@ -23,9 +23,9 @@ pub mod tenure;
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::fault::Target;
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::fault::Target;
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
+use lockstorm_platform::trace::Leg;
 
 use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;

@@ -4,7 +4,7 @@
 //! In one run `at` never falls while `seq` grows, so ordering by (`at`, `seq`) orders trace
 //! positions by `seq`, and puts a clock's passing before everything recorded in its nanosecond.
 
-use lockstorm_sim::time::{Instant, Nanos, Stamp};
+use lockstorm_platform::time::{Instant, Nanos, Stamp};
 
 use crate::history::History;
 

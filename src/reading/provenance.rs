@@ -16,8 +16,8 @@ pub mod stream;
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{MILLISECOND, Stamp};
-use lockstorm_sim::trace::{
+use lockstorm_platform::time::{MILLISECOND, Stamp};
+use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
 };
 

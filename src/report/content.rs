@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::fault::verbs::ROWS;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
+use lockstorm_platform::fault::verbs::ROWS;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::Verdict;
 use crate::explain::finding::Finding;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use serde_json::Value;
 
 use crate::explain::finding::Finding;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use toml::de::DeValue;
 
 use crate::check::availability::Availability;
@@ -273,7 +273,7 @@ mod tests {
     use crate::check::availability::reason::Reason;
     use crate::check::availability::{Availability, CallerWaits, Unavailable, Waits};
     use crate::check::{Counts, Judgement, Kind, Verdict, Violation};
-    use lockstorm_sim::time::{Instant, SECOND};
+    use lockstorm_platform::time::{Instant, SECOND};
 
     fn violated(kinds: &[Kind]) -> Verdict {
         let (from, to) = (Instant::default(), Instant::default());

@@ -1,8 +1,8 @@
 //! `[[fault]]`: what goes wrong, to whom, when and for how long.
 
-use lockstorm_sim::fault::verbs::{Figure, ROWS, Row};
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::trace::{Edge, Leg};
+use lockstorm_platform::fault::verbs::{Figure, ROWS, Row};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::trace::{Edge, Leg};
 use toml::de::DeValue;
 
 use crate::history::WORDS;
@@ -159,7 +159,7 @@ fn no_others(after: &Section, word: &str, own: &[&str]) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_sim::fault::verbs::{ActsOn, ROWS, Row};
+    use lockstorm_platform::fault::verbs::{ActsOn, ROWS, Row};
 
     use crate::scenario::Scenario;
 

@@ -12,8 +12,8 @@ pub mod written;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
-use lockstorm_sim::fault::{Anchor, Fault};
-use lockstorm_sim::time::{Nanos, SECOND};
+use lockstorm_platform::fault::{Anchor, Fault};
+use lockstorm_platform::time::{Nanos, SECOND};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

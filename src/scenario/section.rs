@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 

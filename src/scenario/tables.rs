@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::fault::Target;
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::redis::compat::Compat;
-use lockstorm_sim::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use lockstorm_platform::fault::Target;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use lockstorm_redis::compat::Compat;
 use toml::de::DeValue;
 
 use crate::lock::catalogue::Locks;

@@ -4,10 +4,10 @@
 //! Every setting is written down first. Then each line is left out as long as the file that is
 //! left reads as the same plan: so what a default is stands in one place, where scenarios are read.
 
-use lockstorm_sim::fault::verbs::Figure;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::length;

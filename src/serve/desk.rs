@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::redis::frame::request::RequestReader;
+use lockstorm_platform::host::{Host, Stream};
+use lockstorm_redis::frame::Reply;
+use lockstorm_redis::frame::request::RequestReader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What the port and the service share.
@@ -55,7 +55,7 @@ pub async fn attend(host: Host, port: u16, desk: Desk) {
     let mut listener = host.listen(port).expect("the port was bound before");
     let interrupted = Rc::clone(&desk.is_interrupted);
     host.spawn(async move {
-        lockstorm_sim::engine::live::stop::asked().await;
+        lockstorm_world::engine::live::stop::asked().await;
         interrupted.set(true);
     });
     while let Ok(stream) = listener.accept().await {

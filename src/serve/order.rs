@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use lockstorm_sim::fault::verbs::{self, ActsOn, Figure, Row, Strains};
-use lockstorm_sim::fault::{LONGEST, Target, Verb};
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
+use lockstorm_platform::fault::{LONGEST, Target, Verb};
+use lockstorm_platform::time::Nanos;
 
 use crate::length;
 use crate::plan::contradiction::MOST_LOSS;
@@ -223,9 +223,7 @@ impl<'a> Words<'a> {
             return Err(no_word(word, "CUT REPLY", &["next"]));
         }
         let command = (!self.left.is_empty()).then(|| self.left.remove(0).to_uppercase());
-        match command
-            .as_deref()
-            .map(|name| lockstorm_sim::redis::command::table::name(name.as_bytes()))
+        match command.as_deref().map(|name| lockstorm_redis::command::table::name(name.as_bytes()))
         {
             Some(None) => refused(
                 format!("no command '{}'", command.unwrap_or_default()),

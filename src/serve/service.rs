@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use lockstorm_sim::engine::live::{self, LiveEngine, ports::Ports};
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{MILLISECOND, Nanos};
-use lockstorm_sim::trace::Leg;
-use lockstorm_sim::world::World;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::Leg;
+use lockstorm_redis::frame::Reply;
+use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
+use lockstorm_world::world::World;
 
 use crate::custody::finding::Judgement;
 use crate::custody::ledger::{Ledger, Terms};

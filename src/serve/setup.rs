@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use lockstorm_sim::engine::{EngineKind, Process};
-use lockstorm_sim::fault::verbs::Strains;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::redis::node::NodeConfig;
-use lockstorm_sim::redis::{sentinel, server};
-use lockstorm_sim::time::ClockSetting;
-use lockstorm_sim::world::{HostSpec, Part, WorldSpec};
+use lockstorm_platform::fault::verbs::Strains;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::ClockSetting;
+use lockstorm_redis::node::NodeConfig;
+use lockstorm_redis::operator::operator;
+use lockstorm_redis::{sentinel, server};
+use lockstorm_world::engine::{EngineKind, Process};
+use lockstorm_world::world::{HostSpec, Part, WorldSpec};
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
 use crate::run::{self, process};
@@ -149,6 +150,7 @@ impl Setup {
             hosts,
             names: [(MASTER.to_owned(), addresses.nodes[0])].into(),
             faults: Vec::new(),
+            operator: Some(operator()),
             whole_trace: false,
         }
     }

@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use lockstorm_sim::platform::{Host, LocalFuture};
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::host::{Host, LocalFuture};
+use lockstorm_platform::time::Nanos;
 
 use crate::history::{OpId, OpKind, Outcome};
 use crate::lock::contract::Clause;

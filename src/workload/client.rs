@@ -3,9 +3,9 @@
 //! A well-behaved caller: it releases what an unknown acquire may have left, and touches nothing
 //! once it was told that its grant is lost.
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::rng::{Purpose, below};
-use lockstorm_sim::time::{MILLISECOND, Nanos};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::rng::{Purpose, below};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::lock::{client, lease, token};
 use crate::plan::WorkloadKind;

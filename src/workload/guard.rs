@@ -13,10 +13,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use lockstorm_sim::platform::guarded::Gatekeeper;
-use lockstorm_sim::platform::{Host, LocalFuture};
-use lockstorm_sim::time::{Clock, Nanos, SECOND};
-use lockstorm_sim::trace::Event;
+use lockstorm_platform::host::guarded::Gatekeeper;
+use lockstorm_platform::host::{Host, LocalFuture};
+use lockstorm_platform::time::{Clock, Nanos, SECOND};
+use lockstorm_platform::trace::Event;
 
 use crate::history::{Breach, OpId, Outcome};
 use crate::lock::Call;

@@ -13,8 +13,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::Nanos;
 
 use crate::lock::promise::Work;
 use crate::lock::{Lock, LockConfig, Setting};

@@ -1,6 +1,6 @@
 //! The liveness probe: after the heal, can anybody still get the lock?
 
-use lockstorm_sim::platform::Host;
+use lockstorm_platform::host::Host;
 
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Taken};

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use lockstorm_sim::platform::Host;
-use lockstorm_sim::trace::Event;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::trace::Event;
 
 use crate::history::{Access, Breach, History, Op, OpId, OpKind, Outcome};
 use crate::lock::Call;

@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_sim::platform::{Host, Stream};
-use lockstorm_sim::redis::frame::request::RequestReader;
-use lockstorm_sim::redis::frame::{Arguments, Reply};
-use lockstorm_sim::trace::{Event, Leg, Request};
+use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::trace::{Event, Leg, Request};
+use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::frame::{Arguments, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
@@ -104,7 +104,7 @@ impl Resource {
 }
 
 impl Store {
-    fn decide(&mut self, order: Order, at: lockstorm_sim::time::Instant) -> Reply {
+    fn decide(&mut self, order: Order, at: lockstorm_platform::time::Instant) -> Reply {
         let Order { kind, op, caller, grant, fence, value, read, .. } = order;
         let admitted = self.guard.admit(Asked { kind, fence, read }, self.value);
         let seen = match kind {

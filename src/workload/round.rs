@@ -1,8 +1,8 @@
 //! One time under the lock: the accesses to the resource, each of which the caller may have
 //! reason to leave out.
 
-use lockstorm_sim::redis::frame::Reply;
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_redis::frame::Reply;
 
 use crate::history::{OpId, OpKind, Outcome};
 use crate::lock::answer::{self, Answer, Said};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::{Cause, Invariant, Kind};
 use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::table::{Point, Table, point, stamp};
 

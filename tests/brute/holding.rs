@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use lockstorm::check::Kind;
 use lockstorm::history::{Op, OpKind, Outcome};
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::SECOND;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::SECOND;
+use lockstorm_platform::trace::Leg;
 
 use crate::table::{Point, Table, point, stamp};
 

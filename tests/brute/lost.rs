@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::history::{Op, OpKind, Outcome};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::damage::passes;
 use crate::table::{Point, Table, point, stamp};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use lockstorm::history::{Access, AccessKind, Condition, OpKind};
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::MILLISECOND;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::MILLISECOND;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::damage::{births, passes, tenure_of};
 use crate::table::{Point, Table, point, stamp};

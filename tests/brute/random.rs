@@ -7,11 +7,11 @@ use lockstorm::history::{
 };
 use lockstorm::ledger::Site;
 use lockstorm::lock::Model;
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{
     Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, SECOND, Stamp,
 };
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 /// Callers; what stands before the slash is the process.
 const CALLERS: [&str; 4] = ["c1", "c2", "c2/b", "probe"];

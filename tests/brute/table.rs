@@ -2,8 +2,8 @@
 
 use lockstorm::check::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
 
 /// A point in time: true time, then place in the trace; 0 stands before all of that time.
 pub type Point = (Nanos, u64);

@@ -15,10 +15,10 @@ use lockstorm::lock::catalogue::{self, Algorithm};
 use lockstorm::lock::{Bounded, ExtendShape};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
-use lockstorm_sim::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_sim::network::Latency;
-use lockstorm_sim::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::trace::Edge;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::Edge;
 
 const MS: Nanos = MILLISECOND;
 

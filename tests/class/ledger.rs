@@ -26,9 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::history::{Condition, History, Op, OpKind, Outcome, Seen};
 use lockstorm::lock::{Bounded, Promise};
 use lockstorm::plan::Plan;
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::Clock;
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::Clock;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 /// True time, then the place in the trace.
 type Point = (u64, u64);

@@ -27,7 +27,7 @@ use lockstorm::lock::Bounded;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::workload::slowest_message;
-use lockstorm_sim::fault::verbs;
+use lockstorm_platform::fault::verbs;
 
 use crate::ledger::Book;
 

@@ -15,8 +15,8 @@ pub enum Check {
     Hunt(String),
     /// A scenario: it must not come to what it expects.
     Run(String),
-    /// `target name`, with `lib` for unit tests and `sim/` before targets of the other crate: one
-    /// of the tests of that name must fail.
+    /// `target name`, with `lib` for unit tests and a package's folder before its targets, as in
+    /// `sim/redis/lib`: one of the tests of that name must fail.
     Test(String),
 }
 
@@ -81,8 +81,8 @@ impl Check {
 
 /// Where the source of a test is: files that may not be there.
 fn sources(target: &str, name: &str) -> Vec<PathBuf> {
-    let (folder, target) = match target.strip_prefix("sim/") {
-        Some(target) => (root().join("sim"), target),
+    let (folder, target) = match target.rsplit_once('/') {
+        Some((folder, target)) => (root().join(folder), target),
         None => (root().to_path_buf(), target),
     };
     if target == "lib" {

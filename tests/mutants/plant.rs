@@ -84,7 +84,9 @@ fn place(text: &str, mutant: &Mutant) -> Result<Range<usize>, &'static str> {
 }
 
 fn choice(original: &str, mutants: &[&Mutant]) -> String {
-    let switch = if mutants[0].file.starts_with("sim/") { "crate" } else { "lockstorm_sim" };
+    // The lowest package has the switch: every other one sees it.
+    let lowest = mutants[0].file.starts_with("sim/platform/");
+    let switch = if lowest { "crate" } else { "lockstorm_platform" };
     let branch = |mutant: &&Mutant| {
         format!("if {switch}::mutant::on({:?}) {{ {} }} else ", mutant.id, mutant.put)
     };

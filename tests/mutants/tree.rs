@@ -14,6 +14,14 @@ use crate::{plant, root};
 /// What the copy needs to be built and to run.
 const COPIED: [&str; 8] =
     ["Cargo.toml", "Cargo.lock", "src", "sim", "tests", "scenarios", "examples", "benches"];
+/// The packages: what stands before their targets, and how well they are built: quickly rather than
+/// well. The dependencies are those of the workspace.
+const PACKAGES: [(&str, &str, u8); 4] = [
+    ("lockstorm", "", 1),
+    ("lockstorm-platform", "sim/platform/", 2),
+    ("lockstorm-redis", "sim/redis/", 2),
+    ("lockstorm-world", "sim/world/", 2),
+];
 /// The name of the program of the copy, so that it does not take the place of the real one.
 pub const PROGRAM: &str = "lockstorm-mutant";
 
@@ -27,9 +35,9 @@ pub fn copy(tree: &Path) {
     let read = |file: &str| fs::read_to_string(root().join(file)).map_err(|why| why.to_string());
     let planted = plant::planted(&table::all(), read).unwrap_or_else(|why| panic!("{why:?}"));
     files.extend(planted.into_iter().map(|(file, text)| (file, text.into_bytes())));
-    let sim = files.get_mut("sim/src/lib.rs").expect("the other crate has a root");
-    sim.extend_from_slice(b"\npub mod mutant;\n");
-    files.insert("sim/src/mutant.rs".to_owned(), plant::SWITCH.into());
+    let lowest = files.get_mut("sim/platform/src/lib.rs").expect("the lowest package has a root");
+    lowest.extend_from_slice(b"\npub mod mutant;\n");
+    files.insert("sim/platform/src/mutant.rs".to_owned(), plant::SWITCH.into());
     let manifest = files.get_mut("Cargo.toml").expect("the workspace has a manifest");
     let text = String::from_utf8_lossy(manifest).replacen(
         "[package]\n",
@@ -73,14 +81,13 @@ fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) 
 
 /// Builds the copy with the dependencies of the workspace; programs by their target.
 pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
-    // Both crates may have a target of this name.
+    // More than one package may have a target of this name.
     let tests = mutants.iter().filter_map(|mutant| mutant.check.test());
     let targets: BTreeSet<&str> =
-        tests.map(|(target, _)| target.trim_start_matches("sim/")).collect();
+        tests.map(|(target, _)| target.rsplit('/').next().unwrap_or(target)).collect();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--no-run", "--release", "--locked", "--workspace", "--bins"]);
-    // Both crates are built quickly rather than well; the dependencies are those of the workspace.
-    for (name, level) in [("lockstorm", 1), ("lockstorm-sim", 2)] {
+    for (name, _, level) in PACKAGES {
         cargo.arg("--config").arg(format!("profile.release.package.{name}.opt-level={level}"));
     }
     for target in &targets {
@@ -107,7 +114,8 @@ fn program(message: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let executable = PathBuf::from(message["executable"].as_str()?);
     let (target, id) = (&message["target"], message["package_id"].as_str()?);
-    let prefix = if id.contains("/sim#") || id.contains("lockstorm-sim") { "sim/" } else { "" };
+    let package = id.rsplit(['/', '#']).next()?.split('@').next()?;
+    let prefix = PACKAGES.iter().find(|known| known.0 == package).map_or("", |known| known.1);
     let name = match (target["kind"][0].as_str()?, message["profile"]["test"].as_bool()?) {
         ("lib", true) => format!("{prefix}lib"),
         ("test", _) => format!("{prefix}{}", target["name"].as_str()?),

@@ -26,11 +26,11 @@ use lockstorm::history::{
 };
 use lockstorm::ledger::Site;
 use lockstorm::lock::{Assumption, Bounded, Model};
-use lockstorm_sim::fault::Target;
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::fault::verbs::{self, Figure};
-use lockstorm_sim::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::fault::Target;
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::fault::verbs::{self, Figure};
+use lockstorm_platform::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_platform::trace::{KeyChange, Leg};
 use serde::Deserialize;
 
 /// A history file.

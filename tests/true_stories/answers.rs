@@ -1,7 +1,7 @@
 //! What was asked, and what was answered.
 
 use lockstorm::history::{Op, OpKind, Outcome};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::trace::Leg;
 
 use crate::facts::{Facts, Truth, ensure};
 use crate::pattern::{is_moment, read};

@@ -9,7 +9,7 @@ use lockstorm::explore::trial::attempt;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::{Persistence, TopologyKind};
 use lockstorm::run::Lab;
-use lockstorm_sim::fault::verbs;
+use lockstorm_platform::fault::verbs;
 
 /// The most seeds that are tried for one violation of a row, on the whole.
 const MAX_SEEDS: u64 = 60;

@@ -3,9 +3,9 @@
 
 use lockstorm::explain::finding::Finding;
 use lockstorm::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::KeyChange;
 
 /// What a predicate answers: why the sentence is false.
 pub type Truth = Result<(), String>;

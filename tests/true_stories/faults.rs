@@ -1,9 +1,9 @@
 //! What was done to hosts and links.
 
 use lockstorm::history::{Condition, OpKind, Seen};
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Instant, SECOND};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::facts::{Facts, Truth, ensure, is_death};
 use crate::pattern::{is_length, is_moment, read};

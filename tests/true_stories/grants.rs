@@ -1,8 +1,8 @@
 //! Who was granted the lock, on which nodes, for how long, and who held it beside whom.
 
 use lockstorm::history::{Op, OpKind, Outcome};
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::facts::{Facts, Held, How, Truth, ensure};
 use crate::pattern::{is_length, is_moment, list, moment};

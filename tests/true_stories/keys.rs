@@ -1,8 +1,8 @@
 //! How keys ended, who prolonged them, what came between two commands.
 
 use lockstorm::history::{Key, Op, OpId, OpKind, Request};
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::facts::{Facts, Truth, ensure, is_removal};
 use crate::pattern::{is_length, is_moment, list, read};

@@ -1,7 +1,7 @@
 //! Keys that keep others out, operations that never end, losses that are told late.
 
 use lockstorm::history::{Op, OpKind, Outcome, PROBE};
-use lockstorm_sim::time::{Clock, MILLISECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND};
 
 use crate::facts::{Facts, How, Truth, ensure, is_granted, is_removal};
 use crate::grants::is_acquire;

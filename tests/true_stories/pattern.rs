@@ -1,6 +1,6 @@
 //! Templates of sentences: text with places in braces. A place has a shape by its name.
 
-use lockstorm_sim::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// What stands at the places of a pattern, in order, if the text has its form.
 pub fn read<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {

@@ -1,8 +1,8 @@
 //! Who suspected a master, and who became one.
 
 use lockstorm::history::{Seen, Sighting};
-use lockstorm_sim::time::{Instant, Nanos, SECOND};
-use lockstorm_sim::trace::Sight;
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::trace::Sight;
 
 use crate::facts::{Facts, Truth, ensure};
 use crate::pattern::{is_length, list, read};

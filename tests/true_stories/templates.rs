@@ -1,7 +1,7 @@
 //! Every kind of sentence: its form, and what has to be so.
 
 use lockstorm::explain::story::StoryLine;
-use lockstorm_sim::time::Instant;
+use lockstorm_platform::time::Instant;
 
 use crate::facts::{Facts, Truth};
 use crate::{accesses, answers, calm, faults, grants, keys, liveness, pattern, roles};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm::check::Verdict;
 use lockstorm::explain::story::{Evidence, Story};
 
-use lockstorm_sim::time::{Instant, MILLISECOND};
+use lockstorm_platform::time::{Instant, MILLISECOND};
 
 use crate::all_lines;
 use crate::facts::{Facts, Truth, ensure, is_removal};

@@ -13,8 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Instant, Nanos};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::trace::Leg;
 use serde::{Deserialize, Serialize};
 
 use crate::check::availability::Wait;

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{Clock, Nanos};
+use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};

@@ -12,7 +12,7 @@ use crate::check::linear::spec::{self, Lock, LockAction};
 use crate::check::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
 use crate::reading::moment::Moment;
-use lockstorm_sim::time::Instant;
+use lockstorm_platform::time::Instant;
 
 type Turns<'a> = Vec<&'a Item<LockAction>>;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::Leg;
 
 use crate::explain::hold::{Hold, grant_of};
 use crate::explain::quantity::{count, moment};

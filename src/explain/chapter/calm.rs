@@ -1,6 +1,6 @@
 //! The short story of a run that held: how hard it was tried, and how close it came.
 
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::time::Nanos;
 
 use crate::explain::chapter::strike::{outages, told};
 use crate::explain::chapter::{margin, role};

@@ -1,7 +1,7 @@
 //! Who was granted the lock, how long that counted, and when too many held it at once.
 
-use lockstorm_sim::time::{Instant, Nanos};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::{Kind, Violation};
 use crate::explain::hold::{Hold, op};

@@ -1,7 +1,7 @@
 //! Keys that keep everybody out, operations that never end, losses that are told too late.
 
-use lockstorm_sim::time::Stamp;
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::Stamp;
+use lockstorm_platform::trace::Leg;
 
 use crate::check::Kind;
 use crate::explain::chapter::grant::granted;

@@ -1,6 +1,6 @@
 //! A key that went before its holder's lease had ended.
 
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::Kind;
 use crate::explain::incarnation::Incarnation;

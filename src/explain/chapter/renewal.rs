@@ -1,6 +1,6 @@
 //! Renewals that took effect after their owner had given the lock back, or that set the key again.
 
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::trace::Leg;
 
 use crate::check::{Kind, Violation};
 use crate::explain::hold::op;

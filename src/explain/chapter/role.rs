@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::time::{Instant, Nanos, SECOND};
-use lockstorm_sim::trace::Sight;
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::trace::Sight;
 
 use crate::explain::chapter::strike;
 use crate::explain::quantity::{length, list};

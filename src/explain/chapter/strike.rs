@@ -1,8 +1,8 @@
 //! What was done to hosts and links while the witness's grants were under way.
 
-use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::{Instant, SECOND};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::Kind;
 use crate::explain::chapter::{lost, strike};

@@ -1,7 +1,7 @@
 //! Operations of two steps that something came between.
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::story::{Beat, Evidence, Weight};

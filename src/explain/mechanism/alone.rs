@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_sim::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::{Cause, Kind, Violation};
 use crate::explain::hold::{grant_of, op};

@@ -1,8 +1,8 @@
 //! How a key that kept others out was gone when another asked.
 
-use lockstorm_sim::fault::verbs::Strains;
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::fault::verbs::Strains;
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
@@ -182,6 +182,6 @@ fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
     Some(Term { at: origin.at.at, lasts, on: origin.node.clone() })
 }
 
-fn end_of(witness: &Witness<'_>, life: &Incarnation) -> Option<lockstorm_sim::time::Instant> {
+fn end_of(witness: &Witness<'_>, life: &Incarnation) -> Option<lockstorm_platform::time::Instant> {
     life.end.and_then(|end| witness.history().keys.get(end)).map(|key| key.at)
 }

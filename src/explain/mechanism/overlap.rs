@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::Violation;
 use crate::explain::hold::Hold;

@@ -1,7 +1,7 @@
 //! What a remedy makes of a plan, and how it is told.
 
-use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::{delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed};
 use crate::explore::ground::ground;

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use lockstorm_sim::trace::{KeyName, Place};
+use lockstorm_platform::trace::{KeyName, Place};
 
 use crate::reading::provenance::{Bounds, Keys, Life};
 
@@ -71,7 +71,7 @@ impl<C: Clone> Files<C> {
 
     /// All keys are taken as they are now; with `appends`, as [`Event::Dumped`] has it.
     ///
-    /// [`Event::Dumped`]: lockstorm_sim::trace::Event::Dumped
+    /// [`Event::Dumped`]: lockstorm_platform::trace::Event::Dumped
     pub fn dump(&mut self, mark: u64, keys: Keys<C>, appends: Option<u64>) {
         let from = self.forgotten + self.made.len() as u64;
         let appends = appends.map(|own| Appends { own, from });

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use lockstorm_sim::time::{Instant, MILLISECOND, Readings, Stamp};
-use lockstorm_sim::trace::{
+use lockstorm_platform::time::{Instant, MILLISECOND, Readings, Stamp};
+use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
 };
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_sim::time::{Instant, Nanos};
-use lockstorm_sim::trace::Leg;
+use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::trace::Leg;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::witness::Witness;

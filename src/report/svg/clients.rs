@@ -1,7 +1,7 @@
 //! Lanes of clients: when each asked, when it believed it held the lock, when it stood still.
 
-use lockstorm_sim::fault::Verb;
-use lockstorm_sim::time::Nanos;
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::Nanos;
 
 use crate::explain::hold::Hold;
 use crate::explain::quantity::{length, moment};

@@ -1,6 +1,6 @@
 //! Which lanes there are, from top to bottom, and how high each is.
 
-use lockstorm_sim::time::{Clock, EPOCH};
+use lockstorm_platform::time::{Clock, EPOCH};
 
 use crate::check::{Kind, Verdict};
 use crate::explain::witness::Witness;

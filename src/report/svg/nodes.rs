@@ -1,7 +1,7 @@
 //! Lanes of nodes: whose key was there, when, and how it ended.
 
-use lockstorm_sim::time::Nanos;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;

@@ -1,6 +1,6 @@
 //! The ruler of true time beneath the lanes, and the rulers of clocks that differ from it.
 
-use lockstorm_sim::time::{Clock, EPOCH, Line, Nanos};
+use lockstorm_platform::time::{Clock, EPOCH, Line, Nanos};
 
 use crate::explain::quantity::signed;
 use crate::explain::witness::Witness;

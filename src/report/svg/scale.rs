@@ -1,6 +1,6 @@
 //! True time to pixels: which stretch of the run is shown, and where its ticks are.
 
-use lockstorm_sim::time::{Nanos, SECOND};
+use lockstorm_platform::time::{Nanos, SECOND};
 
 use crate::check::Verdict;
 use crate::explain::story::Story;
@@ -100,7 +100,7 @@ pub fn tick_label(reading: i64, step: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::{PLOT, Scale, tick_label};
-    use lockstorm_sim::time::{MILLISECOND, SECOND};
+    use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     #[test]
     fn the_axis_is_true_to_time() {

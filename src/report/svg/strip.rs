@@ -1,6 +1,6 @@
 //! The faults above the lanes, the links that they cut, and the stretch in which too many held.
 
-use lockstorm_sim::fault::Verb;
+use lockstorm_platform::fault::Verb;
 
 use crate::check::{Kind, Violation};
 use crate::explain::quantity::{length, mark, span};

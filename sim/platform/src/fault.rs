@@ -1,0 +1,377 @@
+//! What a world suffers, as data: a verb with a target, an anchor and, where it has one, a length.
+//!
+//! Nothing here acts. A world applies faults; [`Watch`] tells it when an anchor's event
+//! has come.
+
+pub mod verbs;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Nanos, SECOND};
+use crate::trace::{Edge, Entry, Event, HostId, Leg};
+
+/// One fault of a plan. Taking a fault out of a plan never renumbers the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Its number, unique in the plan.
+    pub id: u32,
+    /// What it does.
+    pub verb: Verb,
+    /// To whom.
+    pub target: Target,
+    /// When it strikes.
+    pub anchor: Anchor,
+    /// How long it lasts in nanoseconds. `None`: until the world is healed; for a verb that
+    /// acts at once, no meaning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<Nanos>,
+}
+
+/// What a fault does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Verb {
+    /// No message passes the target links; TCP tries again after the heal.
+    Partition,
+    /// Messages on the target links take `extra` nanoseconds longer.
+    Delay {
+        /// Added to each message.
+        extra: Nanos,
+    },
+    /// Messages on the target links take up to `extra` nanoseconds longer, drawn one by one.
+    Jitter {
+        /// The most that is added.
+        extra: Nanos,
+    },
+    /// So many messages in a million are lost at each try, and sent again later by TCP.
+    Loss {
+        /// Lost tries in a million.
+        per_million: u32,
+    },
+    /// Connections on the target links break so that what was applied is not answered.
+    CutReply,
+    /// Connections on the target links are reset.
+    Reset,
+    /// The process is not scheduled: a GC pause, SIGSTOP. Its kernel goes on.
+    Pause,
+    /// The machine sleeps: as pause, its kernel is silent and its monotonic clock stands.
+    Suspend,
+    /// The process dies; the machine lives. It starts again after the fault's length.
+    Crash,
+    /// The machine dies; what was not synced to disk is gone. It boots after the fault's length.
+    PowerLoss,
+    /// The process dies and starts again at once; a dead one starts.
+    Restart,
+    /// The wall clock jumps.
+    ClockStep {
+        /// Nanoseconds forward (negative: back).
+        by: i64,
+    },
+    /// All clocks of the host run at another rate.
+    ClockRate {
+        /// Parts per million fast (negative: slow).
+        ppm: i32,
+    },
+    /// The wall clock stands still.
+    ClockFreeze,
+    /// Each command on the node takes so much longer.
+    SlowNode {
+        /// Added to each command.
+        extra: Nanos,
+    },
+    /// Each script on the node takes so much longer and blocks it.
+    SlowScript {
+        /// Added to each script.
+        extra: Nanos,
+    },
+    /// What the master sends to the target replica arrives so much later.
+    ReplicaLag {
+        /// Added to each replication message.
+        extra: Nanos,
+    },
+    /// The target replica is made master by command, and `master` names it from then on.
+    Failover,
+    /// The target node drops a key as if it had run out of memory.
+    Evict {
+        /// The key.
+        key: String,
+    },
+    /// FLUSHALL on the target node.
+    Flush,
+    /// fsync on the target host answers at once and does nothing.
+    LyingDisk,
+    /// A loss of power leaves half of what the target host wrote last and did not sync.
+    TearingDisk,
+    /// The target host's disk takes nothing more.
+    FullDisk,
+}
+
+/// To whom a fault happens. Written `n1`, `c1 -> n1 n2` or `c1 <-> n1 n2`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Target {
+    /// One host.
+    Host(String),
+    /// The links from each host of one side to each of the other.
+    Links {
+        /// Hosts that send.
+        from: Vec<String>,
+        /// Hosts that receive.
+        to: Vec<String>,
+        /// Whether the links back are meant as well.
+        both: bool,
+    },
+}
+
+impl Target {
+    /// Every host that the target names.
+    pub fn hosts(&self) -> Vec<&str> {
+        match self {
+            Target::Host(host) => vec![host],
+            Target::Links { from, to, .. } => from.iter().chain(to).map(String::as_str).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Host(host) => f.write_str(host),
+            Target::Links { from, to, both } => {
+                let arrow = if *both { "<->" } else { "->" };
+                write!(f, "{} {arrow} {}", from.join(" "), to.join(" "))
+            }
+        }
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Target, String> {
+        let wrong = || format!("'{text}' is no target: write a host, 'c1 -> n1' or 'c1 <-> n1 n2'");
+        let names = |side: &str| side.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let sides = text.split_once("<->").map(|sides| (sides, true));
+        let sides = sides.or_else(|| text.split_once("->").map(|sides| (sides, false)));
+        let Some(((from, to), both)) = sides else {
+            let [host] = names(&text).try_into().map_err(|_| wrong())?;
+            return Ok(Target::Host(host));
+        };
+        let (from, to) = (names(from), names(to));
+        if from.is_empty() || to.is_empty() || text.matches("->").count() != 1 {
+            return Err(wrong());
+        }
+        Ok(Target::Links { from, to, both })
+    }
+}
+
+/// When a fault strikes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Anchor {
+    /// At a true time in nanoseconds.
+    At(Nanos),
+    /// After the nth event of a kind. With `plus` 0 it strikes before any task runs.
+    After {
+        /// What is waited for.
+        event: Pattern,
+        /// Which one, counted from 1.
+        nth: u32,
+        /// Nanoseconds between the event and the strike.
+        plus: Nanos,
+    },
+}
+
+/// The events that an anchor waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// A host passed a named point of its lock's code.
+    Step {
+        /// The host.
+        who: String,
+        /// The point.
+        label: String,
+    },
+    /// A request or its reply came one leg further.
+    Message {
+        /// The client's host.
+        from: String,
+        /// The node's host.
+        to: String,
+        /// The command in upper case; `None` is any.
+        command: Option<String>,
+        /// The leg.
+        leg: Leg,
+    },
+    /// An operation was invoked or returned.
+    Outcome {
+        /// The client's host.
+        who: String,
+        /// `acquire`, `acquired`, `refused`, ...
+        what: String,
+    },
+    /// Another fault struck or ended.
+    Fault {
+        /// Its number.
+        id: u32,
+        /// Which end.
+        edge: Edge,
+    },
+}
+
+/// An anchor that still waits for its event.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    fault: u32,
+    pattern: Pattern,
+    left: u32,
+    plus: Nanos,
+}
+
+impl Watch {
+    /// The watch for a fault whose anchor is an event, or `None` if it strikes at a time.
+    pub fn of(fault: &Fault) -> Option<Watch> {
+        match &fault.anchor {
+            Anchor::At(_) => None,
+            Anchor::After { event, nth, plus } => {
+                Some(Watch { fault: fault.id, pattern: event.clone(), left: *nth, plus: *plus })
+            }
+        }
+    }
+
+    /// Looks at an event. When it is the one that was waited for: the fault's number and the
+    /// nanoseconds until the strike.
+    pub fn observe(&mut self, entry: &Entry, hosts: &HostNames) -> Option<(u32, Nanos)> {
+        if self.left == 0 || !self.pattern.matches(entry, hosts) {
+            return None;
+        }
+        self.left -= 1;
+        (self.left == 0).then_some((self.fault, self.plus))
+    }
+}
+
+/// Who is who in a world.
+#[derive(Clone, Debug, Default)]
+pub struct HostNames {
+    names: Vec<String>,
+    by_ip: BTreeMap<Ipv4Addr, HostId>,
+    by_address: BTreeMap<SocketAddrV4, HostId>,
+    outside: Option<HostId>,
+}
+
+impl HostNames {
+    /// Adds the host that gets the next number.
+    ///
+    /// # Panics
+    /// If another host has the address.
+    pub fn add(&mut self, name: &str, ip: Ipv4Addr) -> HostId {
+        let id = self.next(name);
+        assert!(self.by_ip.insert(ip, id).is_none(), "two hosts have the address {ip}");
+        id
+    }
+
+    /// Adds the host that listens at an address, where hosts share their IP. The unspecified IP
+    /// stands for everybody outside of the world.
+    ///
+    /// # Panics
+    /// If another host has the address.
+    pub fn add_at(&mut self, name: &str, address: SocketAddrV4) -> HostId {
+        let id = self.next(name);
+        if address.ip().is_unspecified() {
+            self.outside = Some(id);
+        } else {
+            let taken = self.by_address.insert(address, id);
+            assert!(taken.is_none(), "two hosts have the address {address}");
+        }
+        id
+    }
+
+    /// A host listens at a further address: connections to it are to that host.
+    pub fn open_at(&mut self, id: HostId, address: SocketAddrV4) {
+        self.by_address.insert(address, id);
+    }
+
+    fn next(&mut self, name: &str) -> HostId {
+        let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
+        self.names.push(name.to_owned());
+        id
+    }
+
+    /// Whose end of a connection has this address.
+    pub fn of(&self, address: SocketAddrV4) -> Option<HostId> {
+        let known = self.by_address.get(&address).copied();
+        known.or_else(|| self.at(*address.ip())).or(self.outside)
+    }
+
+    /// The name of whoever has this address.
+    pub fn name_of(&self, address: SocketAddrV4) -> &str {
+        self.of(address).map_or("", |host| self.name(host))
+    }
+
+    /// The name of a host; the world itself has none.
+    pub fn name(&self, host: HostId) -> &str {
+        self.names.get(usize::from(host.0)).map_or("", String::as_str)
+    }
+
+    /// The host that has this address.
+    pub fn at(&self, ip: Ipv4Addr) -> Option<HostId> {
+        self.by_ip.get(&ip).copied()
+    }
+
+    /// The name of the host that has this address.
+    pub fn name_at(&self, ip: Ipv4Addr) -> &str {
+        self.at(ip).map_or("", |host| self.name(host))
+    }
+
+    /// The host of this name.
+    pub fn find(&self, name: &str) -> Option<HostId> {
+        let index = self.names.iter().position(|known| known == name)?;
+        Some(HostId(u16::try_from(index).expect("a world has under 65,536 hosts")))
+    }
+
+    /// Every host.
+    pub fn ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.names.len()).map(|n| HostId(u16::try_from(n).expect("counted when added")))
+    }
+}
+
+impl Pattern {
+    fn matches(&self, entry: &Entry, hosts: &HostNames) -> bool {
+        match (self, &entry.event) {
+            (Pattern::Step { who, label }, Event::Step { label: seen }) => {
+                label == seen && who == hosts.name(entry.host)
+            }
+            (Pattern::Outcome { who, what }, Event::Outcome { what: seen, .. }) => {
+                what == seen && who == hosts.name(entry.host)
+            }
+            (
+                Pattern::Message { from, to, command, leg },
+                Event::Message { request, leg: seen, command: name, .. },
+            ) => {
+                leg == seen
+                    && command.as_ref().is_none_or(|command| command == name)
+                    && from == hosts.name_of(request.connection.client)
+                    && to == hosts.name_of(request.connection.server)
+            }
+            (Pattern::Fault { id, edge }, Event::Fault { id: seen, edge: seen_edge }) => {
+                id == seen && edge == seen_edge
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The longest time that any plan may name: 30 days, so that sums cannot overflow.
+pub const LONGEST: Nanos = 30 * 24 * 3600 * SECOND;

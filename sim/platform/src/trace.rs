@@ -1,0 +1,500 @@
+//! What happened in a world, in order, and the hash that grows over it.
+//!
+//! Two kinds of things are recorded. *Happenings* of the machinery (deliveries with their
+//! bytes, timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept:
+//! they are the evidence that histories, anchors and reports are made of.
+
+mod fields;
+
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::time::{Instant, Nanos, Readings, Stamp};
+
+/// A machine, by its number in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u16);
+
+/// A connection: the two ends of it, the connecting one first. No port is used twice in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Connection {
+    /// The end that connected.
+    pub client: SocketAddrV4,
+    /// The end that listened.
+    pub server: SocketAddrV4,
+}
+
+/// A request on a connection: the nth one, counted from 0. Both ends count alike, so what the
+/// client knows of a request (its operation) and what the node knows (its effect) can be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request {
+    /// The connection that carries it.
+    pub connection: Connection,
+    /// Its number on the connection.
+    pub nth: u32,
+}
+
+/// A key of a node. Shared, since every change of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyName {
+    /// The number of its database.
+    pub db: u16,
+    /// Its name there.
+    pub name: Rc<[u8]>,
+}
+
+impl KeyName {
+    /// A key of a node's database.
+    ///
+    /// # Panics
+    /// If a node has so many databases.
+    pub fn new(db: usize, name: Rc<[u8]>) -> KeyName {
+        KeyName { db: u16::try_from(db).expect("a node has 16 databases"), name }
+    }
+}
+
+/// Databases but the first are named.
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name))?;
+        match self.db {
+            0 => Ok(()),
+            db => write!(f, " (db {db})"),
+        }
+    }
+}
+
+/// How far a request and its reply have come.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leg {
+    /// The client has written the request.
+    Sent,
+    /// The node has executed it; no byte of the reply is written.
+    Applied,
+    /// The node has written the reply.
+    Replied,
+    /// The client has read the reply.
+    Delivered,
+    /// The client gave up before it could write: no connection came up in time.
+    Unsent,
+}
+
+/// Who caused a change of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client's request on this node.
+    Request(Request),
+    /// The replication stream: the end of the command in the history that the node follows.
+    Replication {
+        /// The history, by the number of its id.
+        history: u64,
+        /// Offset after the command.
+        offset: u64,
+    },
+    /// The node itself: expiry, eviction, load.
+    Node,
+}
+
+/// What happened to a key on one node.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyChange {
+    /// Created, or overwritten by a command that sets.
+    Set,
+    /// The value changed in place (INCR, HINCRBY, APPEND and the like).
+    Changed,
+    /// The time to live was set, prolonged, cut or taken away.
+    Extended,
+    /// Removed by a command.
+    Deleted,
+    /// Removed because its time had passed.
+    Expired,
+    /// Removed to free memory.
+    Evicted,
+    /// Was there before the node went down, is not there after its start.
+    LostAtRestart,
+    /// Was there before a full resynchronisation, is not there after it.
+    LostAtFailover,
+}
+
+/// One end of a fault.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Edge {
+    /// The fault strikes.
+    Start,
+    /// The fault is over.
+    End,
+}
+
+/// Something that is kept, and that a fault can be anchored to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A lock's code passed a named point.
+    Step {
+        /// The point's name.
+        label: &'static str,
+    },
+    /// An operation was invoked or returned at its caller.
+    Outcome {
+        /// Number of the operation.
+        op: u32,
+        /// `acquire`, `acquired`, `refused`, `unknown`, `release`, `released`, ...
+        what: &'static str,
+    },
+    /// A request or its reply came one leg further.
+    Message {
+        /// Which request.
+        request: Request,
+        /// How far it has come.
+        leg: Leg,
+        /// The command, in upper case.
+        command: &'static str,
+        /// The client's operation that it serves; known on the client's legs only.
+        op: Option<u32>,
+    },
+    /// A client wanted to send a request, and no connection came up in time.
+    Unreached {
+        /// The node's address.
+        to: SocketAddrV4,
+        /// The command, in upper case.
+        command: &'static str,
+        /// The client's operation that it serves.
+        op: u32,
+    },
+    /// A key changed on this node.
+    Key {
+        /// The key.
+        key: KeyName,
+        /// What happened to it.
+        change: KeyChange,
+        /// Who caused it.
+        origin: Origin,
+        /// When it ends on the node's wall clock, in Unix milliseconds, if it ends.
+        until_ms: Option<u64>,
+    },
+    /// A master put a command into its replication stream.
+    Propagated {
+        /// The history that the stream belongs to, by the number of its id.
+        history: u64,
+        /// Offset after the command.
+        offset: u64,
+        /// Who caused it.
+        origin: Origin,
+    },
+    /// A node has started and holds these keys, or was emptied and filled by a resynchronisation.
+    Loaded {
+        /// The keys that it holds now.
+        keys: Vec<KeyName>,
+        /// The connection over which a resynchronisation filled it; `None`: it started.
+        resync: Option<Connection>,
+        /// What it read at its start, where that is known.
+        file: Option<Place>,
+    },
+    /// A master took a snapshot of its keys for the replica on this connection.
+    Snapshot {
+        /// The replica's connection.
+        connection: Connection,
+    },
+    /// A node took all its keys as they are now, for a file. A remark, as [`Event::Saw`] is: the
+    /// file has the number of the record behind it as its mark.
+    Dumped {
+        /// How many changes of keys a start makes of it, if it begins an append-only file.
+        /// `None`: it is a file of all keys, to which nothing is appended.
+        appends: Option<u64>,
+    },
+    /// A history goes on under another id: a replica became a master, or a master started from a
+    /// file. What stands up to an offset stands in the earlier one. A remark.
+    Continued {
+        /// Its number from now on.
+        history: u64,
+        /// The number until now.
+        earlier: u64,
+        /// The last offset that is the earlier one's.
+        to: u64,
+    },
+    /// A node became master (`None`) or replica of an address.
+    Role {
+        /// The master that it follows.
+        master: Option<SocketAddrV4>,
+    },
+    /// A fault struck or ended.
+    Fault {
+        /// The fault's number in the plan.
+        id: u32,
+        /// Which end of it.
+        edge: Edge,
+    },
+    /// A line of prose for the trace alone.
+    Note {
+        /// The text.
+        text: String,
+    },
+    /// What a request said that changed keys or meant to: recorded before the changes, and only
+    /// where [`crate::host::Host::keeps_words`].
+    Words {
+        /// Which request.
+        request: Request,
+        /// The database that was selected before it.
+        db: u16,
+        /// Its command and arguments; those of a transaction one after the other.
+        words: Vec<Bytes>,
+        /// The value of each key that it has changed, in the order of the changes.
+        values: Vec<Option<Bytes>>,
+    },
+    /// A connection from outside of the world has ended.
+    Ended {
+        /// Which one.
+        connection: Connection,
+    },
+    /// A node answers this request with an error. It is a remark on bytes that other records
+    /// hold: it has no number of its own and does not enter the hash.
+    Declined {
+        /// Which request.
+        request: Request,
+        /// The first word of the error: `READONLY`.
+        word: String,
+    },
+    /// A master tells of too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
+    Unreplicated,
+    /// A node's process ends by itself. A remark, too.
+    Exited,
+    /// A Sentinel sees its clock jump, and only watches for a while: TILT.
+    Tilted,
+    /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
+    Saw {
+        /// What it sees.
+        sight: Sight,
+        /// The master that is meant.
+        master: SocketAddrV4,
+    },
+}
+
+/// How much of what a node did stands in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The mark of what the file begins with; 0: it began empty, or there is none.
+    pub mark: u64,
+    /// How many changes of keys a start makes of its commands.
+    pub changes: u64,
+}
+
+/// What is seen of a master.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// It does not answer this one: a Sentinel's +sdown.
+    Suspected,
+    /// Enough others say so too: a Sentinel's +odown, FAIL in a cluster.
+    Down,
+    /// It is the master from now on: a Sentinel's +switch-master.
+    Named,
+}
+
+impl Event {
+    /// Whether it only explains other records: it has no number of its own and enters no hash.
+    pub fn is_remark(&self) -> bool {
+        let told = matches!(self, Event::Saw { .. } | Event::Declined { .. });
+        let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
+        told || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
+    }
+}
+
+/// An event with its place, its host and what that host's clocks read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Position and clock readings.
+    pub stamp: Stamp,
+    /// Where it happened.
+    pub host: HostId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What only feeds the hash, unless the trace is kept whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Bytes arrived at one end of a connection (`a` connection, `b` side).
+    Delivery,
+    /// A timer fired (`a` host, `b` task).
+    Timer,
+    /// A draw was made (`a` purpose, `b` low half of the ordinal, payload value).
+    Draw,
+    /// A task ran (`a` task, `b` its nth wake-up, payload its priority).
+    Run,
+    /// A connection came up, ended or was reset (`a` connection, `b` what).
+    Connection,
+    /// A process started, stopped, was paused or went on (`a` host, `b` what).
+    Process,
+}
+
+/// One line of a trace that is kept whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Position in the trace.
+    pub instant: Instant,
+    /// What happened, rendered.
+    pub text: String,
+}
+
+/// The digest after a number of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// How many records it covers.
+    pub records: u64,
+    /// The hash over them.
+    pub digest: u128,
+}
+
+/// Records between two checkpoints.
+pub const CHECKPOINT_EVERY: u64 = 4096;
+/// Bytes gathered before they are hashed; the digest does not depend on it.
+const BUFFER: usize = 4096;
+
+/// The trace of one run.
+pub struct Trace {
+    hash: Xxh3,
+    buffer: Vec<u8>,
+    records: u64,
+    checkpoints: Vec<Checkpoint>,
+    entries: Vec<Entry>,
+    lines: Option<Vec<Line>>,
+    hashes: bool,
+}
+
+impl Trace {
+    /// An empty trace. `whole` keeps a rendered line for every record, to compare two runs.
+    pub fn new(whole: bool) -> Trace {
+        Trace {
+            hash: Xxh3::new(),
+            buffer: Vec::with_capacity(BUFFER + 256),
+            records: 0,
+            checkpoints: Vec::new(),
+            entries: Vec::new(),
+            lines: whole.then(Vec::new),
+            hashes: true,
+        }
+    }
+
+    /// A trace without a hash, for worlds that nobody can run again.
+    pub fn unhashed() -> Trace {
+        Trace { hashes: false, ..Trace::new(false) }
+    }
+
+    /// Takes the kept events out, in order: what an endless world has to do from time to time.
+    pub fn drain(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Records a happening of the machinery at true time `at`.
+    pub fn happen(&mut self, at: Nanos, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+        if self.hashes {
+            self.write(at, kind as u8, a, b, payload);
+        }
+        if let Some(lines) = &mut self.lines {
+            let text = format!("{kind:?} {a} {b} {}", payload.escape_ascii());
+            lines.push(Line { instant: Instant { seq: self.records, at }, text });
+        }
+        self.close_record();
+    }
+
+    /// Records and keeps an event. Returns where it stands.
+    pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
+        let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
+        if event.is_remark() {
+            self.entries.push(Entry { stamp, host, event });
+            return stamp;
+        }
+        if self.hashes {
+            self.write_event(at, host, &event);
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.push(Line { instant: stamp.instant(), text: format!("{host:?} {event:?}") });
+        }
+        self.entries.push(Entry { stamp, host, event });
+        self.close_record();
+        stamp
+    }
+
+    /// The position that the next record will have.
+    pub fn next_instant(&self, at: Nanos) -> Instant {
+        Instant { seq: self.records, at }
+    }
+
+    /// The kept events, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The checkpoints so far, in order.
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.checkpoints
+    }
+
+    /// Every record as a line, where the trace is kept whole.
+    pub fn lines(&self) -> Option<&[Line]> {
+        self.lines.as_deref()
+    }
+
+    /// How many records there are, and the hash over all of them.
+    pub fn digest(&self) -> Checkpoint {
+        let mut hash = self.hash.clone();
+        hash.update(&self.buffer);
+        Checkpoint { records: self.records, digest: hash.digest128() }
+    }
+
+    /// Fixed width, little-endian, length-prefixed: no address, no Debug text.
+    fn write(&mut self, at: Nanos, kind: u8, a: u32, b: u32, payload: &[u8]) {
+        let length = u32::try_from(payload.len()).expect("a record is under 4 GiB");
+        let mut head = [0_u8; 21];
+        head[..8].copy_from_slice(&at.to_le_bytes());
+        head[8] = kind;
+        head[9..13].copy_from_slice(&a.to_le_bytes());
+        head[13..17].copy_from_slice(&b.to_le_bytes());
+        head[17..].copy_from_slice(&length.to_le_bytes());
+        self.buffer.extend_from_slice(&head);
+        self.buffer.extend_from_slice(payload);
+    }
+
+    fn close_record(&mut self) {
+        self.records += 1;
+        if !self.hashes {
+            return;
+        }
+        if self.buffer.len() >= BUFFER {
+            self.hash.update(&self.buffer);
+            self.buffer.clear();
+        }
+        if self.records.is_multiple_of(CHECKPOINT_EVERY) {
+            let checkpoint = self.digest();
+            self.checkpoints.push(checkpoint);
+        }
+    }
+}
+
+/// The hash of some bytes, for names of plans and digests of strings: XXH3.
+pub fn hash_of(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! What the fuzz targets do with their bytes; the test `truth` does the same with random ones.
+
+use bytes::{Bytes, BytesMut};
+use lockstorm_redis::command::table;
+use lockstorm_redis::frame::decode::decode_reply;
+use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::frame::{Arguments, encode_request};
+use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::session::Closing;
+
+/// Longest argument of a random request: some commands make as much as they are told to.
+const LONGEST: usize = 6;
+
+/// A node without a machine and a connection of raw bytes.
+pub struct Wire {
+    node: Node,
+    id: u64,
+    reader: RequestReader,
+    input: BytesMut,
+    asks_for_password: bool,
+}
+
+impl Wire {
+    /// A node with this password, and a connection.
+    pub fn new(password: &str) -> Wire {
+        let asks_for_password = !password.is_empty();
+        let password = Bytes::from(password.to_owned());
+        let config = NodeConfig { password, ..NodeConfig::default() };
+        let mut node = Node::new(config, 1_900_000_000_000, [1, 2, 3]);
+        let id = node.connect(nowhere());
+        let (reader, input) = (RequestReader::default(), BytesMut::new());
+        Wire { node, id, reader, input, asks_for_password }
+    }
+
+    /// Takes bytes in and serves what is whole, as long as the connection is open and nothing
+    /// waits; whether it is open.
+    pub fn feed(&mut self, bytes: &[u8]) -> bool {
+        self.input.extend_from_slice(bytes);
+        loop {
+            let session = self.node.clients.get_mut(self.id).expect("it is connected");
+            if session.closing.is_some() {
+                return false;
+            }
+            if session.blocked.is_some() {
+                return true;
+            }
+            self.reader.unauthenticated = self.asks_for_password && session.user.is_none();
+            match self.reader.next(&mut self.input) {
+                Ok(Some(args)) => self.node.request(self.id, &args),
+                Ok(None) => return true,
+                Err(error) => {
+                    session.push(&error.reply());
+                    session.closing = Some(Closing::AfterOutput);
+                }
+            }
+            self.node.effects = Effects::default();
+        }
+    }
+
+    /// What was answered since this was last asked.
+    pub fn answered(&mut self) -> Vec<u8> {
+        let session = self.node.clients.get_mut(self.id).expect("it is connected");
+        let output = std::mem::take(&mut session.output);
+        if session.closing == Some(Closing::AtOnce) { Vec::new() } else { output.to_vec() }
+    }
+
+    /// Bytes that are kept although no request came of them.
+    pub fn kept(&self) -> usize {
+        self.input.capacity()
+    }
+
+    /// Whether another connection is answered.
+    pub fn serves_others(&mut self) -> bool {
+        let id = self.node.connect(nowhere());
+        self.node.request(id, &[Bytes::from_static(b"PING")]);
+        let session = self.node.clients.get_mut(id).expect("it is connected");
+        let answered = session.output.clone();
+        self.node.disconnect(id);
+        answered.starts_with(b"+PONG") || answered.starts_with(b"-NOAUTH")
+    }
+}
+
+fn nowhere() -> [std::net::SocketAddrV4; 2] {
+    [std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0); 2]
+}
+
+/// All requests of bytes that come in pieces of these lengths, and how it ended.
+fn requests(bytes: &[u8], pieces: &[u8]) -> (Vec<Arguments>, Option<Bytes>) {
+    let (mut reader, mut buffer, mut found) = (RequestReader::default(), BytesMut::new(), vec![]);
+    let mut rest = bytes;
+    let mut lengths = pieces.iter().map(|length| usize::from(*length));
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(lengths.next().unwrap_or(rest.len()).min(rest.len()));
+        buffer.extend_from_slice(piece);
+        rest = behind;
+        loop {
+            match reader.next(&mut buffer) {
+                Ok(Some(args)) => found.push(args),
+                Ok(None) => break,
+                Err(error) => return (found, Some(error.0)),
+            }
+        }
+    }
+    (found, None)
+}
+
+/// Any bytes, in any pieces: the same requests, no panic, and other connections go on.
+pub fn frame(data: &[u8]) {
+    let Some((count, rest)) = data.split_first() else { return };
+    let (pieces, bytes) = rest.split_at(usize::from(*count).min(rest.len()));
+    assert_eq!(requests(bytes, pieces), requests(bytes, &[]));
+    assert_eq!(requests(bytes, &vec![1; bytes.len().min(300)]), requests(bytes, &[]));
+    let mut replies = BytesMut::from(bytes);
+    while let Ok(Some(_)) = decode_reply(&mut replies) {}
+    let mut wire = Wire::new("");
+    let mut rest = bytes;
+    for length in pieces {
+        let (piece, behind) = rest.split_at(usize::from(*length).min(rest.len()));
+        wire.feed(piece);
+        rest = behind;
+    }
+    wire.feed(rest);
+    assert!(wire.serves_others(), "a connection of garbage stopped the node");
+    assert!(wire.kept() <= 4 * bytes.len() + 4096, "{} bytes are kept", wire.kept());
+}
+
+/// Any commands of the table with any arguments: no panic, and whole replies.
+pub fn command(data: &[u8]) {
+    let mut wire = Wire::new("");
+    let mut rest = data;
+    while let Some((request, behind)) = request(rest) {
+        let mut bytes = BytesMut::new();
+        encode_request(&mut bytes, &request);
+        let open = wire.feed(&bytes);
+        let _ = wire.answered();
+        if !open {
+            return;
+        }
+        rest = behind;
+    }
+}
+
+/// A request out of bytes: which command, how many arguments, their words or bytes.
+fn request(data: &[u8]) -> Option<(Arguments, &[u8])> {
+    const WORDS: [&str; 16] = [
+        "a",
+        "b",
+        "0",
+        "1",
+        "-1",
+        "x",
+        "",
+        "*",
+        "2",
+        "9223372036854775807",
+        "1.5",
+        "inf",
+        "GET",
+        "LEFT",
+        "COUNT",
+        "return 1",
+    ];
+    let (&[which, count], mut rest) = data.split_first_chunk::<2>()?;
+    let table = table::all();
+    let command = &table[usize::from(which) % table.len()];
+    let mut args = vec![Bytes::from_static(command.lower.as_bytes())];
+    let parts = &command.subcommands;
+    if !parts.is_empty() {
+        let part = parts[usize::from(count) % parts.len()].lower.rsplit('|').next();
+        args.push(Bytes::from_static(part.unwrap_or_default().as_bytes()));
+    }
+    for _ in 0..count % 8 {
+        let Some((first, behind)) = rest.split_first() else { break };
+        rest = behind;
+        if *first < 200 {
+            args.push(Bytes::from_static(WORDS[usize::from(*first) % 16].as_bytes()));
+            continue;
+        }
+        let (word, behind) = rest.split_at(usize::from(*first - 200).min(rest.len()).min(LONGEST));
+        args.push(Bytes::copy_from_slice(word));
+        rest = behind;
+    }
+    Some((args, rest))
+}

@@ -1,0 +1,143 @@
+//! Channels: who listens to what, and what is published.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::clients::Clients;
+use crate::command::key::matches;
+use crate::frame::Reply;
+use crate::node::Node;
+use crate::session::Session;
+
+/// Kinds of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// By name.
+    Plain,
+    /// By pattern.
+    Pattern,
+    /// By name, inside a shard.
+    Shard,
+}
+
+impl Clients {
+    fn listeners(&mut self, kind: Channel) -> &mut BTreeMap<Bytes, Vec<u64>> {
+        match kind {
+            Channel::Plain => &mut self.channels,
+            Channel::Pattern => &mut self.patterns,
+            Channel::Shard => &mut self.shards,
+        }
+    }
+
+    /// Channels, or patterns, that somebody listens to, with how many do.
+    pub fn listened(&self, kind: Channel) -> impl Iterator<Item = (&Bytes, usize)> {
+        let map = match kind {
+            Channel::Plain => &self.channels,
+            Channel::Pattern => &self.patterns,
+            Channel::Shard => &self.shards,
+        };
+        map.iter().map(|(name, ids)| (name, ids.len()))
+    }
+
+    /// How many listen to a channel by its name.
+    pub fn heard(&self, kind: Channel, name: &[u8]) -> usize {
+        let map = if kind == Channel::Shard { &self.shards } else { &self.channels };
+        map.get(name).map_or(0, Vec::len)
+    }
+
+    /// Has a session listen to a channel.
+    pub fn listen(&mut self, session: &mut Session, kind: Channel, name: &Bytes) {
+        let name = Bytes::copy_from_slice(name);
+        let own = own_channels(session, kind);
+        if own.insert(name.clone()) {
+            self.listeners(kind).entry(name).or_default().push(session.id);
+        }
+    }
+
+    /// Has a session listen to a channel no longer.
+    pub fn unlisten(&mut self, session: &mut Session, kind: Channel, name: &[u8]) {
+        if !own_channels(session, kind).remove(name) {
+            return;
+        }
+        let listeners = self.listeners(kind);
+        if let Some(ids) = listeners.get_mut(name) {
+            ids.retain(|id| *id != session.id);
+            if ids.is_empty() {
+                listeners.remove(name);
+            }
+        }
+    }
+
+    /// Tells everybody who listens to a channel; how many there are.
+    pub fn publish(
+        &mut self,
+        session: &mut Session,
+        kind: Channel,
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
+        let (name, text) = (Reply::bulk(channel), Reply::bulk(message));
+        let direct = self.listeners(kind).get(channel).cloned().unwrap_or_default();
+        let head = if kind == Channel::Shard { "smessage" } else { "message" };
+        let push = Reply::Push(vec![Reply::word(head), name.clone(), text.clone()]);
+        direct.iter().for_each(|id| self.tell(*id, session, &push));
+        let mut told = direct.len();
+        if kind == Channel::Shard {
+            return told;
+        }
+        let fits = |(pattern, _): &(&Bytes, &Vec<u64>)| matches(pattern, channel);
+        let by_pattern: Vec<(Bytes, Vec<u64>)> = self
+            .patterns
+            .iter()
+            .filter(fits)
+            .map(|(pattern, ids)| (pattern.clone(), ids.clone()))
+            .collect();
+        for (pattern, ids) in by_pattern {
+            let parts = [Reply::word("pmessage"), Reply::Bulk(pattern), name.clone(), text.clone()];
+            let push = Reply::Push(parts.to_vec());
+            ids.iter().for_each(|id| self.tell(*id, session, &push));
+            told += ids.len();
+        }
+        told
+    }
+}
+
+pub(super) fn own_channels(session: &mut Session, kind: Channel) -> &mut BTreeSet<Bytes> {
+    match kind {
+        Channel::Plain => &mut session.subscriptions.channels,
+        Channel::Pattern => &mut session.subscriptions.patterns,
+        Channel::Shard => &mut session.subscriptions.shards,
+    }
+}
+
+impl Node {
+    /// Tells those who listen that a key was changed: `notify-keyspace-events`.
+    pub fn notify(&mut self, session: &mut Session, class: u8, event: &str, key: &[u8]) {
+        let flags = self.config.notify.as_bytes();
+        let wants = |flag: u8| flags.contains(&flag);
+        if flags.is_empty() || !(wants(class) || (wants(b'A') && !matches!(class, b'm' | b'n'))) {
+            return;
+        }
+        let db = session.db;
+        if wants(b'K') {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.clients.publish(session, Channel::Plain, &channel, event.as_bytes());
+        }
+        if wants(b'E') {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.clients.publish(session, Channel::Plain, channel.as_bytes(), key);
+        }
+    }
+}
+
+/// The confirmation of a change of subscriptions.
+pub fn confirmation(session: &Session, what: &'static str, name: Option<&Bytes>) -> Reply {
+    let subscriptions = &session.subscriptions;
+    let count = match what {
+        "ssubscribe" | "sunsubscribe" => subscriptions.shards.len(),
+        _ => subscriptions.channels.len() + subscriptions.patterns.len(),
+    };
+    let name = name.map_or(Reply::Nil, |name| Reply::Bulk(name.clone()));
+    Reply::Push(vec![Reply::word(what), name, Reply::count(count)])
+}

@@ -1,0 +1,116 @@
+//! What CLIENT LIST tells of a connection.
+//!
+//! Sizes of buffers are told as those of a connection at rest: nothing depends on them.
+
+use std::fmt::Write as _;
+
+use crate::compat::{Compat, Difference};
+use crate::frame::Protocol;
+use crate::node::Node;
+use crate::session::{Closing, Session};
+
+/// Kinds of connections, as CLIENT LIST TYPE and CLIENT KILL TYPE name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// None of the others.
+    Normal,
+    /// The node's master.
+    Master,
+    /// A replica that is fed.
+    Replica,
+    /// Whoever listens to channels.
+    PubSub,
+}
+
+impl Kind {
+    /// The kind of this name in any case.
+    pub fn of_name(name: &[u8]) -> Option<Kind> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(Kind::Normal),
+            b"master" => Some(Kind::Master),
+            b"slave" | b"replica" => Some(Kind::Replica),
+            b"pubsub" => Some(Kind::PubSub),
+            _ => None,
+        }
+    }
+
+    /// The kind of a session.
+    pub fn of(node: &Node, session: &Session) -> Kind {
+        if session.from_master {
+            Kind::Master
+        } else if is_replica(node, session) {
+            Kind::Replica
+        } else if session.subscriptions.is_empty() {
+            Kind::Normal
+        } else {
+            Kind::PubSub
+        }
+    }
+}
+
+fn is_replica(node: &Node, session: &Session) -> bool {
+    node.replicas.iter().any(|replica| replica.session == session.id)
+}
+
+/// One connection's line, without its end.
+pub fn line(node: &Node, session: &Session) -> String {
+    let seconds_since = |ms: u64| node.now_ms.saturating_sub(ms) / 1_000;
+    let [client, own] = session.addresses;
+    let [since, asked] = session.since_ms;
+    let mut text = format!("id={} addr={client} laddr={own} fd={}", session.id, session.id + 7);
+    let name = String::from_utf8_lossy(&session.name);
+    let (age, idle) = (seconds_since(since), seconds_since(asked));
+    let _ = write!(text, " name={name} age={age} idle={idle} flags={}", flags(node, session));
+    if node.config.compat == Compat::Valkey90 {
+        text.push_str(" capa=");
+    }
+    let subscriptions = &session.subscriptions;
+    let multi = match (&session.queued, session.running) {
+        (_, Some(count)) => count.to_string(),
+        (Some(queued), None) => queued.len().to_string(),
+        (None, None) => "-1".to_owned(),
+    };
+    let tells_library = node.differs(Difference::ClientSetInfo);
+    let watched = session.watched.len();
+    let watch = if tells_library { format!(" watch={watched}") } else { String::new() };
+    let _ = write!(
+        text,
+        " db={} sub={} psub={} ssub={} multi={multi}{watch} qbuf=26 qbuf-free=20448 argv-mem=10 \
+         multi-mem=0 rbs=1024 rbp=0 obl=0 oll=0 omem=0 tot-mem=22298 events=r",
+        session.db,
+        subscriptions.channels.len(),
+        subscriptions.patterns.len(),
+        subscriptions.shards.len(),
+    );
+    let command = session.last_command.map_or("NULL", |command| command.lower);
+    let user = session.user.as_deref().unwrap_or(b"default");
+    let user =
+        if session.from_master { "(superuser)".into() } else { String::from_utf8_lossy(user) };
+    let protocol = if session.protocol == Protocol::Three { 3 } else { 2 };
+    let _ = write!(text, " cmd={command} user={user} redir=-1 resp={protocol}");
+    if tells_library {
+        let [name, version] = session.library.each_ref().map(|text| String::from_utf8_lossy(text));
+        let _ = write!(text, " lib-name={name} lib-ver={version}");
+        let thread = if node.config.compat.server() == "redis" { " io-thread=0" } else { "" };
+        let _ = write!(text, "{thread} tot-net-in=26 tot-net-out=0 tot-cmds=0");
+    }
+    text
+}
+
+fn flags(node: &Node, session: &Session) -> String {
+    let letters = [
+        ('O', session.monitors),
+        ('S', is_replica(node, session)),
+        ('M', session.from_master),
+        ('P', !session.subscriptions.is_empty()),
+        ('x', session.queued.is_some() || session.in_exec),
+        ('b', session.blocked.is_some()),
+        ('d', session.dirty),
+        ('c', session.closing == Some(Closing::AfterOutput)),
+        ('A', session.closing == Some(Closing::AtOnce)),
+        ('r', session.reads_here),
+        ('e', session.stays),
+    ];
+    let told: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
+    if told.is_empty() { "N".to_owned() } else { told }
+}

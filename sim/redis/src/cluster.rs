@@ -1,0 +1,488 @@
+//! Redis Cluster: what one node knows of the others, and what follows from it.
+//!
+//! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
+//! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
+//! [`Cluster::actions`], which `process` carries out. The rules are those of Redis 7.0's
+//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
+//! nodes in turn and not by chance, and replicas do not move to masters that have none.
+//!
+//! - `slots`: keys to slots, sets of slots
+//! - `message`: what nodes say to each other, and its bytes
+//! - `links`: connections to the others, pings, and who does not answer
+//! - `gossip`: what others say: roles, slots, failures
+//! - `election`: a replica that asks for votes, and who gives them
+//! - `view`: whether the cluster is up, and how nodes are told of
+//! - `file`: what outlives the process
+//! - `redirect`: which requests are answered here
+//! - `command`: CLUSTER and its kin
+//! - `process`: tasks
+
+pub mod command;
+pub mod election;
+pub mod file;
+pub mod gossip;
+pub mod links;
+pub mod message;
+pub mod process;
+pub mod redirect;
+pub mod slots;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod storm;
+#[cfg(test)]
+mod tests;
+pub mod view;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::cluster::election::{Election, Manual};
+use crate::cluster::slots::SlotSet;
+use crate::command::scripting::sha1_hex;
+use crate::node::Node;
+use crate::settings::{self, Settings};
+
+/// A node's name: 40 hexadecimal digits.
+pub type Id = Rc<str>;
+/// A time or a length in milliseconds of the node's wall clock.
+pub type Ms = i64;
+
+/// How far the port of the bus is from that of the clients.
+pub const BUS: u16 = 10_000;
+
+/// The cluster that a node is set up with: as if it had been in it for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// Everybody, the node itself among them; nobody for a node that is alone.
+    pub members: Vec<Member>,
+    /// `cluster-node-timeout`, ms.
+    pub node_timeout_ms: u64,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> ClusterConfig {
+        ClusterConfig { members: Vec::new(), node_timeout_ms: 15_000 }
+    }
+}
+
+/// A node of a cluster as it is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it serves clients; its bus is [`BUS`] above.
+    pub address: SocketAddrV4,
+    /// The master that it follows.
+    pub master: Option<SocketAddrV4>,
+    /// The slots that it serves, if it is a master.
+    pub slots: SlotSet,
+}
+
+/// What a node is in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Not known yet: its name is not its own. `meets` until it was asked to let us in.
+    Stranger {
+        /// Whether it is still to be asked.
+        meets: bool,
+    },
+    /// A master, with slots or without.
+    Master,
+    /// A replica of the node with this name.
+    Replica(Id),
+}
+
+/// Whether a node answers, as far as this one knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    #[default]
+    Up,
+    /// Not this one, for longer than the time-out: PFAIL.
+    Suspect,
+    /// A majority says so, since then: FAIL.
+    Failed(Ms),
+}
+
+/// The connection that a node has opened to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number.
+    pub line: u64,
+    /// When it was opened.
+    pub since: Ms,
+}
+
+/// One node of the cluster, as this one knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub id: Id,
+    /// Where it serves clients.
+    pub address: SocketAddrV4,
+    /// What it is.
+    pub part: Part,
+    /// Whether it answers.
+    pub health: Health,
+    /// The epoch in which it got its slots: the higher one is right.
+    pub config_epoch: u64,
+    /// The slots that it serves.
+    pub slots: SlotSet,
+    /// How far its replication stream has come.
+    pub offset: u64,
+    /// The connection to it.
+    pub link: Option<Link>,
+    /// When this node began to know it.
+    pub known_since: Ms,
+    /// Since when an answer is waited for; 0 if none is.
+    pub pinged_at: Ms,
+    /// When it last answered.
+    pub answered_at: Ms,
+    /// When anything last came from it.
+    pub heard_at: Ms,
+    /// When this node last voted for a replica of it.
+    pub voted_at: Ms,
+    /// The masters that call it failing, and when they last did.
+    pub accusers: BTreeMap<Id, Ms>,
+}
+
+impl Peer {
+    fn new(id: Id, address: SocketAddrV4, part: Part, now: Ms) -> Peer {
+        Peer {
+            id,
+            address,
+            part,
+            health: Health::Up,
+            config_epoch: 0,
+            slots: SlotSet::default(),
+            offset: 0,
+            link: None,
+            known_since: now,
+            pinged_at: 0,
+            answered_at: 0,
+            heard_at: 0,
+            voted_at: 0,
+            accusers: BTreeMap::new(),
+        }
+    }
+
+    /// Whether it is a master.
+    pub fn is_master(&self) -> bool {
+        self.part == Part::Master
+    }
+
+    /// Whether it is a master that serves slots: one of those who decide.
+    pub fn decides(&self) -> bool {
+        self.is_master() && !self.slots.is_empty()
+    }
+
+    /// Whether it is not known yet.
+    pub fn is_stranger(&self) -> bool {
+        matches!(self.part, Part::Stranger { .. })
+    }
+
+    /// Whether a majority has it failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.health, Health::Failed(_))
+    }
+
+    /// The name of the master that it follows.
+    pub fn master(&self) -> Option<&Id> {
+        match &self.part {
+            Part::Replica(master) => Some(master),
+            _ => None,
+        }
+    }
+}
+
+/// What the settings of a node say of its cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// `cluster-node-timeout`.
+    pub node_timeout: Ms,
+    /// `cluster-replica-validity-factor`.
+    pub validity_factor: Ms,
+    /// `cluster-require-full-coverage`.
+    pub full_coverage: bool,
+    /// `cluster-allow-reads-when-down`.
+    pub reads_when_down: bool,
+    /// `cluster-replica-no-failover`.
+    pub no_failover: bool,
+}
+
+impl Rules {
+    /// What these settings say. To look it up takes time: it is kept until CONFIG SET.
+    pub fn of(settings: &Settings) -> Rules {
+        Rules {
+            node_timeout: settings.number("cluster-node-timeout"),
+            validity_factor: settings.number("cluster-replica-validity-factor"),
+            full_coverage: settings.is_on("cluster-require-full-coverage"),
+            reads_when_down: settings.is_on("cluster-allow-reads-when-down"),
+            no_failover: settings.is_on("cluster-replica-no-failover"),
+        }
+    }
+}
+
+/// What a cluster wants done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a connection to this address and give it this number.
+    Open(u64, SocketAddrV4),
+    /// Send bytes on a connection.
+    Send(u64, Bytes),
+    /// Close a connection.
+    Close(u64),
+    /// Follow a master, or none.
+    Follow(Option<SocketAddrV4>),
+    /// Delete the keys of slots that another node has taken.
+    Clear(SlotSet),
+    /// Hold writes back until then, in Unix milliseconds, or no longer.
+    Pause(Option<Ms>),
+    /// Tell those who listen here what was published on another node.
+    Publish {
+        /// Where.
+        channel: Bytes,
+        /// What.
+        message: Bytes,
+        /// Whether it is a channel of a slot.
+        shard: bool,
+    },
+}
+
+/// What the cluster has to know of its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// When it is now.
+    pub now: Ms,
+    /// How far the node's replication stream has come.
+    pub offset: u64,
+    /// When its master was last heard over the replication link that is up, or when that link
+    /// went down, in whole seconds; 0 if there never was one.
+    pub heard_at: Ms,
+    /// A draw, for what needs one.
+    pub chance: u64,
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The name of the node itself.
+    pub me: Id,
+    /// Everybody, itself included.
+    pub nodes: BTreeMap<Id, Peer>,
+    /// Slots on their way to another master.
+    pub migrating: BTreeMap<u16, Id>,
+    /// Slots on their way from another master.
+    pub importing: BTreeMap<u16, Id>,
+    /// The highest epoch that was seen.
+    pub current_epoch: u64,
+    /// The epoch in which it last voted.
+    pub last_vote_epoch: u64,
+    /// Whether the cluster is up.
+    pub is_up: bool,
+    /// How many masters decide.
+    pub size: usize,
+    /// What the settings say.
+    pub rules: Rules,
+    /// Messages by kind: sent, received.
+    pub counted: BTreeMap<&'static str, [u64; 2]>,
+    /// Whether the file lacks something.
+    pub unsaved: bool,
+    /// What is to be done outside, in order.
+    pub actions: Vec<Action>,
+    /// The masters that have failed, until that is written down.
+    pub failed: Vec<SocketAddrV4>,
+    /// What it was last told of its node.
+    pub moment: Moment,
+    /// Whether [`Cluster::is_up`] has to be looked at again.
+    doubts: bool,
+    started_at: Ms,
+    /// When it last saw itself with a minority of masters.
+    in_minority_at: Ms,
+    ticks: u64,
+    election: Election,
+    manual: Manual,
+    /// Who is not to be let in again, and until when: CLUSTER FORGET.
+    forgotten: BTreeMap<Id, Ms>,
+    last_line: u64,
+}
+
+impl Cluster {
+    /// A node that is alone, at this address.
+    pub fn new(address: SocketAddrV4, rules: Rules, moment: Moment) -> Cluster {
+        let me = name_of(address);
+        let own = Peer::new(me.clone(), address, Part::Master, moment.now);
+        Cluster {
+            nodes: [(me.clone(), own)].into(),
+            me,
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+            current_epoch: 0,
+            last_vote_epoch: 0,
+            is_up: false,
+            size: 1,
+            rules,
+            counted: BTreeMap::new(),
+            unsaved: false,
+            actions: Vec::new(),
+            failed: Vec::new(),
+            moment,
+            doubts: true,
+            started_at: moment.now,
+            in_minority_at: 0,
+            ticks: 0,
+            election: Election::default(),
+            manual: Manual::default(),
+            forgotten: BTreeMap::new(),
+            last_line: 0,
+        }
+    }
+
+    /// Lets the node know everybody, and the cluster be up.
+    pub fn set_up(&mut self, members: &[Member]) {
+        let now = self.moment.now;
+        for (epoch, member) in (1..).zip(members) {
+            let id = name_of(member.address);
+            let part = member.master.map_or(Part::Master, |m| Part::Replica(name_of(m)));
+            let known = |part| Peer::new(id.clone(), member.address, part, now);
+            let peer = self.nodes.entry(id.clone()).or_insert_with(|| known(part.clone()));
+            peer.part = part;
+            peer.slots = member.slots.clone();
+            peer.answered_at = now;
+            peer.heard_at = now;
+            if peer.decides() {
+                peer.config_epoch = epoch;
+                self.current_epoch = self.current_epoch.max(epoch);
+            }
+        }
+        self.size = self.nodes.values().filter(|peer| peer.decides()).count().max(1);
+        self.is_up = !members.is_empty();
+        self.unsaved = true;
+    }
+
+    /// The node itself.
+    pub fn myself(&self) -> &Peer {
+        &self.nodes[&self.me]
+    }
+
+    fn myself_mut(&mut self) -> &mut Peer {
+        self.nodes.get_mut(&self.me).expect("a node knows itself")
+    }
+
+    /// The master that the node follows, if it is a replica.
+    pub fn own_master(&self) -> Option<&Peer> {
+        self.nodes.get(self.myself().master()?)
+    }
+
+    /// Who serves a slot.
+    pub fn owner(&self, slot: u16) -> Option<&Peer> {
+        let own = self.myself();
+        if own.slots.contains(slot) {
+            return Some(own);
+        }
+        self.nodes.values().find(|peer| peer.slots.contains(slot))
+    }
+
+    /// The replicas of a node.
+    pub fn replicas<'a>(&'a self, master: &'a Id) -> impl Iterator<Item = &'a Peer> {
+        self.nodes.values().filter(move |peer| peer.master() == Some(master))
+    }
+
+    /// The names of all the others.
+    fn others(&self) -> Vec<Id> {
+        self.nodes.keys().filter(|id| **id != self.me).cloned().collect()
+    }
+
+    /// How many masters are a majority.
+    pub fn majority(&self) -> usize {
+        self.size / 2 + 1
+    }
+
+    /// Has the node follow another one (`clusterSetMaster`).
+    pub fn follow(&mut self, master: &Id) {
+        if self.myself().is_master() {
+            self.migrating.clear();
+            self.importing.clear();
+        }
+        self.myself_mut().part = Part::Replica(master.clone());
+        self.actions.push(Action::Follow(self.nodes.get(master).map(|peer| peer.address)));
+        self.end_manual();
+        self.change();
+    }
+
+    /// Gives a slot to a node, whoever had it.
+    pub fn assign(&mut self, slot: u16, to: Option<&Id>) {
+        for peer in self.nodes.values_mut().filter(|peer| peer.slots.contains(slot)) {
+            peer.slots.remove(slot);
+        }
+        if let Some(peer) = to.and_then(|id| self.nodes.get_mut(id)) {
+            peer.slots.insert(slot);
+        }
+        self.change();
+    }
+
+    /// Whether there is something to do outside.
+    pub fn wants_something(&self) -> bool {
+        self.unsaved || !self.actions.is_empty()
+    }
+
+    /// Something was changed that the file has to hold and that the cluster's state may rest on.
+    fn change(&mut self) {
+        self.unsaved = true;
+        self.doubts = true;
+    }
+}
+
+/// The name of the node that was set up at this address: no chance is in it, so that all who are
+/// set up with it know it.
+pub fn name_of(address: SocketAddrV4) -> Id {
+    String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
+}
+
+impl Node {
+    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
+    /// in the one that its file does.
+    pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
+        let Some(config) = self.config.cluster.clone() else { return };
+        let settings = [
+            ("cluster-enabled", "yes".to_owned()),
+            ("cluster-node-timeout", config.node_timeout_ms.to_string()),
+        ];
+        for (name, value) in settings {
+            if let Some(parameter) = settings::find(name.as_bytes()) {
+                self.settings.set(parameter, value);
+            }
+        }
+        let moment = self.cluster_moment();
+        let mut cluster = Cluster::new(own, Rules::of(&self.settings), moment);
+        match file {
+            "" => cluster.set_up(&config.members),
+            file => cluster.read_file(file),
+        }
+        self.master = cluster.own_master().map(|master| master.address);
+        self.cluster = Some(Box::new(cluster));
+    }
+
+    /// What the node knows of its cluster, which is told of the node first.
+    pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
+        self.cluster.as_ref()?;
+        let moment = self.cluster_moment();
+        let cluster = self.cluster.as_mut()?;
+        cluster.set_moment(moment);
+        Some(cluster)
+    }
+
+    fn cluster_moment(&mut self) -> Moment {
+        let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
+        let down_since_s = self.link.down_since_s.unwrap_or(0);
+        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
+        Moment {
+            now: ms(self.now_ms),
+            offset: self.history.offset,
+            heard_at: ms(heard_s.saturating_mul(1_000)),
+            chance: self.draw(usize::MAX) as u64,
+        }
+    }
+}

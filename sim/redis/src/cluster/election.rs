@@ -1,0 +1,272 @@
+//! A replica takes the place of its master: it asks the masters for their votes, or is told to.
+
+use crate::cluster::message::{Head, Kind};
+use crate::cluster::{Action, Cluster, Id, Ms, Part, Peer};
+
+/// A replica waits so long before it asks for votes, so that the failure is known by then.
+const DELAY: Ms = 500;
+/// So much is added by chance, less one.
+const DRAWN: u64 = 500;
+/// So much for each replica that has more of the stream.
+const RANK: Ms = 1_000;
+/// `repl-ping-replica-period`: how long a replica hears nothing from a sound master.
+const QUIET: Ms = 10_000;
+/// Votes are waited for during two time-outs, at least so long.
+const LEAST_PATIENCE: Ms = 2_000;
+/// How long a failover that was asked for may take.
+const MANUAL: Ms = 5_000;
+
+/// A replica's attempt to become master.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Election {
+    /// When it asks for votes.
+    at: Ms,
+    /// How many replicas of its master have more of the stream.
+    rank: u64,
+    /// The epoch in which it has asked.
+    asked_in: Option<u64>,
+    votes: usize,
+}
+
+/// A failover that CLUSTER FAILOVER asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manual {
+    /// Until when; 0 if there is none.
+    until: Ms,
+    /// Whether the replica may ask for votes.
+    may_start: bool,
+    /// How far the master has come, which has paused.
+    offset: Option<u64>,
+    /// At the master: the replica that takes over.
+    replica: Option<Id>,
+}
+
+/// What CLUSTER FAILOVER asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// The master agrees and waits for its replica.
+    Agreed,
+    /// FORCE: whatever the master says.
+    Forced,
+    /// TAKEOVER: whatever all masters say.
+    Alone,
+}
+
+impl Cluster {
+    /// What a replica does towards its master's place, at each tick and each vote:
+    /// `clusterHandleSlaveFailover`.
+    pub fn run_for_master(&mut self) {
+        self.start_if_caught_up();
+        let Some(master) = self.own_master() else { return };
+        let is_manual = self.manual.until > 0 && self.manual.may_start;
+        let wanted = master.has_failed() && !self.rules.no_failover && self.is_fresh();
+        if master.slots.is_empty() || !(wanted || is_manual) {
+            return;
+        }
+        let (now, patience) = (self.moment.now, (self.rules.node_timeout * 2).max(LEAST_PATIENCE));
+        let age = now - self.election.at;
+        if age > patience * 2 {
+            return self.plan_election(is_manual);
+        }
+        let rank = self.rank();
+        let election = &mut self.election;
+        if election.asked_in.is_none() && !is_manual && rank > election.rank {
+            election.at += RANK * Ms::try_from(rank - election.rank).unwrap_or(0);
+            election.rank = rank;
+        }
+        if now < self.election.at || age > patience {
+            return;
+        }
+        match self.election.asked_in {
+            None => self.ask_for_votes(is_manual),
+            Some(epoch) if self.election.votes >= self.majority() => {
+                let own = self.myself_mut();
+                own.config_epoch = own.config_epoch.max(epoch);
+                self.take_masters_place();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether what the replica has is young enough: `cluster-replica-validity-factor`. Seconds
+    /// are counted since its master was last heard, or since a link that was lost went down.
+    fn is_fresh(&self) -> bool {
+        let timeout = self.rules.node_timeout;
+        let age = self.moment.now / 1_000 * 1_000 - self.moment.heard_at;
+        let age = if age > timeout { age - timeout } else { age };
+        self.rules.validity_factor == 0 || age <= QUIET + timeout * self.rules.validity_factor
+    }
+
+    /// Sets the time for the votes, and tells the other replicas how far it is.
+    fn plan_election(&mut self, is_manual: bool) {
+        let drawn = Ms::try_from(self.moment.chance % DRAWN).unwrap_or(0);
+        let rank = if is_manual { 0 } else { self.rank() };
+        let delay = DELAY + drawn + RANK * Ms::try_from(rank).unwrap_or(0);
+        let at = self.moment.now + if is_manual { 0 } else { delay };
+        self.election = Election { at, rank, asked_in: None, votes: 0 };
+        let Some(master) = self.myself().master().cloned() else { return };
+        let is_other = |peer: &&Peer| peer.id != self.me;
+        let rivals: Vec<Id> =
+            self.replicas(&master).filter(is_other).map(|peer| peer.id.clone()).collect();
+        for rival in rivals {
+            let rumours = self.rumours();
+            self.send(&rival, Kind::Pong(rumours));
+        }
+        if is_manual {
+            self.run_for_master();
+        }
+    }
+
+    /// How many replicas of the same master have more of the stream.
+    fn rank(&self) -> u64 {
+        let Some(master) = self.myself().master() else { return 0 };
+        let ahead = |peer: &&Peer| peer.id != self.me && peer.offset > self.moment.offset;
+        self.replicas(master).filter(ahead).count() as u64
+    }
+
+    fn ask_for_votes(&mut self, force: bool) {
+        self.current_epoch += 1;
+        self.election.asked_in = Some(self.current_epoch);
+        self.broadcast(&Kind::AuthRequest { force });
+        self.change();
+    }
+
+    /// A master has voted.
+    pub fn take_vote(&mut self, head: &Head) {
+        let decides = self.nodes.get(&head.id).is_some_and(Peer::decides);
+        if decides && self.election.asked_in.is_some_and(|epoch| head.current_epoch >= epoch) {
+            self.election.votes += 1;
+            self.run_for_master();
+        }
+    }
+
+    /// A replica asks for a vote: one is given an epoch, one a failed master in two time-outs, and
+    /// none to who knows less of the slots (`clusterSendFailoverAuthIfNeeded`).
+    pub fn vote(&mut self, head: &Head, force: bool) {
+        let now = self.moment.now;
+        let voted = self.last_vote_epoch == self.current_epoch;
+        if !self.myself().decides() || head.current_epoch < self.current_epoch || voted {
+            return;
+        }
+        let master = self.nodes.get(&head.id).and_then(Peer::master);
+        let Some(master) = master.and_then(|master| self.nodes.get(master)) else { return };
+        let late = self.rules.node_timeout * 2;
+        if (!master.has_failed() && !force) || now - master.voted_at < late {
+            return;
+        }
+        let newer =
+            |peer: &Peer| peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots);
+        if self.nodes.values().any(newer) {
+            return;
+        }
+        let id = master.id.clone();
+        self.peer_mut(&id, |master| master.voted_at = now);
+        self.last_vote_epoch = self.current_epoch;
+        self.unsaved = true;
+        self.send(&head.id, Kind::AuthAck);
+    }
+
+    /// The replica is master of all that its master served (`clusterFailoverReplaceYourMaster`).
+    fn take_masters_place(&mut self) {
+        let Some(master) = self.own_master().map(|master| master.id.clone()) else { return };
+        self.myself_mut().part = Part::Master;
+        self.actions.push(Action::Follow(None));
+        let slots = self.nodes.get_mut(&master).map(|peer| std::mem::take(&mut peer.slots));
+        self.myself_mut().slots = slots.unwrap_or_default();
+        self.change();
+        self.update_state();
+        let rumours = self.rumours();
+        self.broadcast(&Kind::Pong(rumours));
+        self.end_manual();
+    }
+
+    /// CLUSTER FAILOVER, for which the replica's master is known.
+    pub fn fail_over(&mut self, urgency: Urgency) {
+        self.end_manual();
+        self.manual.until = self.moment.now + MANUAL;
+        match urgency {
+            Urgency::Alone => {
+                self.bump_epoch();
+                self.take_masters_place();
+            }
+            Urgency::Forced => {
+                self.manual.may_start = true;
+                self.election = Election::default();
+            }
+            Urgency::Agreed => {
+                self.election = Election::default();
+                if let Some(master) = self.myself().master().cloned() {
+                    self.send(&master, Kind::FailoverStart);
+                }
+            }
+        }
+    }
+
+    /// Takes a new epoch for the node's slots without asking anybody, unless it has the highest
+    /// one alone; whether it did.
+    pub fn bump_epoch(&mut self) -> bool {
+        let own = self.myself().config_epoch;
+        let highest = self.nodes.values().map(|peer| peer.config_epoch).max().unwrap_or(0);
+        if own != 0 && own == highest {
+            return false;
+        }
+        self.current_epoch += 1;
+        let epoch = self.current_epoch;
+        self.myself_mut().config_epoch = epoch;
+        self.unsaved = true;
+        true
+    }
+
+    /// At the master: a replica is to take over, so writes are held back.
+    pub fn begin_handing_over(&mut self, replica: &Id) {
+        let is_own = self.nodes.get(replica).is_some_and(|peer| peer.master() == Some(&self.me));
+        if !is_own {
+            return;
+        }
+        self.end_manual();
+        let until = self.moment.now + MANUAL;
+        self.manual = Manual { until, replica: Some(replica.clone()), ..Manual::default() };
+        self.actions.push(Action::Pause(Some(until + MANUAL)));
+    }
+
+    /// Whether the node holds writes back for a replica.
+    pub fn is_paused(&self) -> bool {
+        self.manual.replica.is_some()
+    }
+
+    /// Whether it does so for this one, which is pinged all the time then.
+    pub fn hands_over_to(&self, id: &Id) -> bool {
+        self.myself().is_master() && self.manual.replica.as_ref() == Some(id)
+    }
+
+    /// At the replica: the master has paused and says how far it has come.
+    pub fn hear_of_pause(&mut self, head: &Head) {
+        let is_master = self.myself().master() == Some(&head.id);
+        if self.manual.until > 0 && is_master && head.paused && self.manual.offset.is_none() {
+            self.manual.offset = Some(head.offset);
+            self.run_for_master();
+        }
+    }
+
+    fn start_if_caught_up(&mut self) {
+        let manual = &mut self.manual;
+        if manual.until > 0 && manual.offset == Some(self.moment.offset) {
+            manual.may_start = true;
+        }
+    }
+
+    /// Gives a failover up that takes too long.
+    pub fn end_manual_if_late(&mut self) {
+        if self.manual.until > 0 && self.manual.until < self.moment.now {
+            self.end_manual();
+        }
+    }
+
+    /// Ends a failover that was asked for.
+    pub fn end_manual(&mut self) {
+        if self.manual.replica.is_some() {
+            self.actions.push(Action::Pause(None));
+        }
+        self.manual = Manual::default();
+    }
+}

@@ -1,0 +1,293 @@
+//! What others say: who they are, which slots are theirs, who does not answer them.
+//!
+//! `clusterProcessPacket`: the higher config epoch is right about a slot; a majority of the masters
+//! that serve slots is right about a failure.
+
+use bytes::Bytes;
+
+use crate::cluster::message::{Head, Kind, Message, Rumour};
+use crate::cluster::slots::SlotSet;
+use crate::cluster::{Action, Cluster, Health, Id, Moment, Ms, Part, Peer};
+
+/// What a master says of a failure counts for so many time-outs.
+const ACCUSATION_LASTS: Ms = 2;
+/// After so many time-outs a master with slots that answers again is taken back, if no replica has
+/// taken its slots.
+const PARDON_AFTER: Ms = 2;
+/// How far clocks may differ for what others say of answers.
+const CLOCKS: Ms = 500;
+
+impl Cluster {
+    /// Takes a message: `line` is the node's own connection on which it came, if it was one. What
+    /// is returned goes back on the same connection.
+    pub fn take(&mut self, moment: Moment, line: Option<u64>, message: &Message) -> Option<Bytes> {
+        self.set_moment(moment);
+        self.counted.entry(message.kind.word()).or_default()[1] += 1;
+        let answer = self.hear(line, message);
+        if self.doubts {
+            self.update_state();
+        }
+        answer
+    }
+
+    fn hear(&mut self, line: Option<u64>, message: &Message) -> Option<Bytes> {
+        let Message { head, kind } = message;
+        let is_known = self.nodes.get(&head.id).is_some_and(|peer| !peer.is_stranger());
+        if is_known {
+            self.hear_head(head);
+        }
+        match kind {
+            Kind::Ping(rumours) | Kind::Meet(rumours) => {
+                if !is_known && matches!(kind, Kind::Meet(_)) {
+                    self.meet(head.address, false);
+                }
+                let pong = Message { head: self.head(), kind: Kind::Pong(self.rumours()) };
+                self.counted.entry(pong.kind.word()).or_default()[0] += 1;
+                if is_known {
+                    self.hear_of_itself(head, rumours);
+                }
+                return Some(pong.encode());
+            }
+            Kind::Pong(rumours) => {
+                let is_right = line.is_none_or(|line| self.hear_pong(line, head, is_known));
+                if is_known && is_right {
+                    self.hear_of_itself(head, rumours);
+                }
+            }
+            _ if !is_known => {}
+            Kind::Fail(id) => self.fail(id),
+            Kind::AuthRequest { force } => self.vote(head, *force),
+            Kind::AuthAck => self.take_vote(head),
+            Kind::Update { id, epoch, slots } => self.take_update(id, *epoch, slots),
+            Kind::FailoverStart => self.begin_handing_over(&head.id),
+            Kind::Publish { channel, message, shard } => {
+                let (channel, message, shard) = (channel.clone(), message.clone(), *shard);
+                self.actions.push(Action::Publish { channel, message, shard });
+            }
+        }
+        None
+    }
+
+    fn hear_head(&mut self, head: &Head) {
+        let now = self.moment.now;
+        self.current_epoch = self.current_epoch.max(head.current_epoch);
+        let Some(peer) = self.nodes.get_mut(&head.id) else { return };
+        peer.heard_at = now;
+        peer.offset = head.offset;
+        if head.config_epoch > peer.config_epoch {
+            peer.config_epoch = head.config_epoch;
+            self.unsaved = true;
+        }
+        self.hear_of_pause(head);
+    }
+
+    /// An answer came on a connection of our own: who is there, and that he is. False if it is
+    /// somebody else than was thought.
+    fn hear_pong(&mut self, line: u64, head: &Head, is_known: bool) -> bool {
+        let Some(id) = self.at(line) else { return true };
+        if self.nodes[&id].is_stranger() {
+            if is_known {
+                self.remove(&id);
+                return false;
+            }
+            self.introduce(&id, head);
+        } else if id != head.id {
+            self.remove(&id);
+            return false;
+        }
+        let now = self.moment.now;
+        let Some(peer) = self.nodes.get_mut(&head.id) else { return false };
+        peer.answered_at = now;
+        peer.heard_at = now;
+        peer.pinged_at = 0;
+        match peer.health {
+            Health::Up => {}
+            Health::Suspect => {
+                peer.health = Health::Up;
+                self.change();
+            }
+            Health::Failed(since) => self.pardon(&head.id, since),
+        }
+        true
+    }
+
+    /// A stranger has told his name.
+    fn introduce(&mut self, id: &Id, head: &Head) {
+        let Some(mut peer) = self.nodes.remove(id) else { return };
+        peer.id = head.id.clone();
+        peer.part = head.master.clone().map_or(Part::Master, Part::Replica);
+        self.nodes.insert(peer.id.clone(), peer);
+        self.change();
+    }
+
+    /// A failed node answers again: `clearNodeFailureIfNeeded`.
+    fn pardon(&mut self, id: &Id, since: Ms) {
+        let late = self.moment.now - since > self.rules.node_timeout * PARDON_AFTER;
+        let Some(peer) = self.nodes.get_mut(id) else { return };
+        if !peer.decides() || late {
+            peer.health = Health::Up;
+            self.change();
+        }
+    }
+
+    /// What a node says in a ping or its answer: its role, its slots, the others.
+    fn hear_of_itself(&mut self, head: &Head, rumours: &[Rumour]) {
+        self.hear_of_role(head);
+        self.hear_of_slots(head);
+        self.part_epochs(head);
+        let decides = self.nodes.get(&head.id).is_some_and(Peer::is_master);
+        rumours.iter().for_each(|rumour| self.hear_rumour(head, decides, rumour));
+    }
+
+    fn hear_of_role(&mut self, head: &Head) {
+        let Some(peer) = self.nodes.get_mut(&head.id) else { return };
+        let part = head.master.clone().map_or(Part::Master, Part::Replica);
+        if peer.address != head.address || peer.part != part {
+            if part != Part::Master {
+                peer.slots = SlotSet::default();
+            }
+            peer.address = head.address;
+            peer.part = part;
+            self.change();
+        }
+    }
+
+    /// Takes slots over that a master claims with a higher epoch, and tells who claims slots that
+    /// are another's by now.
+    fn hear_of_slots(&mut self, head: &Head) {
+        let claimant = head.master.as_ref().unwrap_or(&head.id);
+        if self.nodes.get(claimant).is_none_or(|peer| peer.slots == head.slots) {
+            return;
+        }
+        if head.master.is_none() {
+            self.take_slots(&head.id, head.config_epoch, &head.slots);
+        }
+        let newer = |peer: &&Peer| {
+            let is_other = peer.id != head.id;
+            is_other && peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots)
+        };
+        let right = self.nodes.values().find(newer);
+        if let Some(right) = right {
+            let (id, epoch, slots) = (right.id.clone(), right.config_epoch, right.slots.clone());
+            self.send(&head.id, Kind::Update { id, epoch, slots });
+        }
+    }
+
+    /// `clusterUpdateSlotsConfigWith`. Who loses the last slots of its own, or of its master, goes
+    /// on as a replica of who has taken them.
+    pub fn take_slots(&mut self, by: &Id, epoch: u64, slots: &SlotSet) {
+        if *by == self.me {
+            return;
+        }
+        let own = self.own_master().map_or(&self.me, |master| &master.id).clone();
+        let keep = |peer: &&Peer| peer.id == *by || peer.config_epoch >= epoch;
+        let kept = self.nodes.values().filter(keep).map(|peer| &peer.slots);
+        let mut taken = kept.fold(slots.clone(), |taken, kept| taken.without(kept));
+        self.importing.keys().for_each(|slot| taken.remove(*slot));
+        if taken.is_empty() {
+            return;
+        }
+        let lost = self.myself().slots.common(&taken);
+        let was_own = self.nodes[&own].slots.meets(&taken);
+        for peer in self.nodes.values_mut() {
+            let is_taker = peer.id == *by;
+            peer.slots =
+                if is_taker { peer.slots.with(&taken) } else { peer.slots.without(&taken) };
+        }
+        self.change();
+        if was_own && self.nodes[&own].slots.is_empty() {
+            self.follow(by);
+        } else if !lost.is_empty() {
+            self.actions.push(Action::Clear(lost));
+        }
+    }
+
+    fn take_update(&mut self, id: &Id, epoch: u64, slots: &SlotSet) {
+        let Some(peer) = self.nodes.get_mut(id).filter(|peer| peer.config_epoch < epoch) else {
+            return;
+        };
+        if peer.master().is_some() {
+            peer.part = Part::Master;
+        }
+        peer.config_epoch = epoch;
+        self.take_slots(id, epoch, slots);
+        self.unsaved = true;
+    }
+
+    /// Two masters with one epoch: the one with the smaller name takes a new one.
+    fn part_epochs(&mut self, head: &Head) {
+        let own = self.myself();
+        let both = own.is_master() && head.master.is_none();
+        if !both || head.config_epoch != own.config_epoch || head.id <= self.me {
+            return;
+        }
+        self.current_epoch += 1;
+        let epoch = self.current_epoch;
+        self.myself_mut().config_epoch = epoch;
+        self.unsaved = true;
+    }
+
+    fn hear_rumour(&mut self, head: &Head, decides: bool, rumour: &Rumour) {
+        if rumour.id == self.me {
+            return;
+        }
+        let now = self.moment.now;
+        let Some(peer) = self.nodes.get_mut(&rumour.id) else {
+            if !self.is_forgotten(&rumour.id) {
+                let Rumour { id, address, part, .. } = rumour;
+                let peer = Peer::new(id.clone(), *address, part.clone(), now);
+                self.nodes.insert(id.clone(), peer);
+                self.unsaved = true;
+            }
+            return;
+        };
+        match (decides, rumour.fails) {
+            (true, true) => {
+                peer.accusers.insert(head.id.clone(), now);
+                self.judge(&rumour.id);
+            }
+            (true, false) => {
+                peer.accusers.remove(&head.id);
+            }
+            (false, _) => {}
+        }
+        let quiet = self.accusers(&rumour.id) == 0;
+        let Some(peer) = self.nodes.get_mut(&rumour.id) else { return };
+        let calm = quiet && peer.health == Health::Up && peer.pinged_at == 0;
+        let at = rumour.answered_at;
+        if !rumour.fails && calm && at <= now + CLOCKS && at > peer.answered_at {
+            peer.answered_at = at;
+        }
+    }
+
+    /// How many masters call a node failing, by what they said of late.
+    pub fn accusers(&mut self, id: &Id) -> usize {
+        let since = self.moment.now - self.rules.node_timeout * ACCUSATION_LASTS;
+        let Some(peer) = self.nodes.get_mut(id) else { return 0 };
+        peer.accusers.retain(|_, at| *at >= since);
+        peer.accusers.len()
+    }
+
+    /// Whether a majority of the masters calls a node failing that this one suspects: then it has
+    /// failed, and everybody is told (`markNodeAsFailingIfNeeded`).
+    fn judge(&mut self, id: &Id) {
+        let says = usize::from(self.myself().is_master());
+        let suspects = self.nodes.get(id).is_some_and(|peer| peer.health == Health::Suspect);
+        if suspects && self.accusers(id) + says >= self.majority() {
+            self.fail(id);
+            self.broadcast(&Kind::Fail(id.clone()));
+        }
+    }
+
+    fn fail(&mut self, id: &Id) {
+        let now = self.moment.now;
+        let others = self.nodes.get_mut(id).filter(|peer| peer.id != self.me);
+        if let Some(peer) = others.filter(|peer| !peer.has_failed()) {
+            peer.health = Health::Failed(now);
+            if peer.is_master() {
+                self.failed.push(peer.address);
+            }
+            self.change();
+        }
+    }
+}

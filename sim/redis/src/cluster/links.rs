@@ -1,0 +1,219 @@
+//! Connections to the others, pings, and who does not answer: `clusterCron`.
+
+use std::net::SocketAddrV4;
+
+use bytes::Bytes;
+
+use crate::cluster::message::{Kind, Message};
+use crate::cluster::{Action, BUS, Cluster, Health, Id, Link, Moment, Ms, Part, Peer, name_of};
+
+/// Each how-many-th tick the one of five that was silent longest is pinged: once a second.
+const PING_EACH: u64 = 10;
+const LEAST_HANDSHAKE: Ms = 1_000;
+/// How long a node is not let in again that was to be forgotten.
+const FORGOTTEN_FOR: Ms = 60_000;
+
+impl Cluster {
+    /// To be called ten times a second.
+    pub fn tick(&mut self, moment: Moment) {
+        self.set_moment(moment);
+        self.ticks += 1;
+        self.open_links();
+        if self.ticks.is_multiple_of(PING_EACH) {
+            self.ping_one_of_five();
+        }
+        self.others().iter().for_each(|id| self.look_at(id));
+        self.end_manual_if_late();
+        self.run_for_master();
+        if !self.is_up || self.doubts {
+            self.update_state();
+        }
+    }
+
+    /// Tells it of its node.
+    pub fn set_moment(&mut self, moment: Moment) {
+        self.moment = moment;
+    }
+
+    /// Opens the connections that are missing. Strangers who do not say who they are in time are
+    /// forgotten.
+    fn open_links(&mut self) {
+        let now = self.moment.now;
+        let patience = self.rules.node_timeout.max(LEAST_HANDSHAKE);
+        for id in self.others() {
+            let peer = &self.nodes[&id];
+            if peer.is_stranger() && now - peer.known_since > patience {
+                self.remove(&id);
+            } else if peer.link.is_none() {
+                self.last_line += 1;
+                let link = Link { line: self.last_line, since: now };
+                let port = peer.address.port().wrapping_add(BUS);
+                let bus = SocketAddrV4::new(*peer.address.ip(), port);
+                self.actions.push(Action::Open(link.line, bus));
+                self.peer_mut(&id, |peer| peer.link = Some(link));
+            }
+        }
+    }
+
+    /// A connection has come up. What was waited for before is still waited for.
+    pub fn opened(&mut self, moment: Moment, line: u64) {
+        self.set_moment(moment);
+        let Some(id) = self.at(line) else { return };
+        let waited_since = self.nodes[&id].pinged_at;
+        self.ping(&id);
+        if waited_since > 0 {
+            self.peer_mut(&id, |peer| peer.pinged_at = waited_since);
+        }
+        let stranger = |peer: &mut Peer| {
+            if peer.is_stranger() {
+                peer.part = Part::Stranger { meets: false };
+            }
+        };
+        self.peer_mut(&id, stranger);
+    }
+
+    /// A connection has ended, or did not come up.
+    pub fn lost(&mut self, line: u64) {
+        if let Some(id) = self.at(line) {
+            self.peer_mut(&id, |peer| peer.link = None);
+        }
+    }
+
+    /// Who is at the other end of a connection.
+    pub fn at(&self, line: u64) -> Option<Id> {
+        let there = |peer: &&Peer| peer.link.is_some_and(|link| link.line == line);
+        self.nodes.values().find(there).map(|peer| peer.id.clone())
+    }
+
+    /// Changes what is known of a node, if it is known.
+    pub fn peer_mut(&mut self, id: &Id, change: impl FnOnce(&mut Peer)) {
+        if let Some(peer) = self.nodes.get_mut(id) {
+            change(peer);
+        }
+    }
+
+    /// Sends a message to a node, if there is a connection to it.
+    pub fn send(&mut self, to: &Id, kind: Kind) {
+        let Some(link) = self.nodes.get(to).and_then(|peer| peer.link) else { return };
+        self.counted.entry(kind.word()).or_default()[0] += 1;
+        let message = Message { head: self.head(), kind };
+        self.actions.push(Action::Send(link.line, message.encode()));
+    }
+
+    /// Sends a message to everybody who is known.
+    pub fn broadcast(&mut self, kind: &Kind) {
+        for id in self.others() {
+            if !self.nodes[&id].is_stranger() {
+                self.send(&id, kind.clone());
+            }
+        }
+    }
+
+    /// Tells the others what was published here: everybody, or those of the own shard.
+    pub fn spread(&mut self, channel: &Bytes, message: &Bytes, shard: bool) {
+        let [channel, message] = [channel, message].map(|bytes| Bytes::copy_from_slice(bytes));
+        let kind = Kind::Publish { channel, message, shard };
+        if !shard {
+            return self.broadcast(&kind);
+        }
+        let master = self.myself().master().unwrap_or(&self.me).clone();
+        for id in self.others() {
+            if id == master || self.nodes[&id].master() == Some(&master) {
+                self.send(&id, kind.clone());
+            }
+        }
+    }
+
+    fn ping(&mut self, id: &Id) {
+        let Some(peer) = self.nodes.get(id) else { return };
+        let rumours = self.rumours();
+        let meets = peer.part == Part::Stranger { meets: true };
+        self.send(id, if meets { Kind::Meet(rumours) } else { Kind::Ping(rumours) });
+        let now = self.moment.now;
+        self.peer_mut(id, |peer| peer.pinged_at = now);
+    }
+
+    /// Of five nodes that chance picks, pings the one that was silent longest.
+    fn ping_one_of_five(&mut self) {
+        let all: Vec<&Peer> = self.nodes.values().collect();
+        let pick = |nth: u32| {
+            let drawn = self.moment.chance.rotate_right(nth * 12) % (all.len() as u64);
+            all[usize::try_from(drawn).unwrap_or(0)]
+        };
+        let fits = |peer: &&Peer| {
+            peer.link.is_some() && peer.pinged_at == 0 && peer.id != self.me && !peer.is_stranger()
+        };
+        let longest = (0..5).map(pick).filter(fits).min_by_key(|peer| peer.answered_at);
+        if let Some(id) = longest.map(|peer| peer.id.clone()) {
+            self.ping(&id);
+        }
+    }
+
+    /// Opens a connection anew on which nothing comes, pings who was silent for half the time-out,
+    /// suspects who was for all of it.
+    fn look_at(&mut self, id: &Id) {
+        let (now, timeout) = (self.moment.now, self.rules.node_timeout);
+        let Some(peer) = self.nodes.get(id).filter(|peer| !peer.is_stranger()) else { return };
+        let (waited, silent) = (now - peer.pinged_at, now - peer.heard_at);
+        let waits = peer.pinged_at > 0;
+        if let Some(link) = peer.link {
+            let is_dead = waits && waited > timeout / 2 && silent > timeout / 2;
+            if now - link.since > timeout && is_dead {
+                self.actions.push(Action::Close(link.line));
+                self.peer_mut(id, |peer| peer.link = None);
+            } else if self.hands_over_to(id) || (!waits && now - peer.answered_at > timeout / 2) {
+                return self.ping(id);
+            }
+        }
+        let suspect = |peer: &mut Peer| peer.health = Health::Suspect;
+        let answers = self.nodes[id].health == Health::Up;
+        if waits && waited.min(silent) > timeout && answers {
+            self.peer_mut(id, suspect);
+            self.doubts = true;
+        }
+    }
+
+    /// Begins to know a node: CLUSTER MEET, or a MEET of its own.
+    pub fn meet(&mut self, address: SocketAddrV4, meets: bool) {
+        let stands_for = |peer: &Peer| peer.is_stranger() && peer.address == address;
+        if self.nodes.values().any(stands_for) {
+            return;
+        }
+        let drawn = self.moment.chance.rotate_left(u32::from(address.port()) % 64);
+        let id = drawn_name(address, drawn);
+        let part = Part::Stranger { meets };
+        self.nodes.insert(id.clone(), Peer::new(id, address, part, self.moment.now));
+        self.unsaved = true;
+    }
+
+    /// Forgets a node, its slots and what it says of others.
+    pub fn remove(&mut self, id: &Id) {
+        let Some(gone) = self.nodes.remove(id) else { return };
+        if let Some(link) = gone.link {
+            self.actions.push(Action::Close(link.line));
+        }
+        self.migrating.retain(|_, to| to != id);
+        self.importing.retain(|_, from| from != id);
+        for peer in self.nodes.values_mut() {
+            peer.accusers.remove(id);
+        }
+        self.change();
+    }
+
+    /// Forgets a node and does not let it in again for a while: CLUSTER FORGET.
+    pub fn forget(&mut self, id: &Id) {
+        self.remove(id);
+        self.forgotten.insert(id.clone(), self.moment.now + FORGOTTEN_FOR);
+    }
+
+    /// Whether a node is not to be let in.
+    pub fn is_forgotten(&self, id: &Id) -> bool {
+        self.forgotten.get(id).is_some_and(|until| *until > self.moment.now)
+    }
+}
+
+/// A name by chance: of a node until it tells its own, or after a hard reset.
+pub fn drawn_name(address: SocketAddrV4, drawn: u64) -> Id {
+    let own = name_of(address);
+    format!("{drawn:016x}{}", &own[16..]).as_str().into()
+}

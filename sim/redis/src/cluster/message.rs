@@ -1,0 +1,265 @@
+//! What nodes say to each other over the bus, and its bytes.
+//!
+//! A message is a request in RESP, so that it is read in a trace as it is written here. Its first
+//! word is `KIND name ip:port current-epoch config-epoch master offset flags`, the second the
+//! slots, then comes what its kind needs. A replica sends its master's slots and epoch, as in
+//! Redis.
+
+use std::net::SocketAddrV4;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::cluster::slots::SlotSet;
+use crate::cluster::{Cluster, Health, Id, Ms, Part, Peer};
+use crate::frame::encode_request;
+
+/// Bytes that most messages have room in.
+const ROOM: usize = 768;
+/// Of how many nodes that answer a ping speaks.
+const IN_TURN: usize = 3;
+
+/// What every message begins with: who sends it, and what he is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The sender's name.
+    pub id: Id,
+    /// Where he serves clients.
+    pub address: SocketAddrV4,
+    /// The highest epoch that he has seen.
+    pub current_epoch: u64,
+    /// The epoch of the slots.
+    pub config_epoch: u64,
+    /// The master that he follows.
+    pub master: Option<Id>,
+    /// How far his replication stream has come.
+    pub offset: u64,
+    /// Whether he holds writes back for a failover that was asked for.
+    pub paused: bool,
+    /// The slots of him, or of his master.
+    pub slots: SlotSet,
+}
+
+/// What a node says of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rumour {
+    /// Of whom.
+    pub id: Id,
+    /// Where that one serves clients.
+    pub address: SocketAddrV4,
+    /// What it is.
+    pub part: Part,
+    /// Whether it does not answer the sender, or nobody.
+    pub fails: bool,
+    /// When it last answered the sender.
+    pub answered_at: Ms,
+}
+
+/// What a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Are you there? And what I know of the others.
+    Ping(Vec<Rumour>),
+    /// I am. And what I know of the others.
+    Pong(Vec<Rumour>),
+    /// Let me in.
+    Meet(Vec<Rumour>),
+    /// This node has failed.
+    Fail(Id),
+    /// Vote for me; `force` even though my master has not failed.
+    AuthRequest {
+        /// See there.
+        force: bool,
+    },
+    /// I vote for you.
+    AuthAck,
+    /// These slots are that node's, since this epoch.
+    Update {
+        /// Whose.
+        id: Id,
+        /// Since when.
+        epoch: u64,
+        /// Which.
+        slots: SlotSet,
+    },
+    /// Hold writes back: I am to take over.
+    FailoverStart,
+    /// Something was published.
+    Publish {
+        /// Where.
+        channel: Bytes,
+        /// What.
+        message: Bytes,
+        /// Whether it is a channel of a slot.
+        shard: bool,
+    },
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who sends it.
+    pub head: Head,
+    /// What it says.
+    pub kind: Kind,
+}
+
+impl Kind {
+    /// The word for it, as CLUSTER INFO counts it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::Ping(_) => "ping",
+            Kind::Pong(_) => "pong",
+            Kind::Meet(_) => "meet",
+            Kind::Fail(_) => "fail",
+            Kind::AuthRequest { .. } => "auth-req",
+            Kind::AuthAck => "auth-ack",
+            Kind::Update { .. } => "update",
+            Kind::FailoverStart => "mfstart",
+            Kind::Publish { shard: false, .. } => "publish",
+            Kind::Publish { shard: true, .. } => "publishshard",
+        }
+    }
+}
+
+impl Cluster {
+    /// How messages of this node begin now.
+    pub fn head(&self) -> Head {
+        let own = self.myself();
+        let speaks_of = self.own_master().unwrap_or(own);
+        Head {
+            id: self.me.clone(),
+            address: own.address,
+            current_epoch: self.current_epoch,
+            config_epoch: speaks_of.config_epoch,
+            master: own.master().cloned(),
+            offset: self.moment.offset,
+            paused: own.is_master() && self.is_paused(),
+            slots: speaks_of.slots.clone(),
+        }
+    }
+
+    /// What this node knows of everybody who fails, and of three others, whose turn it is.
+    pub fn rumours(&self) -> Vec<Rumour> {
+        let turn = usize::try_from(self.ticks % 1_000).unwrap_or(0);
+        let all = self.nodes.len();
+        let has_turn = |nth: usize| (nth + turn * IN_TURN) % all < IN_TURN;
+        let told = |(nth, peer): &(usize, &Peer)| {
+            let is_known = peer.id != self.me && !peer.is_stranger();
+            is_known && (peer.health != Health::Up || has_turn(*nth))
+        };
+        let rumour = |peer: &Peer| Rumour {
+            id: peer.id.clone(),
+            address: peer.address,
+            part: peer.part.clone(),
+            fails: peer.health != Health::Up,
+            answered_at: peer.answered_at,
+        };
+        self.nodes.values().enumerate().filter(told).map(|(_, peer)| rumour(peer)).collect()
+    }
+}
+
+fn or_dash(id: Option<&Id>) -> String {
+    id.map_or_else(|| "-".to_owned(), ToString::to_string)
+}
+
+fn of_dash(word: &str) -> Option<Id> {
+    (word != "-").then(|| word.into())
+}
+
+impl Rumour {
+    fn write(&self) -> String {
+        let master = match &self.part {
+            Part::Replica(master) => Some(master),
+            _ => None,
+        };
+        let health = if self.fails { "fails" } else { "answers" };
+        let Rumour { id, address, answered_at, .. } = self;
+        format!("{id} {address} {} {health} {answered_at}", or_dash(master))
+    }
+
+    fn read(word: &Bytes) -> Option<Rumour> {
+        let mut parts = std::str::from_utf8(word).ok()?.split(' ');
+        Some(Rumour {
+            id: parts.next()?.into(),
+            address: parts.next()?.parse().ok()?,
+            part: of_dash(parts.next()?).map_or(Part::Master, Part::Replica),
+            fails: parts.next()? == "fails",
+            answered_at: parts.next()?.parse().ok()?,
+        })
+    }
+}
+
+impl Message {
+    /// Its bytes.
+    pub fn encode(&self) -> Bytes {
+        let Head { id, address, current_epoch, config_epoch, offset, slots, .. } = &self.head;
+        let (kind, master) = (self.kind.word(), or_dash(self.head.master.as_ref()));
+        let flags = if self.head.paused { "paused" } else { "-" };
+        let head = format!(
+            "{kind} {id} {address} {current_epoch} {config_epoch} {master} {offset} {flags}"
+        );
+        let mut words: Vec<Bytes> = vec![head.into(), slots.to_string().into()];
+        match &self.kind {
+            Kind::Ping(rumours) | Kind::Pong(rumours) | Kind::Meet(rumours) => {
+                words.extend(rumours.iter().map(|rumour| Bytes::from(rumour.write())));
+            }
+            Kind::Fail(id) => words.push(id.to_string().into()),
+            Kind::AuthRequest { force } => words.push(if *force { "force" } else { "-" }.into()),
+            Kind::AuthAck | Kind::FailoverStart => {}
+            Kind::Update { id, epoch, slots } => {
+                words.extend(
+                    [id.to_string(), epoch.to_string(), slots.to_string()].map(Bytes::from),
+                );
+            }
+            Kind::Publish { channel, message, .. } => {
+                words.extend([channel.clone(), message.clone()]);
+            }
+        }
+        let mut bytes = BytesMut::with_capacity(ROOM);
+        encode_request(&mut bytes, &words);
+        bytes.freeze()
+    }
+
+    /// The message that these words are; `None` if they are none.
+    pub fn decode(words: &[Bytes]) -> Option<Message> {
+        let [head, slots, rest @ ..] = words else { return None };
+        let mut parts = std::str::from_utf8(head).ok()?.split(' ');
+        let kind = decode_kind(parts.next()?, rest)?;
+        let head = Head {
+            id: parts.next()?.into(),
+            address: parts.next()?.parse().ok()?,
+            current_epoch: parts.next()?.parse().ok()?,
+            config_epoch: parts.next()?.parse().ok()?,
+            master: of_dash(parts.next()?),
+            offset: parts.next()?.parse().ok()?,
+            paused: parts.next()? == "paused",
+            slots: std::str::from_utf8(slots).ok()?.parse().ok()?,
+        };
+        Some(Message { head, kind })
+    }
+}
+
+fn decode_kind(word: &str, rest: &[Bytes]) -> Option<Kind> {
+    let rumours = || rest.iter().map(Rumour::read).collect::<Option<Vec<Rumour>>>();
+    let text = |nth: usize| std::str::from_utf8(rest.get(nth)?).ok();
+    Some(match word {
+        "ping" => Kind::Ping(rumours()?),
+        "pong" => Kind::Pong(rumours()?),
+        "meet" => Kind::Meet(rumours()?),
+        "fail" => Kind::Fail(text(0)?.into()),
+        "auth-req" => Kind::AuthRequest { force: text(0)? == "force" },
+        "auth-ack" => Kind::AuthAck,
+        "update" => Kind::Update {
+            id: text(0)?.into(),
+            epoch: text(1)?.parse().ok()?,
+            slots: text(2)?.parse().ok()?,
+        },
+        "mfstart" => Kind::FailoverStart,
+        "publish" | "publishshard" => Kind::Publish {
+            channel: Bytes::copy_from_slice(rest.first()?),
+            message: Bytes::copy_from_slice(rest.get(1)?),
+            shard: word == "publishshard",
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,215 @@
+//! A node of a cluster as a process: the tasks that tick, write the file and move the bytes of the
+//! bus.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_platform::host::Stream;
+use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::{Event, KeyChange, Origin, Sight};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::clients::Pause;
+use crate::clients::channels::Channel;
+use crate::cluster::file::FILE;
+use crate::cluster::message::Message;
+use crate::cluster::slots::{SlotSet, of_key};
+use crate::cluster::{Action, BUS, Cluster, Moment};
+use crate::frame::request::RequestReader;
+use crate::keyspace::Key;
+use crate::lines::{Line, Lines};
+use crate::node::Node;
+use crate::server::Server;
+use crate::session::Session;
+
+/// Time between two runs of `clusterCron`.
+const TICK: u64 = 100 * MILLISECOND;
+
+/// The bus of one node.
+struct Bus {
+    server: Rc<Server>,
+    /// The connections that it has opened.
+    open: Lines,
+}
+
+/// Starts the tasks of a node that is in a cluster; of another one nothing.
+///
+/// # Panics
+/// If the port of its bus is taken: a world gives each process ports of its own.
+pub fn start(server: &Rc<Server>) {
+    let node = server.node.borrow();
+    let (Some(_), port) = (&node.cluster, node.config.port.wrapping_add(BUS)) else { return };
+    drop(node);
+    let listener = server.host.listen(port).expect("the port of the bus is free");
+    let bus = Rc::new(Bus { server: Rc::clone(server), open: Lines::default() });
+    let host = &server.host;
+    host.spawn(Rc::clone(&bus).tick());
+    host.spawn(Rc::clone(&bus).carry_out());
+    host.spawn(async move {
+        let mut listener = listener;
+        while let Ok(stream) = listener.accept().await {
+            bus.server.host.spawn(Rc::clone(&bus).listen_to(stream));
+        }
+    });
+}
+
+impl Bus {
+    /// Has the state hear of something; what it wants done is done by [`Bus::carry_out`].
+    fn tell<T>(&self, hear: impl FnOnce(&mut Cluster, Moment) -> T) -> Option<T> {
+        let mut node = self.server.node.borrow_mut();
+        node.set_time(self.server.host.now(Clock::Wall));
+        let cluster = node.cluster_now()?;
+        let told = hear(cluster, cluster.moment);
+        let failed = std::mem::take(&mut cluster.failed);
+        drop(node);
+        for master in failed {
+            self.server.host.record(Event::Saw { sight: Sight::Down, master });
+        }
+        self.server.wake();
+        Some(told)
+    }
+
+    async fn tick(self: Rc<Bus>) {
+        loop {
+            self.server.host.sleep(TICK).await;
+            self.tell(Cluster::tick);
+        }
+    }
+
+    /// Does what the state wants done, in its order. What the file has to hold is on the disk
+    /// before anybody hears of it: a vote that was given is given for good.
+    async fn carry_out(self: Rc<Bus>) {
+        loop {
+            let seen = self.server.bus.count();
+            if self.save().await.is_err() {
+                return self.server.ended.raise();
+            }
+            let actions = self.take_actions();
+            let idle = actions.is_empty();
+            for action in actions {
+                self.act(action).await;
+            }
+            if idle {
+                self.server.bus.past(seen).await;
+            }
+        }
+    }
+
+    fn take_actions(&self) -> Vec<Action> {
+        let mut node = self.server.node.borrow_mut();
+        node.cluster.as_mut().map(|c| std::mem::take(&mut c.actions)).unwrap_or_default()
+    }
+
+    /// The file's text, if the disk has an older one.
+    fn take_file(&self) -> Option<String> {
+        let mut node = self.server.node.borrow_mut();
+        let cluster = node.cluster.as_mut().filter(|cluster| cluster.unsaved)?;
+        cluster.unsaved = false;
+        Some(cluster.write_file())
+    }
+
+    /// Brings the file up to date. A node that cannot ends (`clusterSaveConfigOrDie`).
+    async fn save(&self) -> io::Result<()> {
+        while let Some(text) = self.take_file() {
+            self.server.host.disk().replace(FILE, text.as_bytes())?;
+            self.server.host.disk().sync(FILE).await;
+        }
+        Ok(())
+    }
+
+    async fn act(self: &Rc<Bus>, action: Action) {
+        match action {
+            Action::Open(id, to) => {
+                let line = self.open.open(id);
+                self.server.host.spawn(Rc::clone(self).carry(id, to, line));
+            }
+            Action::Send(id, bytes) => {
+                self.open.send(id, |outbox| outbox.extend_from_slice(&bytes));
+            }
+            Action::Close(id) => self.open.close(id),
+            Action::Follow(master) => {
+                if self.server.node.borrow().master != master {
+                    self.server.change_role(master);
+                }
+            }
+            Action::Clear(slots) => {
+                self.server.node.borrow_mut().clear_slots(&slots);
+                self.server.publish(Origin::Node);
+                self.server.write_log().await;
+            }
+            Action::Pause(until) => {
+                let mut node = self.server.node.borrow_mut();
+                let until_ms = until.and_then(|until| u64::try_from(until).ok());
+                let until_ms = until_ms.unwrap_or(node.now_ms);
+                node.clients.set_pause(Some(Pause { until_ms, all: false }));
+                drop(node);
+                self.server.wake();
+            }
+            Action::Publish { channel, message, shard } => {
+                let kind = if shard { Channel::Shard } else { Channel::Plain };
+                let mut nobody = Session::default();
+                let mut node = self.server.node.borrow_mut();
+                node.clients.publish(&mut nobody, kind, &channel, &message);
+                drop(node);
+                self.server.wake();
+            }
+        }
+    }
+
+    /// One connection of our own from its opening to its end.
+    async fn carry(self: Rc<Bus>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
+        let _ = self.converse(id, to, &line).await;
+        if self.open.is_lost(id, &line) {
+            self.tell(|cluster, _| cluster.lost(id));
+        }
+    }
+
+    async fn converse(&self, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
+        let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
+        self.tell(|cluster, moment| cluster.opened(moment, id));
+        let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
+        let mut hear = async |inbox: &mut BytesMut| {
+            while let Some(message) = next(&mut reader, inbox)? {
+                self.tell(|cluster, moment| cluster.take(moment, Some(id), &message));
+            }
+            Ok(())
+        };
+        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
+        Ok(())
+    }
+
+    /// A connection that another node has opened.
+    async fn listen_to(self: Rc<Bus>, mut stream: Stream) {
+        let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
+        while let Ok(1..) = stream.read_buf(&mut inbox).await {
+            while let Ok(Some(message)) = next(&mut reader, &mut inbox) {
+                let hear = |cluster: &mut Cluster, now| cluster.take(now, None, &message);
+                let Some(Some(answer)) = self.tell(hear) else { continue };
+                if stream.write_all(&answer).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The next whole message.
+fn next(reader: &mut RequestReader, inbox: &mut BytesMut) -> io::Result<Option<Message>> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let words = reader.next(inbox).map_err(|_| invalid())?;
+    words.map(|words| Message::decode(&words).ok_or_else(invalid)).transpose()
+}
+
+impl Node {
+    /// Deletes the keys of slots that another node has taken, as a master does, which tells its
+    /// replicas.
+    fn clear_slots(&mut self, slots: &SlotSet) {
+        let keys = self.keyspace.db(0).iter().map(|(key, _)| Key::clone(key));
+        let gone: Vec<Key> = keys.filter(|key| slots.contains(of_key(key))).collect();
+        for key in gone {
+            self.drop_key(0, &key, KeyChange::Deleted, true);
+        }
+    }
+}

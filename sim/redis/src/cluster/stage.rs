@@ -1,0 +1,167 @@
+//! A stage for tests: nodes that talk to each other without a network. A message arrives when it is
+//! sent, unless the way is cut.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::cluster::message::Message;
+use crate::cluster::slots::SlotSet;
+use crate::cluster::{Action, BUS, Cluster, Member, Moment, Ms, Peer, Rules, name_of};
+use crate::frame::request::RequestReader;
+
+/// `cluster-node-timeout` on this stage.
+pub const TIMEOUT: Ms = 2_000;
+/// What the settings of all its nodes say.
+pub const RULES: Rules = Rules {
+    node_timeout: TIMEOUT,
+    validity_factor: 10,
+    full_coverage: true,
+    reads_when_down: false,
+    no_failover: false,
+};
+
+/// Where the nth node serves clients.
+pub fn address(n: usize) -> SocketAddrV4 {
+    let last = u8::try_from(n + 1).expect("few nodes");
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), 6379)
+}
+
+/// Three masters 0, 1, 2 and the given replicas, by their masters' numbers.
+pub struct Stage {
+    pub now: Ms,
+    pub nodes: Vec<Cluster>,
+    /// Whose stream has come how far, and since when nothing came, if that is so.
+    pub streams: Vec<(u64, Option<Ms>)>,
+    /// Who is cut off from everybody.
+    pub cut: BTreeSet<usize>,
+    /// Where the lines of each node lead.
+    pub lines: Vec<Vec<(u64, usize)>>,
+    /// What was asked of each node itself.
+    pub deeds: Vec<Vec<Action>>,
+}
+
+fn members(replicas: &[usize]) -> Vec<Member> {
+    let ranges = [(0, 5460), (5461, 10921), (10922, 16383)];
+    let masters = (0..3).map(|n| Member {
+        address: address(n),
+        master: None,
+        slots: SlotSet::range(ranges[n]),
+    });
+    let follows = |(n, master): (usize, &usize)| Member {
+        address: address(3 + n),
+        master: Some(address(*master)),
+        slots: SlotSet::default(),
+    };
+    masters.chain(replicas.iter().enumerate().map(follows)).collect()
+}
+
+impl Stage {
+    pub fn new(replicas: &[usize]) -> Stage {
+        let members = members(replicas);
+        let count = members.len();
+        let moment = Moment { now: 1_000_000, offset: 100, heard_at: 1_000_000, chance: 7 };
+        let node = |n: usize| {
+            let mut cluster = Cluster::new(address(n), RULES, moment);
+            cluster.set_up(&members);
+            cluster
+        };
+        let mut stage = Stage {
+            now: moment.now,
+            nodes: (0..count).map(node).collect(),
+            streams: vec![(100, None); count],
+            cut: BTreeSet::new(),
+            lines: vec![Vec::new(); count],
+            deeds: vec![Vec::new(); count],
+        };
+        stage.pass(1_000);
+        stage
+    }
+
+    pub fn moment(&self, n: usize) -> Moment {
+        let (offset, silent_since) = self.streams[n];
+        let chance =
+            (self.now as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(n as u32 * 9);
+        Moment { now: self.now, offset, heard_at: silent_since.unwrap_or(self.now), chance }
+    }
+
+    fn is_open(&self, one: usize, other: usize) -> bool {
+        !self.cut.contains(&one) && !self.cut.contains(&other)
+    }
+
+    /// Lets time pass, a tick at a time.
+    pub fn pass(&mut self, ms: Ms) {
+        for _ in 0..ms / 100 {
+            self.now += 100;
+            for n in 0..self.nodes.len() {
+                let moment = self.moment(n);
+                self.nodes[n].tick(moment);
+                self.settle(n);
+            }
+        }
+    }
+
+    /// Lets time pass until it is so; how long that took.
+    pub fn until(&mut self, is_so: impl Fn(&Stage) -> bool) -> Ms {
+        let begun = self.now;
+        while !is_so(self) {
+            self.pass(100);
+            assert!(self.now - begun < 120_000, "it never comes to that");
+        }
+        self.now - begun
+    }
+
+    /// Carries out what a node wants done, and what comes of it.
+    pub fn settle(&mut self, n: usize) {
+        for action in std::mem::take(&mut self.nodes[n].actions) {
+            match action {
+                Action::Open(line, to) => {
+                    let there = (0..self.nodes.len()).find(|other| {
+                        let bus = address(*other);
+                        to == SocketAddrV4::new(*bus.ip(), bus.port() + BUS)
+                    });
+                    match there.filter(|there| self.is_open(n, *there)) {
+                        None => self.nodes[n].lost(line),
+                        Some(there) => {
+                            self.lines[n].push((line, there));
+                            let moment = self.moment(n);
+                            self.nodes[n].opened(moment, line);
+                            self.settle(n);
+                        }
+                    }
+                }
+                Action::Close(line) => self.lines[n].retain(|(other, _)| *other != line),
+                Action::Send(line, bytes) => self.deliver(n, line, &bytes),
+                deed => self.deeds[n].push(deed),
+            }
+        }
+    }
+
+    fn deliver(&mut self, n: usize, line: u64, bytes: &Bytes) {
+        let there = self.lines[n].iter().find(|(other, _)| *other == line).map(|(_, to)| *to);
+        let Some(there) = there.filter(|there| self.is_open(n, *there)) else { return };
+        let moment = self.moment(there);
+        let answer = self.nodes[there].take(moment, None, &read(bytes));
+        self.settle(there);
+        if let Some(answer) = answer {
+            let moment = self.moment(n);
+            self.nodes[n].take(moment, Some(line), &read(&answer));
+            self.settle(n);
+        }
+    }
+
+    pub fn peer(&self, seen_by: usize, n: usize) -> &Peer {
+        &self.nodes[seen_by].nodes[&name_of(address(n))]
+    }
+
+    pub fn is_master(&self, n: usize) -> bool {
+        self.nodes[n].myself().is_master()
+    }
+}
+
+/// A message from its bytes.
+pub fn read(bytes: &Bytes) -> Message {
+    let words = RequestReader::default().next(&mut BytesMut::from(&bytes[..]));
+    Message::decode(&words.expect("a request").expect("a whole one")).expect("a message")
+}

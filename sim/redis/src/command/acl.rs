@@ -1,0 +1,339 @@
+//! ACL and AUTH: who may ask what.
+
+use bytes::Bytes;
+
+use crate::clients::told::line;
+use crate::command::introspection::help;
+use crate::command::table::Command;
+use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container, wrong_arity};
+use crate::compat::Difference;
+use crate::frame::{Reply, integer};
+use crate::node::Node;
+use crate::session::{Closing, Session};
+use crate::users::rules::{CATEGORIES, members};
+use crate::users::{DEFAULT, Denial, Refusal, User, Users};
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("acl", container),
+    ("acl|cat", cat),
+    ("acl|deluser", deluser),
+    ("acl|dryrun", dryrun),
+    ("acl|genpass", genpass),
+    ("acl|getuser", getuser),
+    ("acl|help", help),
+    ("acl|list", list),
+    ("acl|load", no_file),
+    ("acl|log", log),
+    ("acl|save", no_file),
+    ("acl|setuser", setuser),
+    ("acl|users", users),
+    ("acl|whoami", whoami),
+    ("auth", auth),
+];
+
+const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// For whom a session speaks.
+fn user_of(session: &Session) -> &[u8] {
+    session.user.as_deref().unwrap_or(DEFAULT)
+}
+
+/// Refuses what the session's user may not do.
+pub fn check(
+    node: &mut Node,
+    session: &Session,
+    command: &Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
+    let context = if session.queued.is_some() { "multi" } else { "toplevel" };
+    note(node, session, context, &denial, command);
+    if node.differs(Difference::NamesUser) {
+        let text = denial.later_text(user_of(session), command.lower);
+        return Err(Reply::Error(format!("NOPERM {text}").into()));
+    }
+    Err(Reply::Error(denial.text(command.lower).into()))
+}
+
+/// The same for what a script calls.
+pub fn check_in_script(
+    node: &mut Node,
+    session: &Session,
+    command: &Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
+    note(node, session, "lua", &denial, command);
+    if node.differs(Difference::NamesUser) {
+        let text = denial.later_text(user_of(session), command.lower);
+        return Err(Reply::Error(format!("ERR ACL failure in script: {text}").into()));
+    }
+    Err(Reply::error(match denial {
+        Denial::Command => "ERR The user executing the script can't run this command or subcommand",
+        Denial::Key(_) => {
+            "ERR The user executing the script can't access at least one of the keys mentioned in \
+             the command arguments"
+        }
+        Denial::Channel(_) => {
+            "ERR The user executing the script can't publish to the channel mentioned in the \
+             command"
+        }
+    }))
+}
+
+fn note(
+    node: &mut Node,
+    session: &Session,
+    context: &'static str,
+    denial: &Denial,
+    command: &Command,
+) {
+    let (reason, object) = match denial {
+        Denial::Command => ("command", Bytes::from_static(command.lower.as_bytes())),
+        Denial::Key(key) => ("key", Bytes::copy_from_slice(key)),
+        Denial::Channel(channel) => ("channel", Bytes::copy_from_slice(channel)),
+    };
+    note_refusal(node, session, (reason, context, object), user_of(session));
+}
+
+fn note_refusal(
+    node: &mut Node,
+    session: &Session,
+    (reason, context, object): (&'static str, &'static str, Bytes),
+    user: &[u8],
+) {
+    let client = Bytes::from(line(node, session));
+    let (user, at_ms) = (Bytes::copy_from_slice(user), node.now_ms);
+    node.users.note(Refusal { count: 1, reason, context, object, user, at_ms, client });
+}
+
+/// AUTH [username] password
+pub fn auth(call: &mut Call) -> Outcome {
+    match call.args {
+        [_, _] if !call.node.users.ask_for_password() => Err(Reply::error(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        )),
+        [_, password] => authenticate(call, DEFAULT, password),
+        [_, user, password] => authenticate(call, user, password),
+        _ => Err(Reply::error(SYNTAX)),
+    }
+}
+
+/// Lets the session speak for a user.
+pub fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> Outcome {
+    if call.node.users.authenticates(user, password) {
+        call.session.user = Some(Bytes::copy_from_slice(user));
+        return Ok(Reply::OK);
+    }
+    let what = ("auth", "toplevel", Bytes::from_static(b"AUTH"));
+    note_refusal(call.node, call.session, what, user);
+    Err(Reply::error(WRONGPASS))
+}
+
+/// ACL WHOAMI
+pub fn whoami(call: &mut Call) -> Outcome {
+    Ok(Reply::bulk(user_of(call.session)))
+}
+
+/// ACL USERS
+pub fn users(call: &mut Call) -> Outcome {
+    let names = call.node.users.iter().map(|(name, _)| Reply::Bulk(name.clone()));
+    Ok(Reply::Array(names.collect()))
+}
+
+/// ACL LIST
+pub fn list(call: &mut Call) -> Outcome {
+    let lines = call.node.users.iter().map(|(name, user)| Reply::Bulk(told(name, user).into()));
+    Ok(Reply::Array(lines.collect()))
+}
+
+/// The rules that make a user.
+fn told(name: &[u8], user: &User) -> Vec<u8> {
+    let mut words = vec![b"user".to_vec(), name.to_vec()];
+    words.extend(user.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));
+    words.extend(user.passwords.iter().map(|hash| format!("#{hash}").into_bytes()));
+    let (keys, channels) = (user.told_keys(), user.told_channels());
+    words.extend((!keys.is_empty()).then_some(keys));
+    words.extend((!user.all_channels).then(|| b"resetchannels".to_vec()));
+    words.extend((!channels.is_empty()).then_some(channels));
+    words.push(user.told_commands().into_bytes());
+    words.join(&b' ')
+}
+
+/// ACL GETUSER username
+pub fn getuser(call: &mut Call) -> Outcome {
+    let Some(user) = call.node.users.get(&call.args[2]) else { return Ok(Reply::Nil) };
+    let flags = user.flags().into_iter().map(Reply::word).collect();
+    let passwords = user.passwords.iter().map(|hash| Reply::bulk(hash.as_bytes())).collect();
+    Ok(Reply::Map(vec![
+        Reply::word("flags"),
+        Reply::Set(flags),
+        Reply::word("passwords"),
+        Reply::Array(passwords),
+        Reply::word("commands"),
+        Reply::Bulk(user.told_commands().into()),
+        Reply::word("keys"),
+        Reply::Bulk(user.told_keys().into()),
+        Reply::word("channels"),
+        Reply::Bulk(user.told_channels().into()),
+        Reply::word("selectors"),
+        Reply::Array(Vec::new()),
+    ]))
+}
+
+/// ACL SETUSER username [rule ...]: all of the rules, or none.
+pub fn setuser(call: &mut Call) -> Outcome {
+    let name = &call.args[2];
+    if name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+        return Err(Reply::error("ERR Usernames can't contain spaces or null characters"));
+    }
+    let mut user = call.node.users.get(name).cloned().unwrap_or_default();
+    for rule in call.from(3) {
+        user.apply(rule).map_err(|why| {
+            let head = &b"ERR Error in ACL SETUSER modifier '"[..];
+            Reply::Error([head, rule, b"': ", why.as_bytes()].concat().into())
+        })?;
+    }
+    call.node.users.set(name, user);
+    Ok(Reply::OK)
+}
+
+/// ACL DELUSER username ...: who speaks for one of them is cut off.
+pub fn deluser(call: &mut Call) -> Outcome {
+    let names = call.from(2);
+    if names.iter().any(|name| name == DEFAULT) {
+        return Err(Reply::error("ERR The 'default' user cannot be removed"));
+    }
+    let mut gone = 0;
+    for name in names {
+        if !call.node.users.remove(name) {
+            continue;
+        }
+        gone += 1;
+        let theirs = call.node.clients.iter().filter(|session| session.user.as_ref() == Some(name));
+        let ids: Vec<u64> = theirs.map(|session| session.id).collect();
+        ids.into_iter().for_each(|id| call.node.clients.close(id, Closing::AtOnce));
+        if call.session.user.as_ref() == Some(name) {
+            call.session.closing = Some(Closing::AfterOutput);
+        }
+    }
+    Ok(Reply::Integer(gone))
+}
+
+/// ACL CAT [category]
+pub fn cat(call: &mut Call) -> Outcome {
+    let [category] = call.from(2) else {
+        if call.args.len() > 3 {
+            return Err(wrong_form(call));
+        }
+        return Ok(Reply::Array(CATEGORIES.into_iter().map(Reply::word).collect()));
+    };
+    let names = std::str::from_utf8(category).ok().and_then(members).ok_or_else(|| {
+        Reply::Error([&b"ERR Unknown category '"[..], category, b"'"].concat().into())
+    })?;
+    Ok(Reply::Array(names.into_iter().map(Reply::word).collect()))
+}
+
+fn wrong_form(call: &Call) -> Reply {
+    crate::command::introspection::unknown_form("ACL", &call.args[1])
+}
+
+/// ACL GENPASS [bits]: from the node's own generator.
+pub fn genpass(call: &mut Call) -> Outcome {
+    let bits = match call.from(2) {
+        [] => 256,
+        [bits] => integer(bits).ok_or(Reply::error(NOT_INTEGER))?,
+        _ => return Err(wrong_form(call)),
+    };
+    if !(1..=4096).contains(&bits) {
+        return Err(Reply::error(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a \
+             positive number up to 4096",
+        ));
+    }
+    let digits = (0..(bits + 3) / 4).map(|_| b"0123456789abcdef"[call.node.draw(16)]);
+    Ok(Reply::Bulk(digits.collect()))
+}
+
+/// ACL LOAD, ACL SAVE: a node has no file of users.
+pub fn no_file(_: &mut Call) -> Outcome {
+    Err(Reply::error(
+        "ERR This Redis instance is not configured to use an ACL file. You may want to specify \
+         users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
+         Redis configuration file set) in order to store users in the Redis configuration.",
+    ))
+}
+
+/// ACL LOG [count | RESET]
+pub fn log(call: &mut Call) -> Outcome {
+    let most = match call.from(2) {
+        [] => 10,
+        [word] if word.eq_ignore_ascii_case(b"RESET") => {
+            call.node.users.log.clear();
+            return Ok(Reply::OK);
+        }
+        [count] => integer(count).ok_or(Reply::error(NOT_INTEGER))?.max(0),
+        _ => return Err(wrong_form(call)),
+    };
+    let Users { log, .. } = &call.node.users;
+    let now = call.node.now_ms;
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    Ok(Reply::Array(log.iter().take(most).map(|refusal| told_refusal(refusal, now)).collect()))
+}
+
+fn told_refusal(refusal: &Refusal, now_ms: u64) -> Reply {
+    let age = now_ms.saturating_sub(refusal.at_ms) as f64 / 1000.0;
+    Reply::Map(vec![
+        Reply::word("count"),
+        Reply::Integer(refusal.count),
+        Reply::word("reason"),
+        Reply::word(refusal.reason),
+        Reply::word("context"),
+        Reply::word(refusal.context),
+        Reply::word("object"),
+        Reply::Bulk(refusal.object.clone()),
+        Reply::word("username"),
+        Reply::Bulk(refusal.user.clone()),
+        Reply::word("age-seconds"),
+        Reply::Double(age),
+        Reply::word("client-info"),
+        Reply::Bulk(refusal.client.clone()),
+    ])
+}
+
+/// ACL DRYRUN username command [arg ...]
+pub fn dryrun(call: &mut Call) -> Outcome {
+    let Some(user) = call.node.users.get(&call.args[2]) else {
+        let text = [&b"ERR User '"[..], &call.args[2], b"' not found"].concat();
+        return Err(Reply::Error(text.into()));
+    };
+    let request = call.from(3);
+    let Some(command) = call.node.command_of(request) else {
+        let text = [&b"ERR Command '"[..], &request[0], b"' not found"].concat();
+        return Err(Reply::Error(text.into()));
+    };
+    if !command.takes(request.len()) {
+        return Err(wrong_arity(command.lower));
+    }
+    let denial = user.denial(command, request);
+    let who = match call.node.differs(Difference::NamesUser) {
+        true => [&b"User "[..], &call.args[2]].concat(),
+        false => b"This user".to_vec(),
+    };
+    let text = match denial {
+        None => return Ok(Reply::OK),
+        Some(Denial::Command) => {
+            let name = command.lower.as_bytes();
+            [&who, &b" has no permissions to run the '"[..], name, b"' command"].concat()
+        }
+        Some(Denial::Key(key)) => {
+            [&who, &b" has no permissions to access the '"[..], &key, b"' key"].concat()
+        }
+        Some(Denial::Channel(name)) => {
+            [&who, &b" has no permissions to access the '"[..], &name, b"' channel"].concat()
+        }
+    };
+    Ok(Reply::Bulk(text.into()))
+}

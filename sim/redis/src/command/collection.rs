@@ -1,0 +1,56 @@
+//! Values of many parts: created with their first part, gone with their last.
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::command::{Call, Outcome};
+use crate::frame::Reply;
+use crate::keyspace::Value;
+
+/// More picks are not given where a part may be picked again and again: Redis would run out of
+/// memory.
+pub const MOST_PICKS: u64 = 1 << 20;
+
+impl Call<'_> {
+    /// Follows the addition of parts to a key. What comes next is told by the command.
+    pub fn note_grown(&mut self, key: &[u8], created: bool) {
+        let Some(shared) = self.node.keyspace.db(self.session.db).shared(key) else { return };
+        if created {
+            self.event(b'n', "new", key);
+        }
+        self.note(shared, if created { KeyChange::Set } else { KeyChange::Changed });
+    }
+
+    /// Follows the removal of parts from a key: tells `event`, and drops the key with its last
+    /// part.
+    pub fn note_shrunk(&mut self, key: &[u8], class: u8, event: &str) {
+        self.event(class, event, key);
+        let Some(value) = self.node.keyspace.db_mut(self.session.db).value_mut(key) else { return };
+        if value.is_empty() {
+            self.remove(key);
+            self.event(b'g', "del", key);
+        } else {
+            self.note_grown(key, false);
+        }
+    }
+
+    /// Puts a result under a key, as the STORE forms do: what was there is overwritten, and
+    /// deleted if the result is empty. Answers how many parts there are.
+    pub fn store(&mut self, key: &[u8], value: Value, class: u8, event: &str) -> Outcome {
+        let parts = value.len();
+        let there = self.entry(key).is_some();
+        if parts > 0 {
+            let shared = self.node.keyspace.db_mut(self.session.db).set(key, value, None);
+            if !there {
+                self.event(b'n', "new", key);
+            }
+            self.note(shared, KeyChange::Set);
+            self.event(class, event, key);
+            self.tell_verbatim();
+        } else if there {
+            self.remove(key);
+            self.event(b'g', "del", key);
+            self.tell_verbatim();
+        }
+        Ok(Reply::count(parts))
+    }
+}

@@ -1,0 +1,180 @@
+//! Keys that get another name or another database: RENAME, COPY, MOVE, SWAPDB.
+
+use bytes::Bytes;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
+use crate::frame::{Reply, integer};
+use crate::keyspace::{DATABASES, Kept, Key, Value};
+
+const SAME: &str = "ERR source and destination objects are the same";
+const NO_DATABASE: &str = "ERR DB index is out of range";
+
+impl Call<'_> {
+    /// Does something as if the session had selected another database.
+    fn inside<T>(&mut self, db: usize, act: impl FnOnce(&mut Call) -> T) -> T {
+        let own = std::mem::replace(&mut self.session.db, db);
+        let result = act(self);
+        self.session.db = own;
+        result
+    }
+
+    /// Creates a key that is known to be missing.
+    pub fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>, kept: Kept) {
+        let db = self.node.keyspace.db_mut(self.session.db);
+        let shared = db.set(key, value, until_ms);
+        if let Some(entry) = db.entry_mut(key) {
+            entry.kept = kept;
+        }
+        self.event(b'n', "new", key);
+        self.node.clients.renew(self.session.db, &shared);
+        self.note(shared, KeyChange::Set);
+    }
+}
+
+/// RENAME key newkey
+pub fn rename(call: &mut Call) -> Outcome {
+    rename_if(call, false)
+}
+
+/// RENAMENX key newkey
+pub fn renamenx(call: &mut Call) -> Outcome {
+    rename_if(call, true)
+}
+
+fn rename_if(call: &mut Call, only_new: bool) -> Outcome {
+    let (from, to) = (&call.args[1], &call.args[2]);
+    let done = if only_new { Reply::Integer(1) } else { Reply::OK };
+    if call.entry(from).is_none() {
+        return Err(Reply::error("ERR no such key"));
+    }
+    if from == to {
+        return Ok(if only_new { Reply::Integer(0) } else { done });
+    }
+    if call.entry(to).is_some() {
+        if only_new {
+            return Ok(Reply::Integer(0));
+        }
+        call.node.keyspace.db_mut(call.session.db).remove(to);
+    }
+    let Some((key, entry)) = call.node.keyspace.db_mut(call.session.db).remove(from) else {
+        return Ok(Reply::Integer(0));
+    };
+    let until_ms = entry.until_ms();
+    call.note(key, KeyChange::Deleted);
+    call.create(to, entry.value, until_ms, entry.kept);
+    call.event(b'g', "rename_from", from);
+    call.event(b'g', "rename_to", to);
+    call.tell_verbatim();
+    Ok(done)
+}
+
+/// COPY source destination [DB db] [REPLACE]
+pub fn copy(call: &mut Call) -> Outcome {
+    let (from, to) = (&call.args[1], &call.args[2]);
+    let (mut db, mut replaces) = (call.session.db, false);
+    let mut words = call.from(3).iter();
+    while let Some(option) = words.next() {
+        match &option.to_ascii_uppercase()[..] {
+            b"REPLACE" => replaces = true,
+            b"DB" => db = database(words.next().ok_or(Reply::error(SYNTAX))?)?,
+            _ => return Err(Reply::error(SYNTAX)),
+        }
+    }
+    if call.node.cluster.is_some() && db != 0 {
+        return Err(Reply::error("ERR Copying to another database is not allowed in cluster mode"));
+    }
+    if db == call.session.db && from == to {
+        return Err(Reply::error(SAME));
+    }
+    let Some(entry) = call.entry(from).cloned() else { return Ok(Reply::Integer(0)) };
+    let copied = call.inside(db, |call| {
+        if call.entry(to).is_some() {
+            if !replaces {
+                return false;
+            }
+            call.node.keyspace.db_mut(db).remove(to);
+        }
+        let until_ms = entry.until_ms();
+        call.create(to, entry.value, until_ms, entry.kept);
+        call.event(b'g', "copy_to", to);
+        true
+    });
+    if copied {
+        call.tell_verbatim();
+    }
+    Ok(Reply::Integer(i64::from(copied)))
+}
+
+/// MOVE key db
+pub fn move_key(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR MOVE is not allowed in cluster mode"));
+    }
+    let key = &call.args[1];
+    let db = database(&call.args[2])?;
+    if db == call.session.db {
+        return Err(Reply::error(SAME));
+    }
+    let Some(entry) = call.entry(key).cloned() else { return Ok(Reply::Integer(0)) };
+    if call.inside(db, |call| call.entry(key).is_some()) {
+        return Ok(Reply::Integer(0));
+    }
+    let until_ms = entry.until_ms();
+    call.inside(db, |call| call.create(key, entry.value, until_ms, entry.kept));
+    call.remove(key);
+    call.event(b'g', "move_from", key);
+    call.inside(db, |call| call.event(b'g', "move_to", key));
+    call.tell_verbatim();
+    Ok(Reply::Integer(1))
+}
+
+/// The number of a database.
+fn database(text: &[u8]) -> Result<usize, Reply> {
+    let number = integer(text).ok_or(Reply::error(NOT_INTEGER))?;
+    if i32::try_from(number).is_err() {
+        let text = "ERR value is out of range, value must between -2147483648 and 2147483647";
+        return Err(Reply::error(text));
+    }
+    let number = usize::try_from(number).ok().filter(|number| *number < DATABASES);
+    number.ok_or(Reply::error(NO_DATABASE))
+}
+
+/// SWAPDB db db
+pub fn swapdb(call: &mut Call) -> Outcome {
+    if call.node.cluster.is_some() {
+        return Err(Reply::error("ERR SWAPDB is not allowed in cluster mode"));
+    }
+    let number = |text: &Bytes| integer(text).and_then(|number| i32::try_from(number).ok());
+    let one = number(&call.args[1]).ok_or(Reply::error("ERR invalid first DB index"))?;
+    let other = number(&call.args[2]).ok_or(Reply::error("ERR invalid second DB index"))?;
+    let index = |number: i32| usize::try_from(number).ok().filter(|db| *db < DATABASES);
+    let (Some(one), Some(other)) = (index(one), index(other)) else {
+        return Err(Reply::error(NO_DATABASE));
+    };
+    if one != other {
+        call.node.keyspace.swap(one, other);
+        call.node.memory = None;
+        tell_swapped(call, one, other);
+        tell_swapped(call, other, one);
+    }
+    call.tell_verbatim();
+    Ok(Reply::OK)
+}
+
+/// Notes the keys that a database has now, and those that it has no longer.
+fn tell_swapped(call: &mut Call, db: usize, before: usize) {
+    let keys = |db: usize| -> Vec<Key> {
+        call.node.keyspace.db(db).iter().map(|(key, _)| Key::clone(key)).collect()
+    };
+    let (now, then) = (keys(db), keys(before));
+    for key in then {
+        if call.node.keyspace.db(db).get(&key).is_none() {
+            call.node.note(db, key, KeyChange::Deleted);
+        }
+    }
+    for key in now {
+        call.node.clients.renew(db, &key);
+        call.node.note(db, key, KeyChange::Set);
+    }
+}

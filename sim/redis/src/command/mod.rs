@@ -1,0 +1,302 @@
+//! The executor: one table of commands, one [`admission::apply`] for the wire, scripts, MULTI, the
+//! append-only file and replication.
+//!
+//! Commands return values and leave effects in the node. None of them writes a byte.
+
+pub mod acl;
+pub mod admission;
+pub mod blocking;
+pub mod client;
+pub mod collection;
+pub mod compare;
+pub mod config;
+pub mod connection;
+pub mod diagnosis;
+pub mod eviction;
+pub mod expiry;
+pub mod function;
+pub mod hash;
+pub mod hrandfield;
+pub mod info;
+pub mod introspection;
+pub mod key;
+pub mod keys;
+pub mod lcs;
+pub mod list;
+pub mod lpos;
+pub mod monitor;
+pub mod number;
+pub mod pubsub;
+pub mod replication;
+pub mod scan;
+pub mod scripting;
+pub mod server;
+pub mod set;
+pub mod sort;
+pub mod sorted_set;
+pub mod string;
+pub mod substring;
+pub mod table;
+pub mod transaction;
+
+use bytes::Bytes;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::command::table::{Command, Flags, Run};
+use crate::frame::{Arguments, Reply, integer};
+use crate::keyspace::hash::Hash;
+use crate::keyspace::{Entry, Kept, Key, Value};
+use crate::node::Node;
+use crate::session::Session;
+
+/// A value of the wrong type.
+pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// Words that make no sense together.
+pub const SYNTAX: &str = "ERR syntax error";
+/// No integer where one is needed.
+pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+
+/// What a command comes to; an error is a reply too.
+pub type Outcome = Result<Reply, Reply>;
+
+/// A family of commands: full names in lower case with what executes them.
+pub type Family = &'static [(&'static str, Run)];
+
+/// All families.
+pub fn families() -> [Family; 28] {
+    [
+        acl::FAMILY,
+        blocking::FAMILY,
+        client::FAMILY,
+        crate::cluster::command::FAMILY,
+        compare::FAMILY,
+        config::FAMILY,
+        connection::FAMILY,
+        diagnosis::FAMILY,
+        expiry::FAMILY,
+        function::FAMILY,
+        hash::FAMILY,
+        info::FAMILY,
+        introspection::FAMILY,
+        key::FAMILY,
+        list::FAMILY,
+        monitor::FAMILY,
+        number::FAMILY,
+        pubsub::FAMILY,
+        replication::FAMILY,
+        scan::FAMILY,
+        scripting::FAMILY,
+        server::FAMILY,
+        set::FAMILY,
+        sort::FAMILY,
+        sorted_set::FAMILY,
+        string::FAMILY,
+        substring::FAMILY,
+        transaction::FAMILY,
+    ]
+}
+
+/// A command while it runs.
+pub struct Call<'a> {
+    /// The node that executes it.
+    pub node: &'a mut Node,
+    /// The connection (or script) that it came from.
+    pub session: &'a mut Session,
+    /// Its name and arguments.
+    pub args: &'a [Bytes],
+    /// Its line in the table.
+    pub command: &'static Command,
+}
+
+/// The error for a number of words that a command does not take.
+pub fn wrong_arity(name: &str) -> Reply {
+    Reply::Error(format!("ERR wrong number of arguments for '{name}' command").into())
+}
+
+/// What stands for a command that has subcommands; they are what is executed.
+pub fn container(call: &mut Call) -> Outcome {
+    Err(wrong_arity(call.command.lower))
+}
+
+/// The error for a subcommand that a command does not have.
+pub fn unknown_subcommand(container: &str, word: &[u8]) -> Reply {
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(printed(word, 128));
+    text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
+    Reply::Error(text.into())
+}
+
+/// What C prints of a word: at most so many bytes, and none behind a NUL.
+pub fn printed(word: &[u8], most: usize) -> &[u8] {
+    let end = word.iter().take(most).position(|byte| *byte == 0);
+    &word[..end.unwrap_or(word.len().min(most))]
+}
+
+/// Redis tells the first 128 bytes of the name and of the arguments back.
+pub fn unknown_command(args: &[Bytes]) -> Reply {
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(printed(&args[0], 128));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
+    for arg in &args[1..] {
+        let told = text.len() - start;
+        if told >= 128 {
+            break;
+        }
+        text.push(b'\'');
+        text.extend_from_slice(printed(arg, 128 - told));
+        text.extend_from_slice(b"' ");
+    }
+    Reply::Error(text.into())
+}
+
+impl<'a> Call<'a> {
+    /// The arguments from the nth word on.
+    pub fn from(&self, nth: usize) -> &'a [Bytes] {
+        self.args.get(nth..).unwrap_or(&[])
+    }
+
+    /// The nth word as an integer.
+    pub fn integer(&self, nth: usize) -> Result<i64, Reply> {
+        integer(&self.args[nth]).ok_or(Reply::error(NOT_INTEGER))
+    }
+
+    /// The time from which the command counts, in Unix milliseconds.
+    pub fn time_ms(&self) -> u64 {
+        self.node.time_us(self.session) / 1_000
+    }
+
+    /// The nth word in upper case.
+    pub fn word(&self, nth: usize) -> Vec<u8> {
+        self.args[nth].to_ascii_uppercase()
+    }
+
+    /// The command's name in lower case, as error texts have it.
+    pub fn lower_name(&self) -> String {
+        self.command.lower.to_owned()
+    }
+
+    /// The live entry of a key, which is used now. A command that only reads tells those who
+    /// listen that it missed.
+    pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        let now_ms = self.node.now_ms;
+        self.glance(key).inspect(|entry| entry.used_ms.set(now_ms))
+    }
+
+    /// The same of a key that is not used by being looked at.
+    pub fn glance(&mut self, key: &[u8]) -> Option<&Entry> {
+        if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
+            self.tell_miss(key);
+        }
+        self.node.live(self.session, key)
+    }
+
+    /// Tells those who listen for it that a key which was asked for is not there.
+    pub fn tell_miss(&mut self, key: &[u8]) {
+        if self.node.live(self.session, key).is_none() {
+            self.event(b'm', "keymiss", key);
+        }
+    }
+
+    /// The string under a key.
+    pub fn string(&mut self, key: &[u8]) -> Result<Option<Bytes>, Reply> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::String(bytes)) => Ok(Some(bytes.clone())),
+            Some(_) => Err(Reply::error(WRONGTYPE)),
+        }
+    }
+
+    /// The hash under a key.
+    pub fn hash(&mut self, key: &[u8]) -> Result<Option<&Hash>, Reply> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::Hash(hash)) => Ok(Some(hash)),
+            Some(_) => Err(Reply::error(WRONGTYPE)),
+        }
+    }
+
+    /// Puts a string under a key, as commands do that set: created or overwritten.
+    pub fn set(&mut self, key: &[u8], value: &[u8], until_ms: Option<u64>) {
+        let value = Value::String(Bytes::copy_from_slice(value));
+        self.tell_new(key);
+        let key = self.node.keyspace.db_mut(self.session.db).set(key, value, until_ms);
+        self.note(key, KeyChange::Set);
+    }
+
+    /// Tells those who listen for it that a key which is not there will be created.
+    pub fn tell_new(&mut self, key: &[u8]) {
+        if !self.node.config.notify.is_empty()
+            && self.node.keyspace.db(self.session.db).get(key).is_none()
+        {
+            self.event(b'n', "new", key);
+        }
+    }
+
+    /// Puts a string under a key that may have been there, and leaves its end as it was.
+    pub fn change(&mut self, key: &[u8], value: Bytes) {
+        let old = self.entry(key).map(Entry::until_ms);
+        self.tell_new(key);
+        let db = self.node.keyspace.db_mut(self.session.db);
+        let key = db.set(key, Value::String(value), old.flatten());
+        self.note(key, if old.is_some() { KeyChange::Changed } else { KeyChange::Set });
+    }
+
+    /// The same with a string that is kept in a form of its own.
+    pub fn change_kept(&mut self, key: &[u8], value: Bytes, kept: Kept) {
+        self.change(key, value);
+        if let Some(entry) = self.node.keyspace.db_mut(self.session.db).entry_mut(key) {
+            entry.kept = kept;
+        }
+    }
+
+    /// Gives a live key another end.
+    pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) {
+        if let Some(key) = self.node.keyspace.db_mut(self.session.db).set_end(key, until_ms) {
+            self.note(key, KeyChange::Extended);
+        }
+    }
+
+    /// Removes a key; whether it was there. Tells nobody.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let Some((key, _)) = self.node.keyspace.db_mut(self.session.db).remove(key) else {
+            return false;
+        };
+        self.note(key, KeyChange::Deleted);
+        true
+    }
+
+    /// Notes what the command did to a key.
+    pub fn note(&mut self, key: Key, change: KeyChange) {
+        self.node.note(self.session.db, key, change);
+    }
+
+    /// Tells who listens that something happened to a key: its class is the letter that
+    /// `notify-keyspace-events` has for it.
+    pub fn event(&mut self, class: u8, event: &str, key: &[u8]) {
+        if !self.node.config.notify.is_empty() {
+            self.node.notify(self.session, class, event, key);
+        }
+    }
+
+    /// Sends the command to replicas and file as it came.
+    pub fn tell_verbatim(&mut self) {
+        let args = self.args;
+        self.tell(|| args.to_vec());
+    }
+
+    /// Sends another command to replicas and file.
+    pub fn tell(&mut self, command: impl FnOnce() -> Arguments) {
+        self.node.tell(self.session.db, false, command);
+    }
+}
+
+/// A word that is known beforehand.
+pub fn word(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// The bytes of a number.
+pub fn digits(value: impl ToString) -> Bytes {
+    Bytes::from(value.to_string())
+}

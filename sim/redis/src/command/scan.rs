@@ -1,0 +1,223 @@
+//! SCAN and its kin. Small values are answered in one go.
+//!
+//! What is larger is walked in the order of a hash of its names: the cursor is the hash to go on
+//! from. So a cursor needs no memory in the node, and whatever is there from the first request to
+//! the last is answered exactly once, however much comes and goes in between.
+
+use bytes::Bytes;
+
+use crate::command::key::matches;
+use crate::command::key::object::encoding_of;
+use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE, digits};
+use crate::frame::{Reply, in_17_digits, integer};
+use crate::keyspace::Value;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[("hscan", hscan), ("scan", scan), ("sscan", sscan), ("zscan", zscan)];
+
+/// Half of what 64 bits with a sign hold: up to there a small sorted set keeps integers.
+const LARGEST_WHOLE: f64 = 4_611_686_018_427_387_904.0;
+
+/// What a request asks for beside the cursor.
+struct Asked<'a> {
+    pattern: Option<&'a Bytes>,
+    kind: Option<&'a Bytes>,
+    count: usize,
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+pub fn scan(call: &mut Call) -> Outcome {
+    let cursor = cursor(&call.args[1])?;
+    let asked = options(call.from(2), true)?;
+    let names = call.node.keyspace.db(call.session.db).iter();
+    let (next, names) = page(names.map(|(key, _)| key), cursor, asked.count);
+    let keys: Vec<Bytes> = names.into_iter().map(|key| Bytes::copy_from_slice(key)).collect();
+    let mut found = Vec::new();
+    for key in keys {
+        if asked.pattern.is_some_and(|pattern| !matches(pattern, &key)) {
+            continue;
+        }
+        let kind = call.node.live(call.session, &key).map(|entry| entry.value.kind());
+        let fits =
+            |kind: &str| asked.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(kind.as_bytes()));
+        if kind.is_some_and(fits) {
+            found.push(Reply::Bulk(key));
+        }
+    }
+    Ok(answer(next, found))
+}
+
+/// SSCAN key cursor [MATCH pattern] [COUNT count]
+pub fn sscan(call: &mut Call) -> Outcome {
+    scan_value(call, "set")
+}
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count]
+pub fn hscan(call: &mut Call) -> Outcome {
+    scan_value(call, "hash")
+}
+
+/// ZSCAN key cursor [MATCH pattern] [COUNT count]
+pub fn zscan(call: &mut Call) -> Outcome {
+    scan_value(call, "zset")
+}
+
+fn scan_value(call: &mut Call, kind: &str) -> Outcome {
+    let cursor = cursor(&call.args[2])?;
+    let words = call.from(3);
+    let Some(entry) = call.entry(&call.args[1]) else { return Ok(answer(0, Vec::new())) };
+    let value = &entry.value;
+    if value.kind() != kind {
+        return Err(Reply::error(WRONGTYPE));
+    }
+    let asked = options(words, false)?;
+    let parts = parts(value);
+    let is_small = matches!(encoding_of(entry), "intset" | "listpack");
+    let (next, parts) = match is_small {
+        true => (0, parts),
+        false => page(parts, cursor, asked.count),
+    };
+    let fits = |part: &Part| asked.pattern.is_none_or(|pattern| matches(pattern, &part.name));
+    let told = parts.into_iter().filter(fits).flat_map(|part| [Some(part.name), part.value]);
+    Ok(answer(next, told.flatten().map(Reply::Bulk).collect()))
+}
+
+/// A member, or a field with its value, or a member with its score.
+struct Part {
+    name: Bytes,
+    value: Option<Bytes>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+fn parts(value: &Value) -> Vec<Part> {
+    let pair = |name: &Bytes, value| Part { name: name.clone(), value: Some(value) };
+    match value {
+        Value::Set(set) => set.iter().map(|name| Part { name, value: None }).collect(),
+        Value::Hash(hash) => {
+            hash.in_order().into_iter().map(|(name, value)| pair(name, value.clone())).collect()
+        }
+        Value::SortedSet(set) => {
+            let score = |score| Bytes::from(score_text(score, set.is_small()));
+            set.iter().map(|(name, at)| pair(name, score(at))).collect()
+        }
+        Value::String(_) | Value::List(_) => Vec::new(),
+    }
+}
+
+/// The small form keeps whole numbers as integers, which are told with all their digits.
+fn score_text(score: f64, small: bool) -> String {
+    let whole = score.fract() == 0.0 && score.abs() <= LARGEST_WHOLE;
+    if small && whole { format!("{score:.0}") } else { in_17_digits(score) }
+}
+
+/// Where a name stands in the walk. Fewer bits than a cursor may have, as clients may count with
+/// a sign; the walk begins at 1, as a cursor of 0 is its end.
+fn place(name: &[u8]) -> u64 {
+    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = name.iter().fold(ODD, |mixed, byte| {
+        let mixed = (mixed ^ u64::from(*byte)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 29)
+    });
+    (mixed >> 16) + 1
+}
+
+/// So many names from the cursor on, and the cursor of the next page. Names of one place are never
+/// parted.
+fn page<T: AsRef<[u8]>>(
+    names: impl IntoIterator<Item = T>,
+    cursor: u64,
+    count: usize,
+) -> (u64, Vec<T>) {
+    let placed = names.into_iter().map(|name| (place(name.as_ref()), name));
+    let mut left: Vec<(u64, T)> = placed.filter(|(place, _)| *place >= cursor).collect();
+    if count < left.len() {
+        left.select_nth_unstable_by_key(count, |(place, _)| *place);
+        let next = left[count].0;
+        let page = left.into_iter().filter(|(place, _)| *place <= next);
+        // The name at the next place comes with the next page, unless the page would be empty.
+        let mut page: Vec<(u64, T)> = page.collect();
+        page.sort_by_key(|(place, _)| *place);
+        let before = page.partition_point(|(place, _)| *place < next);
+        if before > 0 {
+            page.truncate(before);
+            return (next, page.into_iter().map(|(_, name)| name).collect());
+        }
+        return (next + 1, page.into_iter().map(|(_, name)| name).collect());
+    }
+    left.sort_by_key(|(place, _)| *place);
+    (0, left.into_iter().map(|(_, name)| name).collect())
+}
+
+fn answer(next: u64, found: Vec<Reply>) -> Reply {
+    Reply::Array(vec![Reply::Bulk(digits(next)), Reply::Array(found)])
+}
+
+/// A cursor as C's `strtoul` reads it: blanks are refused, a sign is not.
+fn cursor(text: &[u8]) -> Result<u64, Reply> {
+    let wrong = || Reply::error("ERR invalid cursor");
+    let (negative, number) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if text.is_empty() {
+        return Ok(0);
+    }
+    if number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
+        return Err(wrong());
+    }
+    let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+    let number: u64 = number.ok_or_else(wrong)?;
+    Ok(if negative { number.wrapping_neg() } else { number })
+}
+
+fn options(words: &[Bytes], takes_type: bool) -> Result<Asked<'_>, Reply> {
+    let mut asked = Asked { pattern: None, kind: None, count: 10 };
+    for option in words.chunks(2) {
+        let [word, value] = option else { return Err(Reply::error(SYNTAX)) };
+        match &word.to_ascii_uppercase()[..] {
+            b"MATCH" => asked.pattern = Some(value),
+            b"COUNT" => {
+                let count = integer(value).ok_or(Reply::error(NOT_INTEGER))?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                asked.count = count.ok_or(Reply::error(SYNTAX))?;
+            }
+            b"TYPE" if takes_type => asked.kind = Some(value),
+            _ => return Err(Reply::error(SYNTAX)),
+        }
+    }
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn what_is_there_throughout_is_answered_once_whatever_comes_and_goes() {
+        for count in [1, 2, 7, 10, 1_000] {
+            let stays: Vec<String> = (0..200).map(|n| format!("stays:{n}")).collect();
+            let mut guests: Vec<String> = (0..50).map(|n| format!("guest:{n}")).collect();
+            let (mut cursor, mut seen) = (0, Vec::new());
+            loop {
+                let names = stays.iter().chain(&guests).cloned();
+                let (next, names) = page(names, cursor, count);
+                seen.extend(names.into_iter().filter(|name| name.starts_with("stays")));
+                guests = (0..50).map(|n| format!("guest:{cursor}:{n}")).collect();
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            seen.sort();
+            let mut stays = stays;
+            stays.sort();
+            assert_eq!(seen, stays);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! EVAL, EVALSHA, SCRIPT. What a script does inside is `script`'s.
+
+use bytes::Bytes;
+use sha1::{Digest, Sha1};
+
+use crate::command::table::{Command, Flags};
+use crate::command::{Call, Family, Outcome, container};
+use crate::compat::Difference;
+use crate::frame::Reply;
+use crate::node::{Busy, Node};
+use crate::script;
+use crate::script::flags::Head;
+use crate::script::library::find;
+
+/// What is here, by name.
+pub const FAMILY: Family = &[
+    ("eval", eval),
+    ("eval_ro", eval_ro),
+    ("evalsha", evalsha),
+    ("evalsha_ro", evalsha_ro),
+    ("script", container),
+    ("script|debug", debug),
+    ("script|exists", exists),
+    ("script|flush", flush),
+    ("script|help", tell_help),
+    ("script|kill", kill),
+    ("script|load", load),
+];
+
+const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against \
+    the dataset. You can either wait the script termination or kill the server in a hard way \
+    using the SHUTDOWN NOSAVE command.";
+
+const SLOW_SCRIPT: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or \
+    SHUTDOWN NOSAVE.";
+const SLOW_FUNCTION: &str = "BUSY Redis is busy running a script. You can only call FUNCTION KILL \
+    or SHUTDOWN NOSAVE.";
+
+const HELP: &[&str] = &[
+    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// EVAL script numkeys key ... arg ...
+pub fn eval(call: &mut Call) -> Outcome {
+    run_body(call, false)
+}
+
+/// EVAL_RO script numkeys key ... arg ...
+pub fn eval_ro(call: &mut Call) -> Outcome {
+    run_body(call, true)
+}
+
+fn run_body(call: &mut Call, read_only: bool) -> Outcome {
+    let words = split_words(call.integer(2)?, call.from(3))?;
+    let body = &call.args[1];
+    let sha = sha1_hex(body);
+    if !call.node.scripts.contains_key(&sha) {
+        script::check(&sha, body)?;
+        call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
+    }
+    script::run(call, &sha, body, words, read_only)
+}
+
+/// EVALSHA sha1 numkeys key ... arg ...
+pub fn evalsha(call: &mut Call) -> Outcome {
+    run_known(call, false)
+}
+
+/// EVALSHA_RO sha1 numkeys key ... arg ...
+pub fn evalsha_ro(call: &mut Call) -> Outcome {
+    run_known(call, true)
+}
+
+fn run_known(call: &mut Call, read_only: bool) -> Outcome {
+    let words = split_words(call.integer(2)?, call.from(3))?;
+    let sha = Bytes::from(call.args[1].to_ascii_lowercase());
+    let Some(body) = call.node.scripts.get(&sha).cloned() else {
+        return Err(no_script(call.node));
+    };
+    script::run(call, &sha, &body, words, read_only)
+}
+
+fn no_script(node: &Node) -> Reply {
+    Reply::error(match node.differs(Difference::TextsOfValkey) {
+        true => "NOSCRIPT No matching script.",
+        false => "NOSCRIPT No matching script. Please use EVAL.",
+    })
+}
+
+/// The keys, so many as `number` says, and the arguments of a script.
+pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Reply> {
+    let keys = usize::try_from(number)
+        .map_err(|_| Reply::error("ERR Number of keys can't be negative"))?;
+    words
+        .split_at_checked(keys)
+        .ok_or(Reply::error("ERR Number of keys can't be greater than number of args"))
+}
+
+/// What a request may do that runs a script: as its command says, or as the script does.
+pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
+    let Some(word) = args.get(1) else { return command.flags };
+    let script = match command.name {
+        "EVAL" | "EVAL_RO" => Head::of(word).ok().and_then(|head| head.flags),
+        "EVALSHA" | "EVALSHA_RO" => {
+            let body = node.scripts.get(&word.to_ascii_lowercase()[..]);
+            body.and_then(|body| Head::of(body).ok()?.flags)
+        }
+        "FCALL" | "FCALL_RO" => find(&node.libraries, word).map(|(_, found)| found.flags),
+        _ => None,
+    };
+    script.map_or(command.flags, |script| script.narrow(command.flags))
+}
+
+/// SCRIPT LOAD script
+pub fn load(call: &mut Call) -> Outcome {
+    let body = &call.args[2];
+    let sha = sha1_hex(body);
+    script::check(&sha, body)?;
+    call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
+    Ok(Reply::Bulk(sha))
+}
+
+/// SCRIPT EXISTS sha1 ...
+pub fn exists(call: &mut Call) -> Outcome {
+    let known = |sha: &Bytes| call.node.scripts.contains_key(&sha.to_ascii_lowercase()[..]);
+    let replies = call.from(2).iter().map(|sha| Reply::Integer(i64::from(known(sha))));
+    Ok(Reply::Array(replies.collect()))
+}
+
+/// SCRIPT FLUSH [ASYNC | SYNC]
+pub fn flush(call: &mut Call) -> Outcome {
+    let known = |word: &Bytes| matches!(&word.to_ascii_uppercase()[..], b"SYNC" | b"ASYNC");
+    if call.from(3).is_empty() && call.from(2).iter().all(known) {
+        call.node.scripts.clear();
+        return Ok(Reply::OK);
+    }
+    Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
+}
+
+/// SCRIPT DEBUG: nobody is there who could step through a script.
+pub fn debug(call: &mut Call) -> Outcome {
+    if call.session.in_exec || !call.session.output.is_empty() {
+        return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
+    }
+    match &call.word(2)[..] {
+        b"NO" => Ok(Reply::OK),
+        b"YES" | b"SYNC" => Err(Reply::error("ERR scripts can't be debugged on this node")),
+        _ => Err(Reply::error("ERR Use SCRIPT DEBUG YES/SYNC/NO")),
+    }
+}
+
+/// SCRIPT HELP
+pub fn tell_help(_: &mut Call) -> Outcome {
+    Ok(help(HELP))
+}
+
+/// The lines of a HELP.
+pub fn help(lines: &[&'static str]) -> Reply {
+    Reply::Array(lines.iter().map(|line| Reply::simple(line)).collect())
+}
+
+/// SCRIPT KILL
+pub fn kill(call: &mut Call) -> Outcome {
+    end_script(call, false)
+}
+
+/// Ends the script that holds the node, if it is of the kind that is asked for: whoever called it
+/// is told.
+pub fn end_script(call: &mut Call, function: bool) -> Outcome {
+    let Some(busy) = call.node.busy.take() else {
+        return Err(Reply::error("NOTBUSY No scripts in execution right now."));
+    };
+    let refusal = if busy.wrote { Some(Reply::error(UNKILLABLE)) } else { None };
+    let refusal = refusal.or((busy.function.is_some() != function).then(|| is_busy(&busy)));
+    if let Some(refusal) = refusal {
+        call.node.busy = Some(busy);
+        return Err(refusal);
+    }
+    if busy.endless {
+        call.node.clients.answer_script(busy.session, &Reply::Error(busy.killed));
+    }
+    Ok(Reply::OK)
+}
+
+/// What others are told while a script holds the node.
+pub fn is_busy(busy: &Busy) -> Reply {
+    Reply::error(if busy.function.is_some() { SLOW_FUNCTION } else { SLOW_SCRIPT })
+}
+
+/// The SHA1 of a script in lower-case hexadecimal.
+pub fn sha1_hex(body: &[u8]) -> Bytes {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digest = Sha1::digest(body);
+    let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Bytes::from_iter(nibbles.map(|nibble| DIGITS[usize::from(nibble)]))
+}

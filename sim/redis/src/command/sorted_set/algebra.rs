@@ -1,0 +1,237 @@
+//! Unions, intersections and differences of sorted sets; plain sets take part with scores of 1.
+
+use bytes::Bytes;
+
+use crate::command::sorted_set::listed;
+use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE};
+use crate::float;
+use crate::frame::{Reply, integer};
+use crate::keyspace::Value;
+use crate::keyspace::sorted_set::SortedSet;
+
+/// What is made of some sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of the scores of one member.
+#[derive(Clone, Copy)]
+enum Aggregate {
+    Sum,
+    Least,
+    Greatest,
+}
+
+impl Aggregate {
+    fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum if (one + other).is_nan() => 0.0,
+            Aggregate::Sum => one + other,
+            Aggregate::Least => {
+                if other < one {
+                    other
+                } else {
+                    one
+                }
+            }
+            Aggregate::Greatest => {
+                if other > one {
+                    other
+                } else {
+                    one
+                }
+            }
+        }
+    }
+}
+
+/// What was asked for.
+struct Asked {
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    limit: usize,
+}
+
+/// What a command is by its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Answers,
+    Stores,
+    Counts,
+}
+
+/// ZUNION numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+pub fn zunion(call: &mut Call) -> Outcome {
+    run(call, Operation::Union, Form::Answers)
+}
+
+/// ZINTER numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+pub fn zinter(call: &mut Call) -> Outcome {
+    run(call, Operation::Intersection, Form::Answers)
+}
+
+/// ZDIFF numkeys key ... [WITHSCORES]
+pub fn zdiff(call: &mut Call) -> Outcome {
+    run(call, Operation::Difference, Form::Answers)
+}
+
+/// ZUNIONSTORE destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]
+pub fn zunionstore(call: &mut Call) -> Outcome {
+    run(call, Operation::Union, Form::Stores)
+}
+
+/// ZINTERSTORE destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]
+pub fn zinterstore(call: &mut Call) -> Outcome {
+    run(call, Operation::Intersection, Form::Stores)
+}
+
+/// ZDIFFSTORE destination numkeys key ...
+pub fn zdiffstore(call: &mut Call) -> Outcome {
+    run(call, Operation::Difference, Form::Stores)
+}
+
+/// ZINTERCARD numkeys key ... [LIMIT limit]
+pub fn zintercard(call: &mut Call) -> Outcome {
+    run(call, Operation::Intersection, Form::Counts)
+}
+
+fn run(call: &mut Call, operation: Operation, form: Form) -> Outcome {
+    let words = call.from(1 + usize::from(form == Form::Stores));
+    let number = integer(&words[0]).ok_or(Reply::error(NOT_INTEGER))?;
+    let Some(number) = usize::try_from(number).ok().filter(|number| *number > 0) else {
+        let name = call.command.lower;
+        let text = format!("ERR at least 1 input key is needed for '{name}' command");
+        return Err(Reply::Error(text.into()));
+    };
+    let Some((keys, words)) = words[1..].split_at_checked(number) else {
+        return Err(Reply::error(SYNTAX));
+    };
+    let sources = sources(call, keys)?;
+    let asked = options(number, words, operation, form)?;
+    let result = combine(sources, operation, &asked);
+    match form {
+        Form::Answers => {
+            let members = result.iter().map(|(member, score)| (member.clone(), score));
+            Ok(listed(call.session.protocol, members, asked.with_scores))
+        }
+        Form::Counts => {
+            let limit = if asked.limit == 0 { usize::MAX } else { asked.limit };
+            Ok(Reply::count(result.len().min(limit)))
+        }
+        Form::Stores => {
+            let event = ["zunionstore", "zinterstore", "zdiffstore"][operation as usize];
+            let result = result.fitted(call.node.limits.sorted_set);
+            call.store(&call.args[1], Value::SortedSet(result), b'z', event)
+        }
+    }
+}
+
+/// The members of every key with their scores; of a missing one there are none.
+fn sources(call: &mut Call, keys: &[Bytes]) -> Result<Vec<SortedSet>, Reply> {
+    let mut sources = Vec::new();
+    for key in keys {
+        sources.push(match call.entry(key).map(|entry| &entry.value) {
+            None => SortedSet::default(),
+            Some(Value::SortedSet(set)) => set.clone(),
+            Some(Value::Set(set)) => {
+                let mut scored = SortedSet::default();
+                for member in set.iter() {
+                    scored.insert(&member, 1.0);
+                }
+                scored
+            }
+            Some(_) => return Err(Reply::error(WRONGTYPE)),
+        });
+    }
+    Ok(sources)
+}
+
+fn options(keys: usize, words: &[Bytes], operation: Operation, form: Form) -> Result<Asked, Reply> {
+    let weights = vec![1.0; keys];
+    let aggregate = Aggregate::Sum;
+    let mut asked = Asked { weights, aggregate, with_scores: false, limit: 0 };
+    let scored = operation != Operation::Difference && form != Form::Counts;
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let left = words.len() - at - 1;
+        match &word.to_ascii_uppercase()[..] {
+            b"WEIGHTS" if scored && left >= keys => {
+                for (nth, weight) in asked.weights.iter_mut().enumerate() {
+                    let read = float::number(&words[at + 1 + nth]);
+                    *weight = read.ok_or(Reply::error("ERR weight value is not a float"))?;
+                }
+                at += keys;
+            }
+            b"AGGREGATE" if scored && left >= 1 => {
+                at += 1;
+                asked.aggregate = match &words[at].to_ascii_uppercase()[..] {
+                    b"SUM" => Aggregate::Sum,
+                    b"MIN" => Aggregate::Least,
+                    b"MAX" => Aggregate::Greatest,
+                    _ => return Err(Reply::error(SYNTAX)),
+                };
+            }
+            b"WITHSCORES" if form == Form::Answers => asked.with_scores = true,
+            b"LIMIT" if form == Form::Counts && left >= 1 => {
+                at += 1;
+                let limit = integer(&words[at]).and_then(|limit| usize::try_from(limit).ok());
+                asked.limit = limit.ok_or(Reply::error("ERR LIMIT can't be negative"))?;
+            }
+            _ => return Err(Reply::error(SYNTAX)),
+        }
+        at += 1;
+    }
+    Ok(asked)
+}
+
+fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &Asked) -> SortedSet {
+    let mut result = SortedSet::large();
+    if operation == Operation::Difference {
+        let elsewhere = |member: &[u8]| sources[1..].iter().any(|set| set.score(member).is_some());
+        for (member, score) in sources[0].iter().filter(|(member, _)| !elsewhere(member)) {
+            result.insert(member, score);
+        }
+        return result;
+    }
+    // Sums of floating point numbers depend on their order: in Redis the smallest set comes first.
+    let mut sources: Vec<(&SortedSet, f64)> =
+        sources.iter().zip(asked.weights.iter().copied()).collect();
+    sources.sort_by_key(|(set, _)| set.len());
+    let firsts = if operation == Operation::Union { sources.len() } else { 1 };
+    for nth in 0..firsts {
+        for (member, score) in sources[nth].0.iter() {
+            if result.score(member).is_some() {
+                continue;
+            }
+            if let Some(total) = total(&sources[nth..], member, score, operation, asked.aggregate) {
+                result.insert(member, total);
+            }
+        }
+    }
+    result
+}
+
+/// The score of a member whose score in the first of these sets is known.
+fn total(
+    sources: &[(&SortedSet, f64)],
+    member: &[u8],
+    first: f64,
+    operation: Operation,
+    aggregate: Aggregate,
+) -> Option<f64> {
+    let own = |score: f64| if score.is_nan() { 0.0 } else { score };
+    let mut total = own(first * sources[0].1);
+    for (set, weight) in &sources[1..] {
+        match (set.score(member), operation) {
+            (Some(score), Operation::Union) => total = aggregate.of(total, own(score * weight)),
+            (Some(score), _) => total = aggregate.of(total, score * weight),
+            (None, Operation::Union) => {}
+            (None, _) => return None,
+        }
+    }
+    Some(total)
+}

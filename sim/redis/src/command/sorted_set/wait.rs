@@ -1,0 +1,56 @@
+//! BZPOPMIN, BZPOPMAX, BZMPOP: the pops that wait until there is something.
+
+use crate::command::blocking::{pop_or_wait, until, wait};
+use crate::command::sorted_set::pop::{Several, Side, pop};
+use crate::command::{Call, Outcome, word};
+use crate::frame::Reply;
+use crate::keyspace::Key;
+
+/// BZPOPMIN key ... timeout
+pub fn bzpopmin(call: &mut Call) -> Outcome {
+    pop_or_wait(call, take_one, serve_one)
+}
+
+/// BZPOPMAX key ... timeout
+pub fn bzpopmax(call: &mut Call) -> Outcome {
+    pop_or_wait(call, take_one, serve_one)
+}
+
+fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
+    if call.sorted_set(key)?.is_none() {
+        return Ok(None);
+    }
+    pop_one(call, key).map(Some)
+}
+
+fn serve_one(call: &mut Call, key: &Key) -> Option<Reply> {
+    take_one(call, key).ok().flatten()
+}
+
+fn pop_one(call: &mut Call, key: &[u8]) -> Outcome {
+    let side = if call.command.name == "BZPOPMIN" { Side::Least } else { Side::Greatest };
+    let members = pop(call, key, side, 1)?;
+    let name = bytes::Bytes::copy_from_slice(key);
+    call.tell(|| vec![word(side.command()), name.clone()]);
+    let members = members.into_iter().flat_map(|(m, s)| [Reply::Bulk(m), Reply::Double(s)]);
+    Ok(Reply::Array([Reply::Bulk(name)].into_iter().chain(members).collect()))
+}
+
+/// BZMPOP timeout numkeys key ... MIN | MAX [COUNT count]
+pub fn bzmpop(call: &mut Call) -> Outcome {
+    let several = Several::read(call.from(2))?;
+    let until_ms = until(call, 1)?;
+    if let Some(reply) = several.pop(call)? {
+        return Ok(reply);
+    }
+    wait(call, several.keys, until_ms, Reply::NilArray, |call, key| {
+        let several = Several::read(call.from(2)).ok()?;
+        let holds = holds_members(call, key);
+        holds.then(|| several.pop_from(call, key).unwrap_or_else(|error| error))
+    })
+}
+
+/// Whether a waiting pop finds something: another type does not end the wait.
+fn holds_members(call: &mut Call, key: &Key) -> bool {
+    matches!(call.sorted_set(key), Ok(Some(_)))
+}

@@ -1,0 +1,264 @@
+//! What is said on one connection: requests in their order, replies behind them, and what the node
+//! tells without being asked.
+
+use std::io;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_platform::host::Stream;
+use lockstorm_platform::time::Clock;
+use lockstorm_platform::trace::{Event, Leg, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::command::admission::NOREPLICAS;
+use crate::cycle;
+use crate::frame::request::RequestReader;
+use crate::frame::{self, Arguments, Reply};
+use crate::keyspace::limits::Limits;
+use crate::replication::feed::feed;
+use crate::server::Server;
+use crate::session::{After, Closing, Psync, Session};
+use crate::signal::{First, Signal, first};
+
+/// With less room for bytes to come, so much is made: pipelines come in large pieces.
+const LEAST_ROOM: usize = 512;
+const ROOM: usize = 16 * 1024;
+/// How many bytes are read ahead while a request waits.
+const MOST_AHEAD: usize = 1 << 20;
+
+/// See the head of this file.
+struct Conversation {
+    server: Rc<Server>,
+    id: u64,
+    stream: Stream,
+    reader: RequestReader,
+    input: BytesMut,
+    output: BytesMut,
+    nth: u32,
+    /// Executed requests whose replies are not yet written.
+    unanswered: Vec<(Request, &'static str)>,
+    /// The request that waits.
+    waiting: Option<(Request, &'static str)>,
+    wake: Rc<Signal>,
+}
+
+/// What comes of a request.
+enum Next {
+    /// The next one.
+    Go,
+    /// The connection is fed from now on.
+    Feed(Psync),
+}
+
+/// Serves one connection until it ends.
+pub async fn converse(server: Rc<Server>, stream: Stream) {
+    let connection = stream.connection();
+    server.node.borrow_mut().set_time(server.host.now(Clock::Wall));
+    let id = server.node.borrow_mut().connect([connection.client, connection.server]);
+    let talk = Conversation {
+        id,
+        stream,
+        reader: RequestReader::default(),
+        input: BytesMut::with_capacity(1024),
+        output: BytesMut::with_capacity(1024),
+        nth: 0,
+        unanswered: Vec::new(),
+        waiting: None,
+        wake: server.wake_of(id),
+        server: Rc::clone(&server),
+    };
+    server.wake();
+    let _ = talk.go_on().await;
+    server.disconnect(id);
+}
+
+/// Whether a reply refuses a write because too few replicas are heard.
+fn is_noreplicas(reply: &[u8]) -> bool {
+    reply.strip_prefix(b"-").is_some_and(|error| error.starts_with(NOREPLICAS.as_bytes()))
+}
+
+impl Conversation {
+    async fn go_on(mut self) -> io::Result<()> {
+        loop {
+            let seen = self.wake.count();
+            self.notice_answer();
+            if let Next::Feed(asked) = self.serve_all().await? {
+                self.flush().await?;
+                feed(&self.server, self.id, self.stream, &asked).await;
+                return Ok(());
+            }
+            self.flush().await?;
+            match self.session(|session| session.closing) {
+                None => {}
+                Some(Closing::AtOnce) => return Ok(()),
+                Some(Closing::AfterOutput) => return self.stream.shutdown().await,
+            }
+            if self.input.len() > MOST_AHEAD && self.waiting.is_some() {
+                self.wake.past(seen).await;
+                continue;
+            }
+            if self.input.capacity() - self.input.len() < LEAST_ROOM {
+                self.input.reserve(ROOM);
+            }
+            let read = self.stream.read_buf(&mut self.input);
+            if let First::This(read) = first(read, self.wake.past(seen)).await
+                && (read? == 0 || self.input.len() > self.limits().requests)
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    fn session<T>(&self, look: impl FnOnce(&mut Session) -> T) -> T {
+        let mut node = self.server.node.borrow_mut();
+        look(node.clients.get_mut(self.id).expect("it is connected as long as it is served"))
+    }
+
+    fn limits(&self) -> Limits {
+        self.server.node.borrow().limits
+    }
+
+    /// Whether requests are read; the reader is told how long they may be, and whether AUTH must
+    /// come first.
+    fn listens(&mut self) -> bool {
+        let node = self.server.node.borrow();
+        let session = node.clients.get(self.id).expect("it is connected as long as it is served");
+        self.reader.unauthenticated = session.user.is_none() && node.users.ask_for_password();
+        self.reader.longest_word = Some(node.limits.word);
+        self.waiting.is_none() && session.closing.is_none()
+    }
+
+    /// The request that waited may have been answered meanwhile.
+    fn notice_answer(&mut self) {
+        if self.waiting.is_some() && self.session(|session| session.blocked.is_none()) {
+            self.unanswered.extend(self.waiting.take());
+        }
+    }
+
+    /// Serves every whole request that has come, as long as none of them waits.
+    async fn serve_all(&mut self) -> io::Result<Next> {
+        while self.listens() {
+            match self.reader.next(&mut self.input) {
+                Ok(Some(args)) => {
+                    if let Next::Feed(asked) = self.serve(&args).await? {
+                        return Ok(Next::Feed(asked));
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => self.session(|session| {
+                    session.push(&error.reply());
+                    session.closing = Some(Closing::AfterOutput);
+                }),
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    /// Executes one request and does what it asks of the connection.
+    async fn serve(&mut self, args: &Arguments) -> io::Result<Next> {
+        let request = Request { connection: self.stream.connection(), nth: self.nth };
+        self.nth += 1;
+        let before = self.session(|session| session.output.len());
+        self.server.execute(self.id, request, args).await;
+        let (after, waits, after_len, command) = self.session(|session| {
+            let after = std::mem::take(&mut session.after);
+            let command = session.last_command.map_or("UNKNOWN", |command| command.head);
+            (after, session.blocked.is_some(), session.output.len(), command)
+        });
+        if let Some(word) = self.session(|session| frame::error_word(&session.output[before..])) {
+            self.server.host.record(Event::Declined { request, word });
+        }
+        if self.session(|session| is_noreplicas(&session.output[before..])) {
+            self.server.host.record(Event::Unreplicated);
+        }
+        if let After::Follow(master) = after {
+            self.server.change_role(master);
+        }
+        self.mark(request, Leg::Applied, command).await;
+        match after {
+            After::Wait => {
+                self.flush().await?;
+                cycle::wait(&self.server, self.id, &self.wake).await;
+                self.unanswered.push((request, command));
+            }
+            After::Feed(asked) => return Ok(Next::Feed(asked)),
+            After::FailOver => {
+                self.unanswered.push((request, command));
+                self.server.fail_over();
+            }
+            After::AbortFailover => {
+                self.unanswered.push((request, command));
+                self.server.abort_failover();
+            }
+            After::BeginFile => {
+                self.server.begin_log().await;
+                self.unanswered.push((request, command));
+            }
+            After::Save { in_background: false } => {
+                let reply = self.server.save().await;
+                self.answer(request, command, &reply);
+            }
+            After::Save { in_background: true } => {
+                self.unanswered.push((request, command));
+                self.server.save_in_background();
+            }
+            After::Rewrite => {
+                self.unanswered.push((request, command));
+                self.server.rewrite_in_background();
+            }
+            After::InTurn => {
+                self.unanswered.push((request, command));
+                self.server.begin_in_turn();
+            }
+            After::WatchSaves => {
+                self.unanswered.push((request, command));
+                cycle::save_from_now_on(&self.server);
+            }
+            After::ShutDown { saves } => self.shut_down(request, command, saves).await,
+            _ if waits => self.waiting = Some((request, command)),
+            _ if after_len > before => self.unanswered.push((request, command)),
+            _ => {}
+        }
+        Ok(Next::Go)
+    }
+
+    /// The process ends without an answer, unless what is to be saved before cannot be.
+    async fn shut_down(&mut self, request: Request, command: &'static str, saves: bool) {
+        if saves && self.server.save().await.is_error() {
+            let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
+            return self.answer(request, command, &reply);
+        }
+        self.server.ended.raise();
+    }
+
+    fn answer(&mut self, request: Request, command: &'static str, reply: &Reply) {
+        self.session(|session| session.push(reply));
+        self.unanswered.push((request, command));
+    }
+
+    /// Writes all that waits to be sent.
+    async fn flush(&mut self) -> io::Result<()> {
+        let mut output = std::mem::take(&mut self.output);
+        self.session(|session| std::mem::swap(&mut session.output, &mut output));
+        self.output = output;
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.server.write_log().await;
+        if self.server.has_broken_its_word() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.stream.write_all(&self.output).await?;
+        self.output.clear();
+        let mut answered = std::mem::take(&mut self.unanswered);
+        for (request, command) in answered.drain(..) {
+            self.mark(request, Leg::Replied, command).await;
+        }
+        self.unanswered = answered;
+        Ok(())
+    }
+
+    async fn mark(&self, request: Request, leg: Leg, command: &'static str) {
+        self.server.host.mark(Event::Message { request, leg, command, op: None }).await;
+    }
+}

@@ -1,0 +1,343 @@
+//! The files of a running node: the append-only file between execution and disk, and the file of
+//! all keys. What stands in them is in `persistence` and `rdb`.
+
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
+use lockstorm_platform::trace::{Event, Place};
+
+use crate::compat::Difference;
+use crate::cycle;
+use crate::frame::Reply;
+use crate::node::{Append, Node, Told};
+use crate::persistence::{Replayed, Script, changes_of_snapshot, dump, load, restore, snapshot};
+use crate::saving::Saving;
+use crate::server::Server;
+
+/// The append-only file's name on the node's disk.
+const APPENDED: &str = "appendonly.aof";
+/// That of the file of all keys.
+const SAVED: &str = "dump.rdb";
+
+/// The append-only file between execution and disk.
+#[derive(Default)]
+pub struct Log {
+    script: Script,
+    /// Executed and not yet written.
+    pending: BytesMut,
+    /// Bytes written since the start, and how many of them are known to be synced.
+    written: u64,
+    synced: u64,
+    /// The offset of the stream up to which they are written.
+    offset: u64,
+    /// Whether the disk did not take the keys of a resynchronisation: what stands there is from
+    /// before, and nothing can be appended to it.
+    is_stale: bool,
+}
+
+impl Log {
+    /// Takes what was executed. What is only said is not kept.
+    pub fn take(&mut self, commands: &[Told]) {
+        if commands.iter().any(Told::is_said_only) {
+            let kept: Vec<Told> =
+                commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
+            self.script.write(&kept, &mut self.pending, |_, _| {});
+        } else {
+            self.script.write(commands, &mut self.pending, |_, _| {});
+        }
+    }
+}
+
+/// Whether there is a file that a start has to read.
+pub fn has_file(host: &Host, node: &Node) -> bool {
+    let name = if node.config.append == Append::None { SAVED } else { APPENDED };
+    !host.disk().read(name).is_empty()
+}
+
+/// Reads what the disk holds: the append-only file if the node keeps one, else that of all keys.
+/// How much of what the node had done stands there. `None` if the node must not start with it:
+/// the file is torn and that is not to be mended, or no file at all.
+pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
+    if node.config.append == Append::None {
+        let bytes = host.disk().read(SAVED);
+        let good = bytes.is_empty() || restore(node, &bytes).is_ok();
+        node.saving.changes = 0;
+        return good.then(|| Place { mark: host.disk().mark_of(SAVED), changes: 0 });
+    }
+    let bytes = host.disk().read(APPENDED);
+    let mark = host.disk().mark_of(APPENDED);
+    let Replayed { whole, changes } = load(node, &bytes);
+    node.propagates = true;
+    let good = whole == bytes.len()
+        || node.config.mends_torn_file && replace(host, APPENDED, &bytes[..whole], mark);
+    good.then_some(Place { mark, changes })
+}
+
+/// Puts bytes in the place of a file, with their mark; whether the disk took them.
+fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
+    let good = host.disk().replace(file, bytes).is_ok();
+    if good {
+        host.disk().mark(file, mark);
+    }
+    good
+}
+
+impl Server {
+    /// Writes what was executed to the file, and syncs it if every write is: to be done before
+    /// any reply goes out.
+    pub async fn write_log(&self) {
+        if self.node.borrow().sentinel.is_some() {
+            return self.save_sentinel().await;
+        }
+        let flushed = self.node.borrow_mut().saving.flushed.take();
+        if let Some((bytes, changes)) = flushed {
+            let mark = self.mark(None);
+            self.keep_now(bytes, mark, changes).await;
+        }
+        self.append_pending();
+        if self.node.borrow().config.append == Append::Always {
+            self.sync_log().await;
+        }
+    }
+
+    /// Appends what waits. Where the disk takes nothing, a node that syncs every write ends, since
+    /// it has promised more than it can hold; others refuse writes and try again.
+    fn append_pending(&self) {
+        let mut log = self.log.borrow_mut();
+        let good = log.pending.is_empty() || self.append(&log);
+        let mut node = self.node.borrow_mut();
+        if !log.pending.is_empty() {
+            node.saving.append_failed = !good;
+            if good {
+                log.written += log.pending.len() as u64;
+                log.pending.clear();
+                log.is_stale = false;
+            } else if node.config.append == Append::Always {
+                self.ended.raise();
+            }
+        }
+        if log.pending.is_empty() {
+            log.offset = node.history.offset;
+            let everysec = node.config.append == Append::Everysec;
+            if log.synced == log.written || everysec && node.differs(Difference::WrittenIsSynced) {
+                self.note_synced(&mut node, log.offset);
+            }
+        }
+    }
+
+    /// Puts what waits into the file, or all keys in its place; whether the disk took it.
+    fn append(&self, log: &Log) -> bool {
+        if log.is_stale {
+            let (bytes, mark) = self.base();
+            return replace(&self.host, APPENDED, &bytes, mark);
+        }
+        self.host.disk().append(APPENDED, &log.pending).is_ok()
+    }
+
+    /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
+    fn note_synced(&self, node: &mut Node, offset: u64) {
+        if node.differs(Difference::WaitAof) && node.saving.synced < offset {
+            node.saving.synced = offset;
+            self.acknowledged.raise();
+        }
+    }
+
+    /// Whether something that was to be synced before its reply could not even be written.
+    pub fn has_broken_its_word(&self) -> bool {
+        let node = self.node.borrow();
+        node.saving.append_failed && node.config.append == Append::Always
+    }
+
+    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
+    /// another sync is under way waits for one of his own.
+    pub async fn sync_log(&self) {
+        self.append_pending();
+        let Log { written, synced, offset, .. } = *self.log.borrow();
+        if synced < written {
+            self.host.disk().sync(APPENDED).await;
+            let mut log = self.log.borrow_mut();
+            log.synced = log.synced.max(written);
+            self.note_synced(&mut self.node.borrow_mut(), offset);
+        }
+    }
+
+    /// Begins a file with what the node holds: `appendonly` was turned on.
+    pub async fn begin_log(self: &Rc<Server>) {
+        cycle::sync_from_now_on(self);
+        self.rewrite_log().await;
+    }
+
+    /// Puts this keyspace in the place of the file, after a full resynchronisation.
+    pub async fn rewrite_log(&self) {
+        if self.node.borrow().config.append == Append::None {
+            return;
+        }
+        let (bytes, mark) = self.base();
+        let good = replace(&self.host, APPENDED, &bytes, mark);
+        {
+            let saving = &mut self.node.borrow_mut().saving;
+            saving.append_failed = !good;
+            saving.synced = 0;
+            saving.rewriting = None;
+        }
+        *self.log.borrow_mut() = Log { written: 1, is_stale: !good, ..Log::default() };
+        self.sync_log().await;
+    }
+
+    /// What an append-only file begins with if it is rewritten now, and its mark.
+    fn base(&self) -> (BytesMut, u64) {
+        let node = self.node.borrow();
+        let bytes = snapshot(&node);
+        (bytes, self.mark(Some(changes_of_snapshot(&node))))
+    }
+
+    /// Writes down that all keys are taken as they are now, and how to recognise that file.
+    fn mark(&self, appends: Option<u64>) -> u64 {
+        self.host.record(Event::Dumped { appends }).seq
+    }
+
+    /// Saves all keys while everybody waits: SAVE, SHUTDOWN.
+    pub async fn save(&self) -> Reply {
+        if self.node.borrow().saving.begun.is_some() {
+            return Reply::error("ERR Background save already in progress");
+        }
+        let (bytes, changes) = {
+            let mut node = self.node.borrow_mut();
+            node.saving.saves += 1;
+            (dump(&node), node.saving.changes)
+        };
+        let mark = self.mark(None);
+        match self.keep_now(bytes, mark, changes).await {
+            true => Reply::OK,
+            false => Reply::error("ERR"),
+        }
+    }
+
+    /// Puts all keys into their file while everybody waits; whether the disk took them.
+    async fn keep_now(&self, bytes: Bytes, mark: u64, changes: u64) -> bool {
+        let good = self.keep(bytes, mark).await;
+        if good {
+            let now_s = self.now_s();
+            self.node.borrow_mut().saving.saved(now_s, changes);
+        }
+        good
+    }
+
+    /// Saves all keys as they are now, and is done at the tick after the time that this takes:
+    /// BGSAVE, save points.
+    pub fn save_in_background(self: &Rc<Server>) {
+        let now_s = self.now_s();
+        let mut node = self.node.borrow_mut();
+        node.saving.begin(now_s);
+        let (bytes, nth) = (dump(&node), node.saving.saves);
+        drop(node);
+        let mark = self.mark(None);
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            server.pass_child().await;
+            let is_it = |saving: &Saving| saving.begun.is_some() && saving.saves == nth;
+            if is_it(&server.node.borrow().saving) {
+                let good = server.keep(bytes, mark).await;
+                let now_s = server.now_s();
+                server.node.borrow_mut().saving.end(now_s, good);
+                server.begin_in_turn();
+            }
+        });
+    }
+
+    /// Rewrites the append-only file from the keys as they are now, with all that is appended
+    /// meanwhile behind them: BGREWRITEAOF. Where none is kept, nothing but the time passes.
+    pub fn rewrite_in_background(self: &Rc<Server>) {
+        self.append_pending();
+        let mut log = self.log.borrow_mut();
+        log.script.forget_database();
+        let is_whole = log.pending.is_empty() && !log.is_stale;
+        let from = is_whole.then(|| self.host.disk().read(APPENDED).len());
+        let now_s = self.now_s();
+        let mut node = self.node.borrow_mut();
+        node.saving.begin_rewrite(now_s);
+        let nth = node.saving.rewrites;
+        drop((node, log));
+        let (bytes, mark) = self.base();
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            server.pass_child().await;
+            let is_it = |saving: &Saving| saving.rewriting.is_some() && saving.rewrites == nth;
+            if is_it(&server.node.borrow().saving) {
+                let good = server.put_rewritten(bytes, mark, from).await;
+                let now_s = server.now_s();
+                server.node.borrow_mut().saving.end_rewrite(now_s, good);
+                server.begin_in_turn();
+            }
+        });
+    }
+
+    /// Puts a rewritten file into its place: the keys, and what was appended since the file had so
+    /// many bytes; `None` if what came before does not stand there. Whether the disk took it.
+    async fn put_rewritten(&self, mut bytes: BytesMut, mark: u64, from: Option<usize>) -> bool {
+        if self.node.borrow().config.append == Append::None {
+            return self.host.disk().append(APPENDED, &[]).is_ok();
+        }
+        self.append_pending();
+        let Some(from) = from else { return false };
+        bytes.extend_from_slice(self.host.disk().read(APPENDED).get(from..).unwrap_or_default());
+        let good = replace(&self.host, APPENDED, &bytes, mark);
+        if good {
+            self.log.borrow_mut().written += 1;
+            self.sync_log().await;
+        }
+        good
+    }
+
+    /// Begins at the next tick what waits for its turn, if nothing else is under way by then.
+    pub fn begin_in_turn(self: &Rc<Server>) {
+        if !self.node.borrow().saving.scheduled.contains(&true) {
+            return;
+        }
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            server.pass_tick().await;
+            let [saves, rewrites] = server.node.borrow().saving.scheduled;
+            if server.node.borrow().saving.is_busy() {
+                // Its end looks again.
+            } else if saves {
+                server.node.borrow_mut().saving.scheduled[0] = false;
+                server.save_in_background();
+            } else if rewrites {
+                server.node.borrow_mut().saving.scheduled[1] = false;
+                server.rewrite_in_background();
+            }
+        });
+    }
+
+    /// The time that a child process takes, and until its end is noticed.
+    async fn pass_child(&self) {
+        let time = self.node.borrow().config.save_time;
+        self.host.sleep(time).await;
+        self.pass_tick().await;
+    }
+
+    async fn pass_tick(&self) {
+        let now_ms = self.host.now(Clock::Wall) / MILLISECOND;
+        let tick = (now_ms / cycle::TICK_MS + 1) * cycle::TICK_MS;
+        self.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
+    }
+
+    /// Sets the node's time, and tells it in Unix seconds.
+    fn now_s(&self) -> u64 {
+        let wall = self.host.now(Clock::Wall);
+        self.node.borrow_mut().set_time(wall);
+        wall / SECOND
+    }
+
+    /// Puts the file of all keys in its place, whole and synced; whether the disk took it.
+    async fn keep(&self, bytes: Bytes, mark: u64) -> bool {
+        let good = replace(&self.host, SAVED, &bytes, mark);
+        if good {
+            self.host.disk().sync(SAVED).await;
+        }
+        good
+    }
+}

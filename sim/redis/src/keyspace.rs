@@ -1,0 +1,306 @@
+//! What a node keeps: databases of keys with values and ends.
+//!
+//! Pure data. It knows no clock, no command and no role: whether a key whose time has passed is
+//! hidden or deleted is decided above. Orders are fixed, so that nothing depends on a hash.
+
+pub mod hash;
+pub mod limits;
+pub mod list;
+pub mod set;
+pub mod sorted_set;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use lockstorm_platform::trace::KeyName;
+
+use crate::keyspace::hash::Hash;
+use crate::keyspace::limits::Limits;
+use crate::keyspace::list::List;
+use crate::keyspace::set::Set;
+use crate::keyspace::sorted_set::SortedSet;
+
+/// A key. Shared between the entries and the order of their ends.
+pub type Key = Rc<[u8]>;
+
+/// How many databases a node has.
+pub const DATABASES: usize = 16;
+
+/// A key's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Bytes. A copy of its own: never a slice of what came from the network.
+    String(Bytes),
+    /// Fields and their values.
+    Hash(Hash),
+    /// Elements from the left to the right.
+    List(List),
+    /// Members.
+    Set(Set),
+    /// Members by their scores.
+    SortedSet(SortedSet),
+}
+
+impl Value {
+    /// The word that TYPE answers.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+            Value::Hash(_) => "hash",
+            Value::List(_) => "list",
+            Value::Set(_) => "set",
+            Value::SortedSet(_) => "zset",
+        }
+    }
+
+    /// How many parts it has; a string is one.
+    pub fn len(&self) -> usize {
+        match self {
+            Value::String(_) => 1,
+            Value::Hash(hash) => hash.len(),
+            Value::List(list) => list.0.len(),
+            Value::Set(set) => set.len(),
+            Value::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// Takes the form that its size asks for.
+    pub fn settle(&mut self, limits: &Limits) {
+        match self {
+            Value::Hash(hash) => hash.settle(limits.hash),
+            Value::Set(set) => set.settle(limits.integers),
+            Value::SortedSet(set) => set.settle(limits.sorted_set),
+            Value::String(_) | Value::List(_) => {}
+        }
+    }
+
+    /// Whether it has no part left, so that its key must go.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How a string is kept, by the command that made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// As a number, or beside its head, where it may.
+    #[default]
+    Fitted,
+    /// As text, even if that is a number: INCRBYFLOAT.
+    Text,
+    /// Apart from its head, however short: it was changed in place.
+    Raw,
+}
+
+/// What is stored under a key.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The value.
+    pub value: Value,
+    /// How it is kept, if it is a string.
+    pub kept: Kept,
+    /// When it was last used, in Unix milliseconds.
+    pub used_ms: Cell<u64>,
+    until_ms: Option<u64>,
+}
+
+/// Equal by what a client reads.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        (&self.value, self.until_ms) == (&other.value, other.until_ms)
+    }
+}
+
+impl Eq for Entry {}
+
+impl Entry {
+    fn new(value: Value, until_ms: Option<u64>) -> Entry {
+        Entry { value, kept: Kept::Fitted, used_ms: Cell::new(0), until_ms }
+    }
+
+    /// When it ends, in Unix milliseconds of the node's wall clock.
+    pub fn until_ms(&self) -> Option<u64> {
+        self.until_ms
+    }
+
+    /// Whether its time has passed: strictly, at its end it is still there (`keyIsExpired`).
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.until_ms.is_some_and(|until| now_ms > until)
+    }
+}
+
+/// One numbered database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Database {
+    entries: BTreeMap<Key, Entry>,
+    ends: BTreeSet<(u64, Key)>,
+}
+
+impl Database {
+    /// What is under a key, expired or not.
+    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// The value under a key, to change it in place.
+    pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
+        self.entry_mut(key).map(|entry| &mut entry.value)
+    }
+
+    /// What is under a key, to change all of it but its end.
+    pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.entries.get_mut(key)
+    }
+
+    /// Puts a value under a key, with the end that is given.
+    pub fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
+        let shared = match self.entries.get_key_value(key) {
+            Some((shared, old)) => {
+                let (shared, old_end) = (Key::clone(shared), old.until_ms);
+                self.move_end(&shared, old_end, until_ms);
+                shared
+            }
+            None => {
+                let shared = Key::from(key);
+                self.move_end(&shared, None, until_ms);
+                shared
+            }
+        };
+        self.entries.insert(Key::clone(&shared), Entry::new(value, until_ms));
+        shared
+    }
+
+    /// Gives a key another end, or none; `None` if there is no such key.
+    pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) -> Option<Key> {
+        let (shared, entry) = self.entries.get_key_value(key)?;
+        let (shared, old) = (Key::clone(shared), entry.until_ms);
+        self.move_end(&shared, old, until_ms);
+        self.entries.get_mut(key)?.until_ms = until_ms;
+        Some(shared)
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, key: &[u8]) -> Option<(Key, Entry)> {
+        let (shared, entry) = self.entries.remove_entry(key)?;
+        self.move_end(&shared, entry.until_ms, None);
+        Some((shared, entry))
+    }
+
+    /// The key's shared name.
+    pub fn shared(&self, key: &[u8]) -> Option<Key> {
+        self.entries.get_key_value(key).map(|(shared, _)| Key::clone(shared))
+    }
+
+    fn move_end(&mut self, key: &Key, from: Option<u64>, to: Option<u64>) {
+        if from == to {
+            return;
+        }
+        if let Some(from) = from {
+            let known = self.ends.remove(&(from, Key::clone(key)));
+            debug_assert!(known, "every end of an entry is in the order of ends");
+        }
+        if let Some(to) = to {
+            self.ends.insert((to, Key::clone(key)));
+        }
+    }
+
+    /// How many keys there are, expired ones included.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many keys have an end.
+    pub fn ending(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Keys and entries, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.entries.iter()
+    }
+}
+
+/// All databases of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyspace {
+    databases: Vec<Database>,
+}
+
+impl Default for Keyspace {
+    fn default() -> Keyspace {
+        Keyspace { databases: vec![Database::default(); DATABASES] }
+    }
+}
+
+impl Keyspace {
+    /// A database by its number.
+    pub fn db(&self, number: usize) -> &Database {
+        &self.databases[number]
+    }
+
+    /// A database by its number, to change it.
+    pub fn db_mut(&mut self, number: usize) -> &mut Database {
+        &mut self.databases[number]
+    }
+
+    /// Lets two databases change places.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.databases.swap(one, other);
+    }
+
+    /// Databases with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Database)> {
+        self.databases.iter().enumerate()
+    }
+
+    /// The names of all keys, database by database.
+    pub fn keys(&self) -> Vec<KeyName> {
+        let name = |db, key: &Key| KeyName::new(db, Key::clone(key));
+        self.iter().flat_map(|(db, keys)| keys.iter().map(move |(key, _)| name(db, key))).collect()
+    }
+
+    /// The earliest end of any key, in Unix milliseconds.
+    pub fn next_end_ms(&self) -> Option<u64> {
+        self.databases.iter().filter_map(|db| db.ends.first()).map(|(end, _)| *end).min()
+    }
+
+    /// Keys whose time has passed at `now_ms`, with their database, earliest end first.
+    pub fn expired(&self, now_ms: u64) -> Vec<(usize, Key)> {
+        let until = Bound::Excluded((now_ms, Key::from(&[][..])));
+        let ended = |db: &Database| -> Vec<Key> {
+            db.ends.range((Bound::Unbounded, until.clone())).map(|(_, key)| key.clone()).collect()
+        };
+        self.iter().flat_map(|(n, db)| ended(db).into_iter().map(move |key| (n, key))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keyspace, Value};
+    use bytes::Bytes;
+
+    #[test]
+    fn a_key_is_there_at_its_end_and_expired_one_later() {
+        let mut keyspace = Keyspace::default();
+        keyspace.db_mut(0).set(b"k", Value::String(Bytes::new()), Some(10));
+        assert_eq!(keyspace.next_end_ms(), Some(10));
+        assert!(!keyspace.db(0).get(b"k").unwrap().is_expired(10));
+        assert!(keyspace.expired(10).is_empty());
+        assert!(keyspace.db(0).get(b"k").unwrap().is_expired(11));
+        assert_eq!(keyspace.expired(11).len(), 1);
+        keyspace.db_mut(0).set_end(b"k", Some(20));
+        assert_eq!((keyspace.next_end_ms(), keyspace.expired(11).len()), (Some(20), 0));
+        keyspace.db_mut(0).set(b"k", Value::String(Bytes::new()), None);
+        assert_eq!((keyspace.next_end_ms(), keyspace.db(0).ending()), (None, 0));
+        keyspace.db_mut(0).remove(b"k");
+        assert!(keyspace.db(0).is_empty());
+    }
+}

@@ -1,0 +1,104 @@
+//! Connections that a node opens by itself, between the state that wants them and the network: a
+//! Sentinel's to those whom it watches, a cluster's bus.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_platform::host::{Host, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::signal::{First, Signal, first};
+
+/// The open ones, by the numbers that the state gave them.
+#[derive(Default)]
+pub struct Lines(RefCell<BTreeMap<u64, Rc<Line>>>);
+
+/// One of them.
+#[derive(Default)]
+pub struct Line {
+    outbox: RefCell<BytesMut>,
+    /// Raised when there is something to send, or nothing more to do.
+    changed: Signal,
+    closed: Cell<bool>,
+}
+
+impl Lines {
+    /// A new one.
+    pub fn open(&self, id: u64) -> Rc<Line> {
+        let line = Rc::new(Line::default());
+        self.0.borrow_mut().insert(id, Rc::clone(&line));
+        line
+    }
+
+    /// Puts bytes behind what is to be sent, if it is open.
+    pub fn send(&self, id: u64, write: impl FnOnce(&mut BytesMut)) {
+        if let Some(line) = self.0.borrow().get(&id) {
+            write(&mut line.outbox.borrow_mut());
+            line.changed.raise();
+        }
+    }
+
+    /// Ends one from this side.
+    pub fn close(&self, id: u64) {
+        if let Some(line) = self.0.borrow_mut().remove(&id) {
+            line.closed.set(true);
+            line.changed.raise();
+        }
+    }
+
+    /// Forgets one that has ended; whether the state has still to be told.
+    pub fn is_lost(&self, id: u64, line: &Line) -> bool {
+        let lost = !line.closed.get();
+        if lost {
+            self.0.borrow_mut().remove(&id);
+        }
+        lost
+    }
+}
+
+impl Line {
+    /// Connects; `None` if it is closed meanwhile.
+    ///
+    /// # Errors
+    /// As connecting has.
+    pub async fn connect(&self, host: &Host, to: SocketAddrV4) -> io::Result<Option<Stream>> {
+        let closed = async {
+            while !self.closed.get() {
+                self.changed.past(self.changed.count()).await;
+            }
+        };
+        match first(host.connect(to), closed).await {
+            First::This(stream) => stream.map(Some),
+            First::That(()) => Ok(None),
+        }
+    }
+
+    /// Sends what waits, has `hear` take whole messages out of what has come, and waits for more
+    /// of either; whether it goes on.
+    ///
+    /// # Errors
+    /// As the connection has, and `hear`.
+    pub async fn turn(
+        &self,
+        stream: &mut Stream,
+        inbox: &mut BytesMut,
+        hear: impl AsyncFnOnce(&mut BytesMut) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let seen = self.changed.count();
+        let bytes = self.outbox.borrow_mut().split();
+        if !bytes.is_empty() {
+            stream.write_all(&bytes).await?;
+        }
+        hear(inbox).await?;
+        let read = stream.read_buf(inbox);
+        let ended = match first(read, self.changed.past(seen)).await {
+            First::This(read) => read? == 0,
+            First::That(()) => false,
+        };
+        Ok(!ended && !self.closed.get())
+    }
+}

@@ -1,0 +1,112 @@
+//! How much memory keys take: a model, the same for every run.
+//!
+//! Strings are counted as `MEMORY USAGE` of Redis 7.0 counts them (with the size classes of its
+//! allocator); other values by their elements and a fixed overhead for each. What clients,
+//! buffers and the server itself take is not counted, but for [`EMPTY`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::frame::integer;
+use crate::keyspace::{Entry, Key, Keyspace, Value};
+
+/// What an empty node takes: `maxmemory 1` refuses every write, as in Redis.
+pub const EMPTY: u64 = 64;
+/// A key's place in the table of keys, and in that of ends.
+const PLACE: u64 = 24;
+const PLACE_OF_END: u64 = 32;
+/// The head of a value.
+const OBJECT: u64 = 16;
+/// What each element of a collection takes besides its bytes.
+const ELEMENT: u64 = 16;
+/// Longer strings stand apart from their head.
+const LONGEST_EMBEDDED: usize = 44;
+
+/// The memory that keys take, kept up to date from what is noted as changed.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    sizes: BTreeMap<(usize, Key), u64>,
+    used: u64,
+    changed: BTreeSet<(usize, Key)>,
+}
+
+impl Meter {
+    /// A meter that has counted everything.
+    pub fn of(keyspace: &Keyspace) -> Meter {
+        let mut meter = Meter::default();
+        for (number, db) in keyspace.iter() {
+            meter.changed.extend(db.iter().map(|(key, _)| (number, Key::clone(key))));
+        }
+        meter
+    }
+
+    /// Notes that a key was changed, created or removed.
+    pub fn note(&mut self, db: usize, key: &Key) {
+        self.changed.insert((db, Key::clone(key)));
+    }
+
+    /// The memory that is used now.
+    pub fn used(&mut self, keyspace: &Keyspace) -> u64 {
+        while let Some(place) = self.changed.pop_first() {
+            let size = keyspace.db(place.0).get(&place.1).map(|entry| with_end(&place.1, entry));
+            let old = match size {
+                Some(size) => self.sizes.insert(place, size),
+                None => self.sizes.remove(&place),
+            };
+            self.used = self.used + size.unwrap_or(0) - old.unwrap_or(0);
+        }
+        EMPTY + self.used
+    }
+}
+
+fn with_end(key: &[u8], entry: &Entry) -> u64 {
+    size_of(key, &entry.value) + entry.until_ms().map_or(0, |_| PLACE_OF_END)
+}
+
+/// What MEMORY USAGE tells of a key.
+pub fn size_of(key: &[u8], value: &Value) -> u64 {
+    PLACE + string_size(key.len()) + value_size(value)
+}
+
+fn value_size(value: &Value) -> u64 {
+    match value {
+        Value::String(bytes) if integer(bytes).is_some() => OBJECT,
+        Value::String(bytes) if bytes.len() <= LONGEST_EMBEDDED => {
+            allocated(OBJECT + 3 + bytes.len() as u64 + 1)
+        }
+        Value::String(bytes) => OBJECT + string_size(bytes.len()),
+        Value::Hash(hash) => {
+            let pairs = hash.in_order();
+            OBJECT + pairs.iter().map(|(f, v)| element(f.len()) + element(v.len())).sum::<u64>()
+        }
+        Value::List(list) => OBJECT + list.0.iter().map(|e| element(e.len())).sum::<u64>(),
+        Value::Set(set) => OBJECT + set.iter().map(|member| element(member.len())).sum::<u64>(),
+        Value::SortedSet(set) => {
+            OBJECT + set.iter().map(|(member, _)| element(member.len()) + 8).sum::<u64>()
+        }
+    }
+}
+
+fn element(length: usize) -> u64 {
+    ELEMENT + length as u64
+}
+
+/// A string with its head and its closing byte.
+fn string_size(length: usize) -> u64 {
+    let head = match length {
+        0..32 => 1,
+        32..256 => 3,
+        256..65_536 => 5,
+        65_536..4_294_967_296 => 9,
+        _ => 17,
+    };
+    allocated(head + length as u64 + 1)
+}
+
+/// The size class of an allocation: multiples of 16 up to 128, then four classes a doubling.
+fn allocated(bytes: u64) -> u64 {
+    match bytes {
+        0..=8 => 8,
+        9..=128 => bytes.next_multiple_of(16),
+        _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
+    }
+}

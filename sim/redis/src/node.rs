@@ -1,0 +1,476 @@
+//! The state of one node, and what a command did to it.
+//!
+//! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
+//! replicas) is gathered as effects that the server carries out.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+
+use bytes::Bytes;
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::clients::Clients;
+use crate::cluster::{Cluster, ClusterConfig};
+use crate::command::table::{Command, all, all_of_sentinel, look_up_in};
+use crate::compat::{Compat, Difference};
+use crate::frame::Arguments;
+use crate::history::History;
+use crate::keyspace::limits::Limits;
+use crate::keyspace::{Entry, Key, Keyspace};
+use crate::memory::Meter;
+use crate::peers::{Failover, Link, Replica};
+use crate::saving::Saving;
+use crate::script::library::Libraries;
+use crate::sentinel::Sentinel;
+use crate::session::Session;
+use crate::settings::{self, Settings};
+use crate::users::Users;
+
+/// What a node keeps on its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Append {
+    /// Nothing: `appendonly no`.
+    #[default]
+    None,
+    /// An append-only file, synced when the kernel likes.
+    No,
+    /// An append-only file, synced once a second.
+    Everysec,
+    /// An append-only file, synced before each reply.
+    Always,
+}
+
+/// How a node is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// The port that it listens on.
+    pub port: u16,
+    /// What it keeps on disk.
+    pub append: Append,
+    /// Whether the torn end of an append-only file is cut off: `aof-load-truncated`.
+    pub mends_torn_file: bool,
+    /// When all keys are saved, in pairs of seconds and changes: `save`.
+    pub save: String,
+    /// How long a save in the background takes, ns.
+    pub save_time: Nanos,
+    /// How long it takes to read a file at the start, ns.
+    pub load_time: Nanos,
+    /// The master that it follows from its start.
+    pub replica_of: Option<SocketAddrV4>,
+    /// Writes are refused with fewer good replicas; 0 asks for none.
+    pub min_replicas_to_write: u32,
+    /// How old a good replica's last word may be, in whole seconds.
+    pub min_replicas_max_lag: u64,
+    /// How much of the stream is kept for replicas that fell behind: `repl-backlog-size`.
+    pub backlog_bytes: usize,
+    /// The default user's password; empty if it has none.
+    pub password: Bytes,
+    /// Which changes of keys are told: `notify-keyspace-events`.
+    pub notify: String,
+    /// Bytes of memory that keys may take; 0 is without limit.
+    pub max_memory: u64,
+    /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
+    pub busy_after_ms: u64,
+    /// Which server it answers like.
+    pub compat: Compat,
+    /// The cluster that it is in: `cluster-enabled yes`.
+    pub cluster: Option<ClusterConfig>,
+}
+
+impl Default for NodeConfig {
+    fn default() -> NodeConfig {
+        NodeConfig {
+            port: 6379,
+            append: Append::None,
+            mends_torn_file: true,
+            save: String::new(),
+            save_time: 0,
+            load_time: 0,
+            replica_of: None,
+            min_replicas_to_write: 0,
+            min_replicas_max_lag: 10,
+            backlog_bytes: 1 << 20,
+            password: Bytes::new(),
+            notify: String::new(),
+            max_memory: 0,
+            busy_after_ms: 5_000,
+            compat: Compat::default(),
+            cluster: None,
+        }
+    }
+}
+
+/// One change of a key, for the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its database.
+    pub db: usize,
+    /// Which key.
+    pub key: Key,
+    /// What happened to it.
+    pub change: KeyChange,
+    /// When it ends now, in Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Whether the node did it by itself (expiry), not the command.
+    pub by_node: bool,
+}
+
+/// What a command did, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Changes of keys.
+    pub changes: Vec<Change>,
+    /// What replicas and the append-only file are told.
+    pub commands: Vec<Told>,
+}
+
+/// One command for replicas and the append-only file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The database that it is for.
+    pub db: usize,
+    /// The command, with absolute times.
+    pub command: Arguments,
+    /// Whether the node did it by itself (expiry), not the command.
+    pub by_node: bool,
+    /// The unit of execution that told it.
+    pub unit: u64,
+}
+
+impl Told {
+    /// Whether it is for replicas alone: what is published is not kept on disk.
+    pub fn is_said_only(&self) -> bool {
+        let name = &self.command[0];
+        name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
+    }
+}
+
+impl Effects {
+    /// Whether nothing was done.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.commands.is_empty()
+    }
+}
+
+/// A script that holds its node: it came to no end, or a fault makes it slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Since when, in Unix milliseconds.
+    pub since_ms: u64,
+    /// Whose it is.
+    pub session: u64,
+    /// Whether it has written: then it can't be killed.
+    pub wrote: bool,
+    /// What the caller is told when it is killed.
+    pub killed: Bytes,
+    /// Whether it has come to no end; one that is slow still has to begin.
+    pub endless: bool,
+    /// Which function it is, if it is one.
+    pub function: Option<FunctionCall>,
+}
+
+/// The function that holds its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionCall {
+    /// Its name.
+    pub name: Bytes,
+    /// The request that called it.
+    pub command: Arguments,
+}
+
+/// What INFO counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Errors by their first word.
+    pub errors: BTreeMap<String, u64>,
+    /// Keys that were evicted.
+    pub evicted_keys: u64,
+    /// Resynchronisations that were asked for: full, partial, and partial in vain.
+    pub syncs: [u64; 3],
+}
+
+/// Where `math.random` begins in every process: the words of `rand.c`.
+const FIRST_RANDOM: u64 = 0x1234_ABCD_330E;
+
+/// The state of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// How it is set up now.
+    pub config: NodeConfig,
+    /// Its keys.
+    pub keyspace: Keyspace,
+    /// What its wall clock read when the present command began, in Unix milliseconds. It stands
+    /// still while a script or transaction runs.
+    pub now_ms: u64,
+    /// What that clock reads in microseconds.
+    pub now_us: u64,
+    /// What it reads by now: later than `now_us` where a fault has made a script slow.
+    pub clock_us: u64,
+    /// Its wall clock when it started, in Unix milliseconds.
+    pub started_ms: u64,
+    /// What was done since the server last looked.
+    pub effects: Effects,
+    /// Whether anyone listens to [`Effects::commands`]: a file, or a replica.
+    pub propagates: bool,
+    /// Whether commands come from its own file: nothing expires meanwhile.
+    pub loading: bool,
+    /// The master that it follows.
+    pub master: Option<SocketAddrV4>,
+    /// The link to that master.
+    pub link: Link,
+    /// The id of its process: 40 hexadecimal digits, new at each start.
+    pub run_id: String,
+    /// The history of its data, as its replicas count it.
+    pub history: History,
+    /// The replicas that it feeds, in the order in which they came.
+    pub replicas: Vec<Replica>,
+    /// The FAILOVER that is under way.
+    pub failover: Option<Failover>,
+    /// How many of them are good, recounted once a second.
+    pub good_replicas: u32,
+    /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
+    pub scripts: BTreeMap<Bytes, Bytes>,
+    /// Libraries of functions, which are both.
+    pub libraries: Libraries,
+    /// The state of the generator behind `math.random`, as in Redis.
+    pub script_random: u64,
+    /// The script that holds the node.
+    pub busy: Option<Busy>,
+    /// Who is connected.
+    pub clients: Clients,
+    /// Commands executed.
+    pub executed: u64,
+    /// Keys that expired.
+    pub expired_keys: u64,
+    /// What CONFIG SET made of the parameters that stand nowhere else.
+    pub settings: Settings,
+    /// How large small forms may be, by those settings.
+    pub limits: Limits,
+    /// Who may ask.
+    pub users: Users,
+    /// When all keys are saved, and how that went.
+    pub saving: Saving,
+    /// Since when it reads its files before it serves anybody, in Unix milliseconds.
+    pub starting_ms: Option<u64>,
+    /// What INFO tells besides.
+    pub figures: Figures,
+    /// The memory that keys take; kept only with a limit.
+    pub memory: Option<Meter>,
+    /// Whether the present request began without memory left.
+    pub out_of_memory: bool,
+    /// Whether DEBUG SET-ACTIVE-EXPIRE has ended the active cycle.
+    pub rests: bool,
+    /// The state of the generator behind random picks.
+    pub dice: u64,
+    /// How many units of execution there were: what one of them told is kept together.
+    pub unit: u64,
+    /// What it watches, if it is a Sentinel: then it keeps no keys.
+    pub sentinel: Option<Box<Sentinel>>,
+    /// What it knows of its cluster, if it is in one.
+    pub cluster: Option<Box<Cluster>>,
+}
+
+/// The parameters that a configuration sets otherwise than Redis does.
+fn settings_of(config: &NodeConfig) -> Settings {
+    let mut settings = Settings::default();
+    if config.compat.has(Difference::ExpiryIsUnlink) {
+        settings.free_lazily();
+    }
+    let keeps_torn = if config.mends_torn_file { "yes" } else { "no" };
+    for (name, value) in [("save", &config.save[..]), ("aof-load-truncated", keeps_torn)] {
+        if let Some(parameter) = settings::find(name.as_bytes()) {
+            settings.set(parameter, value.to_owned());
+        }
+    }
+    settings
+}
+
+impl Node {
+    /// A node that has just started, empty. Its history's id is made from two draws.
+    pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
+        let [first, second, third] = id;
+        let mut id = format!("{first:016x}{second:016x}{third:016x}");
+        id.truncate(40);
+        let mut run_id = format!("{third:016x}{first:016x}{second:016x}");
+        run_id.truncate(40);
+        let mut users = Users::default();
+        users.require(&config.password);
+        let settings = settings_of(&config);
+        let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
+        Node {
+            master: config.replica_of,
+            config,
+            now_ms,
+            now_us: now_ms * 1_000,
+            clock_us: now_ms * 1_000,
+            started_ms: now_ms,
+            run_id,
+            saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
+            history: History::new(id),
+            script_random: FIRST_RANDOM,
+            users,
+            settings,
+            clients,
+            dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
+            ..Node::default()
+        }
+    }
+
+    /// What it is run as, as INFO and HELLO tell it.
+    pub fn mode(&self) -> &'static str {
+        match (&self.sentinel, &self.cluster) {
+            (Some(_), _) => "sentinel",
+            (_, Some(_)) => "cluster",
+            _ => "standalone",
+        }
+    }
+
+    /// The commands that it has.
+    pub fn commands(&self) -> &'static [Command] {
+        if self.sentinel.is_some() { all_of_sentinel() } else { all() }
+    }
+
+    /// Sets the time of what is executed next, from the wall clock in nanoseconds.
+    pub fn set_time(&mut self, wall_ns: u64) {
+        self.now_us = wall_ns / 1_000;
+        self.clock_us = self.now_us;
+        self.now_ms = wall_ns / 1_000_000;
+    }
+
+    /// Whether the server that it answers like differs so from Redis 7.0.15.
+    pub fn differs(&self, difference: Difference) -> bool {
+        self.config.compat.has(difference)
+    }
+
+    /// Whether the server that it answers like has a command.
+    pub fn has(&self, command: &Command) -> bool {
+        command.since.is_none_or(|difference| self.differs(difference))
+    }
+
+    /// Finds the command of a request, as [`look_up_in`] does, if the node has it.
+    pub fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
+        look_up_in(self.commands(), args).filter(|command| self.has(command))
+    }
+
+    /// The time from which a command of this session counts, in Unix microseconds. In a script it
+    /// moves before Redis 7.2; whether a key has expired never depends on that.
+    pub fn time_us(&self, session: &Session) -> u64 {
+        let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
+        if moves { self.clock_us } else { self.now_us }
+    }
+
+    /// The live entry of a key. A master deletes one whose time has passed and tells its
+    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
+    pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
+        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
+        if expired && !self.loading && !session.from_master {
+            if self.master.is_none() && !self.is_paused() {
+                self.expire(session, key);
+            }
+            return None;
+        }
+        self.keyspace.db(session.db).get(key)
+    }
+
+    /// Whether something is held back: nothing expires then, and nothing is evicted.
+    pub fn is_paused(&self) -> bool {
+        self.pause().is_some()
+    }
+
+    /// A number below `bound`, from the node's own generator.
+    pub fn draw(&mut self, bound: usize) -> usize {
+        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.dice;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let drawn = u128::from(mixed ^ (mixed >> 31)) * bound as u128;
+        usize::try_from(drawn >> 64).unwrap_or(0)
+    }
+
+    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..bound).collect();
+        let count = count.min(bound);
+        for at in 0..count {
+            let other = at + self.draw(bound - at);
+            numbers.swap(at, other);
+        }
+        numbers.truncate(count);
+        numbers
+    }
+
+    /// Counts an error by its first word.
+    pub fn count_error(&mut self, reply: &crate::frame::Reply) {
+        let crate::frame::Reply::Error(text) = reply else { return };
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        let word = String::from_utf8_lossy(&text[..end]).into_owned();
+        *self.figures.errors.entry(word).or_default() += 1;
+    }
+
+    /// Notes for the meter that a key takes more or less memory now.
+    fn weigh(&mut self, db: usize, key: &Key) {
+        if let Some(memory) = &mut self.memory {
+            memory.note(db, key);
+        }
+    }
+
+    /// Deletes a key of the session's database whose time has passed.
+    pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
+        debug_assert!(self.master.is_none(), "a replica never expires by itself");
+        self.drop_key(session.db, key, KeyChange::Expired, true);
+        self.expired_keys += 1;
+        self.notify(session, b'x', "expired", key);
+    }
+
+    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
+    /// by UNLINK where it is freed lazily.
+    pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
+        let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
+        if self.propagates {
+            let lazy = match change {
+                KeyChange::Evicted => "lazyfree-lazy-eviction",
+                _ => "lazyfree-lazy-expire",
+            };
+            let name = self.settings.deletion(lazy);
+            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
+        }
+        self.clients.note(db, &key, change);
+        self.weigh(db, &key);
+        self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });
+        true
+    }
+
+    /// Puts a command into the effects, if anyone listens.
+    pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
+        if self.propagates && !self.loading {
+            let (command, unit) = (command(), self.unit);
+            self.effects.commands.push(Told { db, command, by_node, unit });
+        }
+    }
+
+    /// Notes what happened to a key, with the end that it has now.
+    pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
+        let entry = self.keyspace.db_mut(db).entry_mut(&key);
+        let until_ms = entry.and_then(|entry| {
+            entry.value.settle(&self.limits);
+            entry.used_ms.set(self.now_ms);
+            entry.until_ms()
+        });
+        self.clients.note(db, &key, change);
+        self.weigh(db, &key);
+        self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
+    }
+
+    /// Deletes all keys whose time has passed: the active cycle of a master.
+    pub fn expire_all(&mut self) {
+        if self.master.is_some() || self.loading || self.is_paused() || self.rests {
+            return;
+        }
+        let mut nobody = Session::default();
+        for (db, key) in self.keyspace.expired(self.now_ms) {
+            nobody.db = db;
+            self.expire(&mut nobody, &key);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Whoever types a command at a node: faults such as a failover act through real requests.
+
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::order::{Operator, Order};
+use lockstorm_platform::time::SECOND;
+
+use crate::ask::{Asker, role};
+use crate::frame::Reply;
+
+/// How long the operator waits for an answer, and between two tries.
+const PATIENCE: u64 = SECOND;
+
+/// The operator of a world with Redis nodes.
+pub fn operator() -> Operator {
+    Rc::new(|order| Box::pin(carry_out(order)))
+}
+
+/// Sends the command of an order until it is answered.
+async fn carry_out(order: Order) {
+    let words = match &order.verb {
+        Verb::Failover => return fail_over(order).await,
+        Verb::Evict { key } => vec!["DEBUG".to_owned(), "EVICT".to_owned(), key.clone()],
+        Verb::Flush => vec!["FLUSHALL".to_owned()],
+        other => panic!("'{}' is done by the world, not by a command", other.word()),
+    };
+    send(&order.host, order.node, &words).await;
+}
+
+/// Makes a replica a master, moves the names of its old one to it, and has that one and its other
+/// replicas follow it, as soon as they answer.
+async fn fail_over(order: Order) {
+    let Order { host, node, others, masters, move_name, .. } = order;
+    let told = master_of(&host, node).await;
+    let first = || host.resolve(masters.first()?);
+    let Some(old) = told.or_else(first) else { return };
+    replicate(&host, node, None).await;
+    for name in masters.iter().filter(|name| host.resolve(name) == Some(old)) {
+        move_name(name, node);
+    }
+    for other in others {
+        let operator = host.clone();
+        host.spawn(async move {
+            if other == old || master_of(&operator, other).await == Some(old) {
+                replicate(&operator, other, Some(node)).await;
+            }
+        });
+    }
+}
+
+/// Sends a command until it is answered.
+async fn send(host: &Host, to: SocketAddrV4, words: &[String]) -> Reply {
+    loop {
+        if let Some(Ok(reply)) = host.timeout(PATIENCE, ask(host, to, words)).await {
+            return reply;
+        }
+        host.sleep(PATIENCE).await;
+    }
+}
+
+/// Makes a node follow a master, or be one.
+async fn replicate(host: &Host, node: SocketAddrV4, master: Option<SocketAddrV4>) {
+    let (ip, port) = match master {
+        Some(master) => (master.ip().to_string(), master.port().to_string()),
+        None => ("NO".to_owned(), "ONE".to_owned()),
+    };
+    send(host, node, &["REPLICAOF".to_owned(), ip, port]).await;
+}
+
+/// The master that a node says it follows.
+async fn master_of(host: &Host, node: SocketAddrV4) -> Option<SocketAddrV4> {
+    role(&send(host, node, &["ROLE".to_owned()]).await).flatten()
+}
+
+async fn ask(host: &Host, to: SocketAddrV4, words: &[String]) -> std::io::Result<Reply> {
+    Asker::new(host.connect(to).await?).ask(words).await
+}

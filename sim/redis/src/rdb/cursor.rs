@@ -1,0 +1,76 @@
+//! A place in bytes that are read. Nothing is taken that is not there, and no room for it.
+
+use bytes::Bytes;
+
+use crate::rdb::WrongRdb;
+
+/// What is left to read.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// All of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor(bytes)
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The next bytes.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], WrongRdb> {
+        let split = self.0.split_at_checked(count);
+        let (taken, rest) = split.ok_or(WrongRdb("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A copy of the next bytes.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn copy(&mut self, count: usize) -> Result<Bytes, WrongRdb> {
+        self.take(count).map(Bytes::copy_from_slice)
+    }
+
+    /// The next byte.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn byte(&mut self) -> Result<u8, WrongRdb> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    /// A number of at most eight bytes, the lowest first.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn little(&mut self, count: usize) -> Result<u64, WrongRdb> {
+        let bytes = self.take(count)?;
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// A number of at most eight bytes, the highest first.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn big(&mut self, count: usize) -> Result<u64, WrongRdb> {
+        let bytes = self.take(count)?;
+        Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// A number of at most eight bytes that may be negative, the lowest first.
+    ///
+    /// # Errors
+    /// If there are not so many.
+    pub fn signed(&mut self, count: usize) -> Result<i64, WrongRdb> {
+        let unused = 64 - 8 * count;
+        let number = self.little(count)?;
+        Ok((number << unused).cast_signed() >> unused)
+    }
+}

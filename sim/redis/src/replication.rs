@@ -1,0 +1,54 @@
+//! Master and replica: who follows whom, and what follows from a change of that.
+//!
+//! As in Redis: PING, REPLCONF, PSYNC, then all keys or what is lacking, then every write as the
+//! master executed it, with one count of bytes on all sides. A replica passes the stream on to
+//! replicas of its own as it came. `feed` is the side of who is followed, `follow` that of who
+//! follows, `failover` the change between the two by command.
+
+pub mod failover;
+pub mod feed;
+pub mod follow;
+
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use lockstorm_platform::time::{Clock, Nanos, SECOND};
+use lockstorm_platform::trace::Event;
+
+use crate::replication::follow::follow_anew;
+use crate::server::Server;
+
+impl Server {
+    /// Makes the node follow `master`, or be one itself. Replicas of a new master come back to
+    /// learn that the history has another id; those of a new replica stay until its keys change.
+    pub fn change_role(self: &Rc<Server>, master: Option<SocketAddrV4>) {
+        let mut node = self.node.borrow_mut();
+        node.set_time(self.host.now(Clock::Wall));
+        match master {
+            Some(master) => node.follow(master),
+            None => node.lead(),
+        }
+        let continued = node.history.continued().filter(|_| master.is_none());
+        drop(node);
+        self.host.record(Event::Role { master });
+        if let Some(continued) = continued {
+            self.host.record(continued);
+        }
+        if master.is_none() {
+            self.feeds.borrow_mut().cut_all();
+        }
+        self.role.raise();
+        self.acknowledged.raise();
+        self.ends.raise();
+        if master.is_some() {
+            follow_anew(self);
+        }
+        self.wake();
+    }
+
+    /// `repl-timeout`: a link on which so long nothing comes is given up.
+    fn link_timeout(&self) -> Nanos {
+        let seconds = self.node.borrow().settings.number("repl-timeout");
+        u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND)
+    }
+}

@@ -1,0 +1,83 @@
+//! FAILOVER: the master lets writes wait until a replica has everything, and becomes its replica.
+
+use std::rc::Rc;
+
+use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::Origin;
+
+use crate::server::Server;
+use crate::signal::first;
+
+impl Server {
+    /// Waits for a replica that has everything, and turns to it (`updateFailoverStatus`).
+    pub fn fail_over(self: &Rc<Server>) {
+        let server = Rc::clone(self);
+        self.host.spawn(async move { server.wait_for_replica().await });
+    }
+
+    async fn wait_for_replica(self: &Rc<Server>) {
+        loop {
+            let seen = self.acknowledged.count();
+            let Some(until_ms) = self.try_handing_over() else { return };
+            let more = self.acknowledged.past(seen);
+            match until_ms {
+                None => more.await,
+                Some(until) => {
+                    let until = until.saturating_mul(MILLISECOND);
+                    first(more, self.host.sleep_until(Clock::Wall, until)).await;
+                }
+            }
+        }
+    }
+
+    /// Turns to a replica that has everything, or gives up when it is late. Until when, in Unix
+    /// milliseconds, a replica is still waited for; the outer `None` if none is.
+    fn try_handing_over(self: &Rc<Server>) -> Option<Option<u64>> {
+        let mut node = self.node.borrow_mut();
+        node.set_time(self.host.now(Clock::Wall));
+        let failover = node.failover.filter(|failover| !failover.in_progress)?;
+        let late = failover.until_ms.is_some_and(|until| node.now_ms >= until);
+        let to = match late {
+            true => failover.to.filter(|_| failover.force),
+            false => node.caught_up(failover.to),
+        };
+        if let (Some(_), Some(failover)) = (to, &mut node.failover) {
+            failover.in_progress = true;
+        }
+        drop(node);
+        match (to, late) {
+            (Some(_), _) => self.change_role(to),
+            (None, true) => self.end_failover(),
+            (None, false) => return Some(failover.until_ms),
+        }
+        None
+    }
+
+    /// Whether this node turns to a replica that it wants to be its master.
+    pub fn hands_over(&self) -> bool {
+        self.node.borrow().failover.is_some_and(|failover| failover.in_progress)
+    }
+
+    /// Gives a failover up: a node that has turned to its replica already is master again.
+    pub fn abort_failover(self: &Rc<Server>) {
+        if self.hands_over() {
+            self.change_role(None);
+        }
+        self.end_failover();
+    }
+
+    /// The failover is over; what was held back is executed now.
+    pub fn end_failover(self: &Rc<Server>) {
+        let mut node = self.node.borrow_mut();
+        if node.failover.take().is_none() {
+            return;
+        }
+        node.set_time(self.host.now(Clock::Wall));
+        node.resume_paused();
+        drop(node);
+        self.publish(Origin::Node);
+        self.acknowledged.raise();
+        self.ends.raise();
+        self.wake();
+    }
+}

@@ -1,0 +1,367 @@
+//! The side of who follows: the link to a master, and what comes over it.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use lockstorm_platform::host::Stream;
+use lockstorm_platform::time::{Clock, SECOND};
+use lockstorm_platform::trace::{Event, Origin};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::command::admission::apply;
+use crate::compat::Difference;
+use crate::frame::decode::decode_reply;
+use crate::frame::request::RequestReader;
+use crate::frame::{Arguments, Reply, encode_request, integer};
+use crate::node::Append;
+use crate::peers::LinkState;
+use crate::persistence::restore;
+use crate::server::Server;
+use crate::session::Session;
+use crate::signal::{First, first};
+
+/// Starts to follow the node's master, until its role changes again.
+pub fn follow_anew(server: &Rc<Server>) {
+    let server = Rc::clone(server);
+    let role = server.role.count();
+    server.host.clone().spawn(async move {
+        first(server.role.past(role), follow(&server)).await;
+    });
+}
+
+/// A link that was up is tried again at once, one that was not at the next tick of
+/// `replicationCron`.
+async fn follow(server: &Rc<Server>) {
+    loop {
+        let Some(master) = server.node.borrow().master else { return };
+        let _ = follow_once(server, master).await;
+        if server.hands_over() {
+            return server.abort_failover();
+        }
+        let was_up = server.node.borrow().is_linked();
+        lose_master(server);
+        if !was_up {
+            server.host.sleep(SECOND).await;
+        }
+    }
+}
+
+fn lose_master(server: &Server) {
+    let mut node = server.node.borrow_mut();
+    node.set_time(server.host.now(Clock::Wall));
+    node.lose_master();
+}
+
+/// One link to a master: it lasts until the connection or the master's word fails.
+async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()> {
+    let late = || io::Error::from(io::ErrorKind::TimedOut);
+    set_state(server, LinkState::Connecting);
+    let connect = server.host.connect(master);
+    let stream = server.host.timeout(server.link_timeout(), connect).await.ok_or_else(late)??;
+    set_state(server, LinkState::Handshake);
+    let input = BytesMut::with_capacity(4096);
+    let mut link =
+        Link { server, stream, input, stream_bytes: BytesMut::new(), taken: 0, queued: None };
+    link.introduce().await?;
+    let granted = link.ask_for_stream().await?;
+    let text = std::str::from_utf8(&granted).map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut words = text.split(' ');
+    match (words.next(), words.next(), words.next().map(str::parse)) {
+        (Some("FULLRESYNC"), Some(id), Some(Ok(offset))) => {
+            server.end_failover();
+            set_state(server, LinkState::Sync);
+            link.load_everything(id.to_owned(), offset).await?;
+        }
+        (Some("CONTINUE"), id, _) => {
+            server.end_failover();
+            go_on(server, id);
+        }
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    }
+    set_state(server, LinkState::Connected);
+    link.follow_stream().await
+}
+
+fn set_state(server: &Server, state: LinkState) {
+    let mut node = server.node.borrow_mut();
+    node.set_time(server.host.now(Clock::Wall));
+    node.link.state = state;
+    node.link.heard_s = node.now_ms / 1_000;
+}
+
+/// The master goes on where the node is. If it calls the history by another name, the node does
+/// so too, and its own replicas have to learn it.
+fn go_on(server: &Server, id: Option<&str>) {
+    let mut node = server.node.borrow_mut();
+    if let Some(id) = id.filter(|id| *id != node.history.id) {
+        node.history.go_on_as(id.to_owned());
+        node.replicas.clear();
+        server.feeds.borrow_mut().cut_all();
+    }
+}
+
+/// A replica's connection to its master.
+struct Link<'a> {
+    server: &'a Rc<Server>,
+    stream: Stream,
+    input: BytesMut,
+    /// The stream as it came, from the last command that was applied on.
+    stream_bytes: BytesMut,
+    /// How much of it was read as commands.
+    taken: usize,
+    /// A transaction whose end has not come: commands with the offsets behind them.
+    queued: Option<Vec<(u64, Arguments)>>,
+}
+
+impl Link<'_> {
+    async fn read(&mut self) -> io::Result<()> {
+        let read = self.stream.read_buf(&mut self.input);
+        let read = self.server.host.timeout(self.server.link_timeout(), read).await;
+        match read {
+            Some(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(result) => result.map(drop),
+            None => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    async fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
+        let mut request = BytesMut::new();
+        encode_request(&mut request, words);
+        self.stream.write_all(&request).await?;
+        self.reply().await
+    }
+
+    /// The next answer. Empty lines say that the master is still there.
+    async fn reply(&mut self) -> io::Result<Reply> {
+        loop {
+            while self.input.first() == Some(&b'\n') {
+                self.input.advance(1);
+            }
+            match decode_reply(&mut self.input) {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => self.read().await?,
+                Err(_) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    /// Says who asks. An old master that does not know one of the words may go on.
+    async fn introduce(&mut self) -> io::Result<()> {
+        match self.ask(&["PING"]).await? {
+            Reply::Error(text) if !text.starts_with(b"NOAUTH") => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            _ => {}
+        }
+        let [user, password, ip] =
+            self.settings(["masteruser", "masterauth", "replica-announce-ip"]);
+        if !password.is_empty() {
+            let words = ["AUTH", &user, &password];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            if self.ask(&words).await?.is_error() {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        self.ask(&["REPLCONF", "listening-port", &self.announced_port()]).await?;
+        if !ip.is_empty() {
+            self.ask(&["REPLCONF", "ip-address", &ip]).await?;
+        }
+        self.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]).await.map(drop)
+    }
+
+    fn settings<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+        let node = self.server.node.borrow();
+        names.map(|name| node.settings.text(name).to_owned())
+    }
+
+    fn announced_port(&self) -> String {
+        let node = self.server.node.borrow();
+        match node.settings.number("replica-announce-port") {
+            0 => node.config.port.to_string(),
+            port => port.to_string(),
+        }
+    }
+
+    /// The id of the history that the node could go on in and the next offset, as PSYNC has them.
+    fn wanted(&self) -> (String, String) {
+        let node = self.server.node.borrow();
+        match node.link.resumes_in {
+            Some(_) => (node.history.id.clone(), (node.history.offset + 1).to_string()),
+            None => ("?".to_owned(), "-1".to_owned()),
+        }
+    }
+
+    /// Asks for the stream from where the node is, if it can go on there. What the master grants.
+    async fn ask_for_stream(&mut self) -> io::Result<Bytes> {
+        let (id, next) = self.wanted();
+        let mut words = vec!["PSYNC", &id, &next];
+        if self.server.hands_over() {
+            words.push("FAILOVER");
+        }
+        match self.ask(&words).await? {
+            Reply::Simple(text) => Ok(text),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Puts the master's keys in the place of the node's own: what only it had is gone. Replicas
+    /// of its own have to come back.
+    async fn load_everything(&mut self, id: String, offset: u64) -> io::Result<()> {
+        let bytes = self.payload().await?;
+        let server = self.server;
+        server.feeds.borrow_mut().cut_all();
+        let keys = {
+            let mut node = server.node.borrow_mut();
+            node.set_time(server.host.now(Clock::Wall));
+            node.replicas.clear();
+            restore(&mut node, &bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+            node.history.take_over(id, offset);
+            node.propagates = true;
+            node.link.resumes_in = Some(0);
+            node.keyspace.keys()
+        };
+        let connection = self.stream.connection();
+        server.host.record(Event::Loaded { keys, resync: Some(connection), file: None });
+        server.rewrite_log().await;
+        Ok(())
+    }
+
+    /// Reads all keys: a length line and so many bytes, without a line end behind them; or, from
+    /// a master that does not know the length, a mark of 40 bytes and all before it comes again.
+    async fn payload(&mut self) -> io::Result<Bytes> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+        let end = loop {
+            while self.input.first() == Some(&b'\n') {
+                self.input.advance(1);
+            }
+            if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
+                break end;
+            }
+            self.read().await?;
+        };
+        let line = self.input.split_to(end + 2);
+        let line = line[..end].strip_prefix(b"$").ok_or_else(wrong)?;
+        if let Some(mark) = line.strip_prefix(b"EOF:") {
+            return self.payload_before(mark).await;
+        }
+        let length = integer(line).and_then(|length| usize::try_from(length).ok());
+        let length = length.ok_or_else(wrong)?;
+        while self.input.len() < length {
+            self.read().await?;
+        }
+        Ok(self.input.split_to(length).freeze())
+    }
+
+    async fn payload_before(&mut self, mark: &[u8]) -> io::Result<Bytes> {
+        loop {
+            let at = self.input.windows(mark.len().max(1)).position(|bytes| bytes == mark);
+            if let Some(at) = at {
+                let bytes = self.input.split_to(at).freeze();
+                self.input.advance(mark.len());
+                return Ok(bytes);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Applies the master's stream and acknowledges it each second.
+    async fn follow_stream(&mut self) -> io::Result<()> {
+        let db = self.server.node.borrow().link.resumes_in.unwrap_or(0);
+        let mut session = Session { from_master: true, db, ..Session::default() };
+        let mut reader = RequestReader::default();
+        self.stream_bytes = self.input.clone();
+        let mut acknowledge_at = 0;
+        let mut heard_at = self.server.host.now(Clock::Monotonic);
+        loop {
+            while self.apply_next(&mut reader, &mut session).await? {}
+            let now = self.server.host.now(Clock::Monotonic);
+            if now >= acknowledge_at {
+                self.acknowledge().await?;
+                acknowledge_at = now + SECOND;
+            }
+            if now >= heard_at.saturating_add(self.server.link_timeout()) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let tick = self.server.host.sleep_until(Clock::Monotonic, acknowledge_at);
+            let before = self.input.len();
+            if let First::This(read) = first(self.stream.read_buf(&mut self.input), tick).await {
+                if read? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                self.stream_bytes.extend_from_slice(&self.input[before..]);
+                heard_at = self.server.host.now(Clock::Monotonic);
+                self.server.node.borrow_mut().link.heard_s =
+                    self.server.host.now(Clock::Wall) / SECOND;
+            }
+        }
+    }
+
+    /// Takes the next whole command, if there is one. A transaction is applied, counted and
+    /// passed on when its end has come: nobody sees half of it.
+    async fn apply_next(
+        &mut self,
+        reader: &mut RequestReader,
+        session: &mut Session,
+    ) -> io::Result<bool> {
+        let before = self.input.len();
+        let args = reader.next(&mut self.input).map_err(|_| io::ErrorKind::InvalidData)?;
+        self.taken += before - self.input.len();
+        let Some(args) = args else { return Ok(false) };
+        let offset = self.server.node.borrow().history.offset + self.taken as u64;
+        let mut due = Vec::new();
+        match (&args[0].to_ascii_uppercase()[..], &mut self.queued) {
+            (b"MULTI", _) => self.queued = Some(Vec::new()),
+            (b"EXEC", queued) => due = queued.take().unwrap_or_default(),
+            (_, Some(queued)) => queued.push((offset, args)),
+            (b"PING", _) => {}
+            (b"REPLCONF", _) => self.acknowledge().await?,
+            _ => due.push((offset, args)),
+        }
+        let turn = self.server.turn.clone().lock().await;
+        for (offset, args) in due {
+            self.apply(session, offset, &args);
+        }
+        if self.queued.is_none() {
+            self.pass_on(session.db);
+        }
+        self.server.wake();
+        self.server.write_log().await;
+        drop(turn);
+        Ok(true)
+    }
+
+    fn apply(&self, session: &mut Session, offset: u64, args: &Arguments) {
+        let mut node = self.server.node.borrow_mut();
+        node.set_time(self.server.host.now(Clock::Wall));
+        let reply = apply(&mut node, session, args);
+        debug_assert!(!reply.is_error(), "what a master did, its replica can do");
+        node.settle();
+        let history = node.history.number();
+        drop(node);
+        self.server.publish(Origin::Replication { history, offset });
+    }
+
+    /// What was applied is counted, and goes to the node's own replicas byte for byte.
+    fn pass_on(&mut self, db: usize) {
+        let bytes = self.stream_bytes.split_to(std::mem::take(&mut self.taken));
+        let mut node = self.server.node.borrow_mut();
+        node.link.resumes_in = Some(db);
+        self.server.feeds.borrow_mut().pass(&mut node, &bytes);
+    }
+
+    async fn acknowledge(&mut self) -> io::Result<()> {
+        let (offset, synced, tells) = {
+            let node = self.server.node.borrow();
+            let (offset, synced) = (node.history.offset, node.saving.synced);
+            let tells = node.differs(Difference::WaitAof) && node.config.append != Append::None;
+            (offset.to_string(), synced.to_string(), tells)
+        };
+        let words = ["REPLCONF", "ACK", &offset, "FACK", &synced];
+        let mut request = BytesMut::new();
+        encode_request(&mut request, if tells { &words } else { &words[..3] });
+        self.stream.write_all(&request).await
+    }
+}

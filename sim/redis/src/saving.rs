@@ -1,0 +1,175 @@
+//! When a node saves all its keys or rewrites its append-only file, and how that went: what
+//! `serverCron`, BGSAVE and INFO know.
+//!
+//! A value: the files themselves are written in `files`.
+
+use bytes::Bytes;
+
+use crate::node::Node;
+
+/// After a save that failed, the save points wait so many seconds (`CONFIG_BGSAVE_RETRY_DELAY`).
+const RETRY_S: u64 = 5;
+
+/// Why writes are refused after a save that failed.
+pub const MISCONF_RDB: &str = "MISCONF Redis is configured to save RDB snapshots, but it's \
+    currently unable to persist to disk. Commands that may modify the data set are disabled, \
+    because this instance is configured to report errors during writes if RDB snapshotting fails \
+    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+    error.";
+/// Why writes are refused when the append-only file cannot be written.
+pub const MISCONF_AOF: &str = "MISCONF Errors writing to the AOF file: No space left on device";
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saving {
+    /// Changes of keys since the last save: `rdb_changes_since_last_save`.
+    pub changes: u64,
+    /// When keys were last saved, or the node started, in Unix seconds.
+    pub saved_s: u64,
+    /// When that was last tried in the background, in Unix seconds.
+    pub tried_s: u64,
+    /// Whether the last try failed.
+    pub failed: bool,
+    /// The BGSAVE that is under way: since when in Unix seconds, and the changes by then.
+    pub begun: Option<(u64, u64)>,
+    /// How often a save was begun, but for those of FLUSHALL.
+    pub saves: u64,
+    /// How many seconds the last BGSAVE took.
+    pub took_s: Option<u64>,
+    /// Keys that came from the file at the start, and those whose time had passed.
+    pub loaded: [u64; 2],
+    /// What FLUSHALL has left, to be saved before its answer, and the changes up to there.
+    pub flushed: Option<(Bytes, u64)>,
+    /// The BGREWRITEAOF that is under way: since when, in Unix seconds.
+    pub rewriting: Option<u64>,
+    /// How often that was begun.
+    pub rewrites: u64,
+    /// How often in a row it has failed.
+    pub failed_rewrites: u64,
+    /// How many seconds the last one took.
+    pub rewrite_took_s: Option<u64>,
+    /// Whether a save, or a rewrite, begins at the next tick at which none is under way.
+    pub scheduled: [bool; 2],
+    /// Whether the append-only file could not be written.
+    pub append_failed: bool,
+    /// The offset of the stream up to which that file is synced.
+    pub synced: u64,
+}
+
+impl Saving {
+    /// Whether a child process would be at work: there is one at a time.
+    pub fn is_busy(&self) -> bool {
+        self.begun.is_some() || self.rewriting.is_some()
+    }
+
+    /// A save in the background begins.
+    pub fn begin(&mut self, now_s: u64) {
+        self.begun = Some((now_s, self.changes));
+        self.tried_s = now_s;
+        self.saves += 1;
+    }
+
+    /// A save in the background has ended.
+    pub fn end(&mut self, now_s: u64, is_good: bool) {
+        let (since_s, changes) = self.begun.take().unwrap_or((now_s, 0));
+        self.took_s = Some(now_s.saturating_sub(since_s));
+        self.failed = !is_good;
+        if is_good {
+            self.saved(now_s, changes);
+        }
+    }
+
+    /// So many changes are saved; that a save before everybody's eyes failed is noted nowhere.
+    pub fn saved(&mut self, now_s: u64, changes: u64) {
+        self.changes = self.changes.saturating_sub(changes);
+        self.failed = false;
+        self.saved_s = now_s;
+    }
+
+    /// A rewrite of the append-only file begins.
+    pub fn begin_rewrite(&mut self, now_s: u64) {
+        self.rewriting = Some(now_s);
+        self.rewrites += 1;
+    }
+
+    /// A rewrite has ended.
+    pub fn end_rewrite(&mut self, now_s: u64, is_good: bool) {
+        let since_s = self.rewriting.take().unwrap_or(now_s);
+        self.rewrite_took_s = Some(now_s.saturating_sub(since_s));
+        self.failed_rewrites = if is_good { 0 } else { self.failed_rewrites + 1 };
+    }
+}
+
+impl Node {
+    /// The save points: after so many seconds if there were so many changes.
+    pub fn save_points(&self) -> Vec<(u64, u64)> {
+        let numbers = self.settings.text("save").split(' ').filter_map(|word| word.parse().ok());
+        let numbers: Vec<u64> = numbers.collect();
+        numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
+    /// Whether one of them asks for a save now.
+    pub fn must_save(&self) -> bool {
+        let (saving, now_s) = (&self.saving, self.now_ms / 1_000);
+        let since_s = now_s.saturating_sub(saving.saved_s);
+        let rests = saving.failed && now_s.saturating_sub(saving.tried_s) <= RETRY_S;
+        let due =
+            |(seconds, changes): &(u64, u64)| saving.changes >= *changes && since_s > *seconds;
+        !saving.is_busy() && !rests && self.save_points().iter().any(due)
+    }
+
+    /// Why writes, and PING, are refused while the disk takes nothing.
+    pub fn disk_error(&self) -> Option<&'static str> {
+        let saving = &self.saving;
+        let stops = saving.failed
+            && self.settings.is_on("stop-writes-on-bgsave-error")
+            && !self.save_points().is_empty();
+        let appends = saving.append_failed.then_some(MISCONF_AOF);
+        if stops { Some(MISCONF_RDB) } else { appends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::node::{Node, NodeConfig};
+
+    /// A node whose save points are one change in 60 s or three in 10 s.
+    fn node(changes: u64, at_s: u64) -> Node {
+        let config = NodeConfig { save: "60 1 10 3".to_owned(), ..NodeConfig::default() };
+        let mut node = Node::new(config, 1_000_000, [1, 2, 3]);
+        node.saving.changes = changes;
+        node.set_time((1_000 + at_s) * 1_000_000_000);
+        node
+    }
+
+    #[test]
+    fn save_points_count_seconds_and_changes() {
+        for (changes, at_s, due) in [
+            (0, 100, false),
+            (1, 60, false),
+            (1, 61, true),
+            (2, 30, false),
+            (3, 10, false),
+            (3, 11, true),
+        ] {
+            assert_eq!(node(changes, at_s).must_save(), due, "{changes} in {at_s} s");
+        }
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_after_a_while_and_refuses_writes_meanwhile() {
+        let mut node = node(3, 20);
+        node.saving.begin(1_020);
+        assert!(!node.must_save(), "it is under way");
+        node.saving.end(1_020, false);
+        assert_eq!((node.saving.changes, node.must_save()), (3, false));
+        assert!(node.disk_error().is_some_and(|text| text.starts_with("MISCONF Redis")));
+        node.set_time(1_026 * 1_000_000_000);
+        assert!(node.must_save());
+        node.saving.begin(1_026);
+        node.saving.changes += 1;
+        node.saving.end(1_027, true);
+        assert_eq!((node.saving.changes, node.saving.took_s), (1, Some(1)));
+        assert_eq!((node.must_save(), node.disk_error()), (false, None));
+    }
+}

@@ -1,0 +1,413 @@
+//! Lua scripts and functions. The one door to `mlua`: a Lua 5.1 machine a thread for all nodes of
+//! a run.
+//!
+//! While a script runs its node stands behind the door, so that `redis.call` can reach the
+//! executor; it is moved back when the script ends, however it ends. Compiled code is shared by
+//! SHA1; which scripts a node knows, and what its libraries remember, is the node's own affair.
+//!
+//! - `flags`: what a script says of itself
+//! - `library`: functions that are registered
+//! - `machine`: the machine and its limits
+//! - `calls`: `redis.call`
+
+pub mod flags;
+pub mod library;
+
+mod api;
+pub mod arguments;
+mod bit;
+mod calls;
+mod cjson;
+mod cmsgpack;
+mod globals;
+mod machine;
+mod raised;
+mod random;
+mod structs;
+mod value;
+
+use bytes::Bytes;
+use mlua::Function;
+
+use crate::cluster::slots::of_key;
+use crate::command::Call;
+use crate::command::admission::{MASTERDOWN, OOM, check_write, is_stale};
+use crate::command::scripting::sha1_hex;
+use crate::frame::Reply;
+use crate::node::{Busy, FunctionCall, Node};
+use crate::script::flags::{Head, ScriptFlags};
+use crate::script::machine::{Kind, MACHINE};
+use crate::session::{Block, ScriptRun, Session};
+
+/// The keys and the arguments of a script.
+pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
+
+/// What runs.
+struct Program {
+    kind: Kind,
+    /// The script's SHA1, or the function's name.
+    name: Bytes,
+    /// `None` if nothing is known of it.
+    flags: Option<ScriptFlags>,
+    function: Function,
+}
+
+/// Whether a script compiles.
+///
+/// # Errors
+/// Redis's words for a script that does not.
+pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
+    compile(sha, body).map(drop)
+}
+
+fn compile(sha: &Bytes, body: &[u8]) -> Result<Program, Reply> {
+    let head = Head::of(body)?;
+    let code = &body[head.length..];
+    let function = MACHINE.with(|machine| machine.compiled(Kind::Script, sha, code));
+    let function = function.map_err(|why| {
+        Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
+    })?;
+    Ok(Program { kind: Kind::Script, name: sha.clone(), flags: head.flags, function })
+}
+
+/// Runs a script on the node, with the node's time standing still. `read_only` is whether a
+/// command asked that may not write.
+///
+/// # Errors
+/// What is refused before it runs.
+pub fn run(
+    call: &mut Call,
+    sha: &Bytes,
+    body: &[u8],
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let program = compile(sha, body)?;
+    execute(call, &program, words, read_only)
+}
+
+/// Runs the function of this name in any case.
+///
+/// # Errors
+/// What is refused before it runs.
+pub fn run_function(
+    call: &mut Call,
+    name: &[u8],
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let found = library::find(&call.node.libraries, name);
+    let (name, found) = found.ok_or(Reply::error(library::NOT_FOUND))?;
+    let (flags, function) = (Some(found.flags), found.callback.clone());
+    let program = Program { kind: Kind::Library, name: name.clone(), flags, function };
+    execute(call, &program, words, read_only)
+}
+
+fn execute(
+    call: &mut Call,
+    program: &Program,
+    words: Words,
+    read_only: bool,
+) -> Result<Reply, Reply> {
+    let Call { node, session, .. } = call;
+    let flags = program.flags.unwrap_or_default();
+    if is_stale(node) && !session.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
+        return Err(MASTERDOWN);
+    }
+    if program.flags.is_some() {
+        admit(node, session, flags, read_only)?;
+    }
+    let script = ScriptRun {
+        read_only: read_only || flags.has(ScriptFlags::NO_WRITES),
+        allow_oom: flags.has(ScriptFlags::ALLOW_OOM),
+        wrote: false,
+        keeps_to_slot: program.flags.is_some() && !flags.has(ScriptFlags::ALLOW_CROSS_SLOT),
+        slot: words.0.first().map(|key| of_key(key)),
+    };
+    let mut inner = Session {
+        id: session.id,
+        db: session.db,
+        from_master: session.from_master,
+        user: session.user.clone(),
+        addresses: session.addresses,
+        asking: session.asking,
+        reads_here: session.reads_here,
+        script: Some(script),
+        ..Session::default()
+    };
+    let ran = MACHINE.with(|machine| {
+        machine.swap(node, &mut inner);
+        let result = machine.call(program.kind, &program.function, words);
+        machine.swap(node, &mut inner);
+        let ended = machine.ended();
+        ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
+    });
+    // What the script told its own connection stands before its reply.
+    for told in call.node.clients.take_said() {
+        call.session.push(&told);
+    }
+    Ok(ran.unwrap_or_else(|line| {
+        let wrote = inner.script.is_some_and(|script| script.wrote);
+        hold(call, program, line, wrote)
+    }))
+}
+
+/// What still speaks against a script that says what it does: `scriptPrepareForRun`. Admission has
+/// looked at its flags, unless it was not known by then.
+fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
+    if flags.has(ScriptFlags::NO_CLUSTER) && node.cluster.is_some() {
+        let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
+        return Err(Reply::error(text));
+    }
+    if flags.has(ScriptFlags::NO_WRITES) {
+        return Ok(());
+    }
+    if node.master.is_some() && !session.from_master {
+        let text = "READONLY Can not run script with write flag on readonly replica.";
+        return Err(Reply::error(text));
+    }
+    check_write(node, session)?;
+    if !flags.has(ScriptFlags::ALLOW_OOM) && node.out_of_memory && !session.from_master {
+        return Err(Reply::error(OOM));
+    }
+    if read_only {
+        let text = "ERR Can not execute a script with write flag using *_ro command.";
+        return Err(Reply::error(text));
+    }
+    Ok(())
+}
+
+/// A script without an end holds its node. Nobody is told what it wrote: it is never done.
+fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
+    let Call { node, session, args, .. } = call;
+    node.effects.commands.clear();
+    let command = || FunctionCall { name: program.name.clone(), command: args.to_vec() };
+    node.busy = Some(Busy {
+        since_ms: node.now_ms,
+        session: session.id,
+        wrote,
+        killed: killed_text(program.kind, &program.name, line),
+        endless: true,
+        function: (program.kind == Kind::Library).then(command),
+    });
+    session.blocked = Some(Block::Script);
+    Reply::SILENCE
+}
+
+/// A request that runs a script and is about to hold its node, though it comes to an end.
+pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy {
+    let word = args.get(1).cloned().unwrap_or_default();
+    let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
+        b"EVAL" | b"EVAL_RO" => (Kind::Script, sha1_hex(&word)),
+        b"FCALL" | b"FCALL_RO" => {
+            let found = library::find(&node.libraries, &word);
+            (Kind::Library, found.map_or(word, |(name, _)| name.clone()))
+        }
+        _ => (Kind::Script, word),
+    };
+    let killed = killed_text(kind, &name, 1);
+    let command = || FunctionCall { name, command: args.to_vec() };
+    let function = (kind == Kind::Library).then(command);
+    Busy { since_ms, session, wrote: false, killed, endless: false, function }
+}
+
+/// What the caller of a script is told that was killed.
+fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
+    let name = String::from_utf8_lossy(name);
+    let source = if kind == Kind::Library { "user_function" } else { "user_script" };
+    let text = "ERR Script killed by user with SCRIPT KILL... script: ";
+    Bytes::from(format!("{text}{name}, on @{source}:{line}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::admission::apply;
+    use crate::frame::Reply;
+    use crate::node::{Node, NodeConfig};
+    use crate::session::Session;
+    use bytes::Bytes;
+
+    fn node() -> Node {
+        Node::new(NodeConfig::default(), 1_000_000, [1, 2, 3])
+    }
+
+    fn eval(node: &mut Node, body: &'static str) -> Reply {
+        let words = ["EVAL", body, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[track_caller]
+    fn check(node: &mut Node, body: &'static str, expected: &str) {
+        let text = match eval(node, body) {
+            Reply::Error(text) | Reply::Bulk(text) | Reply::Simple(text) => text,
+            Reply::Integer(number) => number.to_string().into(),
+            other => format!("{other:?}").into(),
+        };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.starts_with(expected), "{body}: {text}");
+    }
+
+    #[test]
+    fn nothing_that_a_script_does_to_lua_stays() {
+        for body in [
+            "string.upper = nil",
+            "getmetatable('').__index = nil return 'kept'",
+            "getmetatable('').__index.upper = nil",
+            "getmetatable(_G).__index = {}",
+            "rawset(math, 'floor', nil)",
+            "setmetatable(redis, {})",
+            "KEYS.x = 1 ARGV = nil",
+            "math.randomseed(1)",
+            "table.insert(redis, 1)",
+            "cjson.encode_max_depth(1) cjson.encode_sparse_array(true) redis.setresp(3)",
+            "cjson.encode_invalid_numbers('null') cjson.decode_invalid_numbers(false)",
+            "bit.band = nil struct.pack = nil cmsgpack.pack = nil",
+            "collectgarbage('stop')",
+            "local p = getmetatable(redis) p.__index = nil p.x = 1",
+            "loadstring('leak = 1')()",
+            "return coroutine.wrap(function() leak = 1 end)()",
+        ] {
+            eval(&mut node(), body);
+        }
+        let mut node = node();
+        check(&mut node, "return ('x'):upper() .. math.floor(2.5)", "X2");
+        check(&mut node, "return type(redis.call) .. tostring(KEYS.x) .. #ARGV", "functionnil0");
+        check(&mut node, "return cjson.encode({{{}}}) .. tostring(redis[1])", "[[{}]]nil");
+        check(&mut node, "return cjson.encode(1/0)", "ERR user_script:1: Cannot serialise");
+        check(&mut node, "return tostring(cjson.decode('nan')) .. bit.tohex(1, 1)", "nan1");
+        check(&mut node, "return type(redis.call('get', 'none'))", "boolean");
+        check(&mut node, "return leak", "ERR user_script:1: Script attempted to access");
+        check(&mut node, "return tostring(math.random())", "0.396464773");
+        check(&mut node, "return tostring({})..tostring(redis.call)", "table: 0x000000000000f");
+    }
+
+    #[test]
+    fn a_thread_runs_more_scripts_than_it_keeps() {
+        let mut node = node();
+        for number in 0..9000 {
+            let body = Bytes::from(format!("return {number}"));
+            let words = [Bytes::from_static(b"EVAL"), body, Bytes::from_static(b"0")];
+            let reply = apply(&mut node, &mut Session::default(), &words);
+            assert_eq!(reply, Reply::Integer(number));
+        }
+    }
+
+    #[test]
+    fn an_endless_script_ends_even_if_it_catches_errors() {
+        let mut node = node();
+        for body in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "coroutine.wrap(function() while true do end end)()",
+        ] {
+            assert_eq!(eval(&mut node, body), Reply::SILENCE);
+            let busy = node.busy.take().expect("it holds the node");
+            assert!(busy.endless && !busy.wrote && busy.killed.ends_with(b"on @user_script:1."));
+        }
+        eval(&mut node, "redis.call('set','k','v') while true do end");
+        assert!(node.busy.take().is_some_and(|busy| busy.wrote));
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    fn ask(node: &mut Node, words: &[&str]) -> Reply {
+        let words: Vec<Bytes> =
+            words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        apply(node, &mut Session::default(), &words)
+    }
+
+    #[test]
+    fn an_endless_function_is_told_of_and_is_killed_as_a_function() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
+        ask(&mut node, &["FUNCTION", "LOAD", code]);
+        assert_eq!(ask(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
+        let busy = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or \
+            SHUTDOWN NOSAVE.";
+        node.now_ms += 7_000;
+        assert_eq!(ask(&mut node, &["PING"]), Reply::error(busy));
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
+        let Reply::Map(told) = ask(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
+        let command = ["FCALL", "F", "0"].map(|word| Reply::bulk(word.as_bytes()));
+        let expected = Reply::Map(vec![
+            Reply::word("name"),
+            Reply::word("f"),
+            Reply::word("command"),
+            Reply::Array(command.to_vec()),
+            Reply::word("duration_ms"),
+            Reply::Integer(7_000),
+        ]);
+        assert_eq!(told[1], expected);
+        let killed = &node.busy.as_ref().expect("it is busy").killed;
+        assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
+        assert_eq!(ask(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
+        assert_eq!(ask(&mut node, &["PING"]), Reply::simple("PONG"));
+        eval(&mut node, "while true do end");
+        assert!(ask(&mut node, &["FUNCTION", "KILL"]).is_error());
+        assert!(ask(&mut node, &["FUNCTION", "STATS"]).is_error());
+        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::OK);
+    }
+
+    #[test]
+    fn what_a_library_remembers_is_its_nodes_own_and_lasts_until_it_is_loaded_anew() {
+        let code = "#!lua name=l\nlocal n = 0 redis.register_function('f', function() n = n + 1 \
+            return n end)";
+        let (mut first, mut second) = (node(), node());
+        for node in [&mut first, &mut second] {
+            ask(node, &["FUNCTION", "LOAD", code]);
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(1));
+            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(2));
+        }
+        ask(&mut first, &["FUNCTION", "LOAD", "REPLACE", code]);
+        assert_eq!(ask(&mut first, &["FCALL", "f", "0"]), Reply::Integer(1));
+        assert_eq!(ask(&mut second, &["FCALL", "f", "0"]), Reply::Integer(3));
+    }
+
+    #[test]
+    fn a_library_that_comes_to_no_end_is_not_loaded() {
+        let mut node = node();
+        let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
+        let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
+        assert_eq!(ask(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
+        assert!(node.libraries.is_empty() && node.busy.is_none());
+        check(&mut node, "return redis.call('incr', 'n')", "1");
+    }
+
+    #[test]
+    fn a_script_without_no_writes_is_refused_where_it_is_queued() {
+        let mut node = node();
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        let mut session = Session::default();
+        let mut ask = |words: &[&'static str]| {
+            let words: Vec<Bytes> =
+                words.iter().map(|word| Bytes::from_static(word.as_bytes())).collect();
+            apply(&mut node, &mut session, &words)
+        };
+        ask(&["MULTI"]);
+        let reads = ask(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]);
+        assert_eq!(reads, Reply::simple("QUEUED"));
+        assert!(ask(&["EVAL", "#!lua\nreturn 1", "0"]).is_error());
+        assert!(ask(&["EXEC"]).is_error());
+    }
+
+    #[test]
+    fn a_replica_lets_a_script_read_and_refuses_its_first_write() {
+        let mut node = node();
+        eval(&mut node, "return redis.call('set', 'k', 'v')");
+        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        check(&mut node, "return redis.call('get', 'k')", "v");
+        let readonly = "READONLY You can't write against a read only replica. script: ";
+        check(&mut node, "return redis.call('get', 'k'), redis.call('del', 'k')", readonly);
+        check(&mut node, "redis.call('del', 'k')", readonly);
+        check(&mut node, "return redis.pcall('del', 'k').err", "READONLY");
+    }
+
+    #[test]
+    fn which_scripts_a_node_knows_is_its_own_affair() {
+        let (mut first, mut second) = (node(), node());
+        check(&mut first, "return 1", "1");
+        let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+        let words = ["EVALSHA", sha, "0"].map(|word| Bytes::from_static(word.as_bytes()));
+        assert_eq!(apply(&mut first, &mut Session::default(), &words), Reply::Integer(1));
+        assert!(apply(&mut second, &mut Session::default(), &words).is_error());
+    }
+}

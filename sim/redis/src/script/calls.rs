@@ -1,0 +1,126 @@
+//! `redis.call` and `redis.pcall`: from a script to the executor.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mlua::{Function, Lua, MultiValue, Value};
+
+use crate::cluster::redirect::check_in_script;
+use crate::command::admission::{check_script, check_write, execute};
+use crate::command::table::{Command, Flags};
+use crate::compat::Difference;
+use crate::digits::in_digits;
+use crate::frame::{Protocol, Reply};
+use crate::node::Node;
+use crate::script::api;
+use crate::script::machine::{Running, unlimited};
+use crate::script::raised::{self, Raised};
+use crate::script::value::to_lua;
+use crate::session::{ScriptRun, Session};
+
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
+/// functions: a tail call of one would hide the line of the script that called.
+pub fn caller(
+    lua: &Lua,
+    door: &Rc<RefCell<Running>>,
+    resp3: &Rc<Cell<bool>>,
+    raises: bool,
+) -> mlua::Result<Function> {
+    let (door, resp3) = (Rc::clone(door), Rc::clone(resp3));
+    lua.create_function(move |lua, words: MultiValue| {
+        let reply = match command_words(&words) {
+            Ok(args) => {
+                let running = &mut *door.borrow_mut();
+                running.session.protocol =
+                    if resp3.get() { Protocol::Three } else { Protocol::Two };
+                call_command(running, &args)
+            }
+            Err(refusal) if raises => return Err(Raised::Refusal(refusal).into()),
+            Err(refusal) => return Ok(Value::Table(raised::refusal(lua, refusal)?)),
+        };
+        match reply {
+            Reply::Error(text) if raises => Err(Raised::Reply(text).into()),
+            reply => unlimited(lua, || to_lua(lua, &reply, resp3.get())),
+        }
+    })
+}
+
+fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
+    if words.is_empty() {
+        return Err(api::NO_ARGUMENTS);
+    }
+    let word = |value: &Value| match value {
+        Value::String(text) => Ok(Bytes::copy_from_slice(&text.as_bytes())),
+        Value::Integer(number) => Ok(Bytes::from(in_digits(*number as f64, 17))),
+        Value::Number(number) => Ok(Bytes::from(in_digits(*number, 17))),
+        _ => Err(api::NO_TEXTS),
+    };
+    words.iter().map(word).collect()
+}
+
+/// The refusals of `scriptCall`, then the executor.
+fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
+    let Running { node, session } = running;
+    let texts = texts(node);
+    let Some(command) = node.command_of(args) else { return Reply::error(texts.unknown) };
+    if !command.takes(args.len()) {
+        return Reply::error(texts.arity);
+    }
+    if is_kept_from_scripts(node, command) {
+        return Reply::error(texts.kept);
+    }
+    let admitted = check_script(node, session, command, args)
+        .and_then(|()| check_script_write(node, session, command.flags))
+        .and_then(|()| check_in_script(node, session, command, args));
+    if let Err(refusal) = admitted {
+        return refusal;
+    }
+    execute(node, session, command, args)
+}
+
+/// How a call is refused.
+struct Texts {
+    unknown: &'static str,
+    arity: &'static str,
+    kept: &'static str,
+}
+
+fn texts(node: &Node) -> Texts {
+    let own_name = node.differs(Difference::RefusesByItsName);
+    let kept = if own_name {
+        "ERR This Valkey command is not allowed from script"
+    } else {
+        "ERR This Redis command is not allowed from script"
+    };
+    if node.differs(Difference::TextsOfValkey) {
+        let unknown = "ERR Unknown command called from script";
+        return Texts {
+            unknown,
+            arity: "ERR Wrong number of args calling command from script",
+            kept,
+        };
+    }
+    let unknown = "ERR Unknown Redis command called from script";
+    Texts { unknown, arity: "ERR Wrong number of args calling Redis command from script", kept }
+}
+
+/// Since Redis 7.2 a script may call what would wait elsewhere.
+fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
+    let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
+    let may = waits && node.differs(Difference::ScriptsMayWait);
+    command.flags.any(Flags::NOSCRIPT) && !may
+}
+
+/// Once a script has written, nothing speaks against further writes.
+fn check_script_write(node: &Node, session: &mut Session, flags: Flags) -> Result<(), Reply> {
+    let Some(script) = session.script else { return Ok(()) };
+    if script.read_only && flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE)) {
+        return Err(Reply::error("ERR Write commands are not allowed from read-only scripts."));
+    }
+    if flags.any(Flags::WRITE) && !script.wrote {
+        check_write(node, session)?;
+        session.script = Some(ScriptRun { wrote: true, ..script });
+    }
+    Ok(())
+}

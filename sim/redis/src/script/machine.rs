@@ -1,0 +1,295 @@
+//! The Lua machine of a thread: what it has compiled, what runs in it and for how long.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+
+use crate::frame::Reply;
+use crate::node::Node;
+use crate::script::arguments::until_zero;
+use crate::script::calls::caller;
+use crate::script::library::{Loading, registrar};
+use crate::script::raised::{value_of_error, where_is};
+use crate::script::value::to_reply;
+use crate::script::{api, bit, cjson, cmsgpack, globals, random, structs};
+use crate::session::Session;
+
+/// Instructions between two looks at the meter.
+const LOOK_EVERY: u32 = 10_000;
+/// Instructions after which a script counts as one without an end: it holds its node until it is
+/// killed. No script of a lock takes a thousandth of them.
+const MOST_INSTRUCTIONS: u64 = 20_000_000;
+/// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
+const MOST_FUNCTIONS: usize = 1000;
+/// Bytes that the machine may take while a script's own code runs.
+const MOST_MEMORY: usize = 256 * 1024 * 1024;
+
+thread_local! {
+    /// See the head of this file.
+    pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
+}
+
+/// Node and session of the script that runs.
+#[derive(Default)]
+pub struct Running {
+    /// The node.
+    pub node: Node,
+    /// What stands for the script's own connection.
+    pub session: Session,
+}
+
+/// See the head of this file.
+pub struct Machine {
+    lua: Lua,
+    entries: Entries,
+    compiled: RefCell<BTreeMap<(Kind, Bytes), Function>>,
+    door: Rc<RefCell<Running>>,
+    /// The library that is being loaded.
+    pub loading: Rc<RefCell<Option<Loading>>>,
+    meter: Rc<Meter>,
+    choices: Choices,
+}
+
+/// What the prelude gives back.
+struct Entries {
+    scripts: Table,
+    libraries: Table,
+    run: Function,
+    load: Function,
+    call: Function,
+}
+
+/// Two kinds of code, each with globals of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// What EVAL runs.
+    Script,
+    /// What FUNCTION LOAD loads.
+    Library,
+}
+
+/// What a script may choose for the rest of its run.
+#[derive(Default)]
+struct Choices {
+    /// `redis.setresp(3)`.
+    resp3: Rc<Cell<bool>>,
+    cjson: Rc<Cell<cjson::Settings>>,
+}
+
+/// How long the script has run.
+#[derive(Default)]
+struct Meter {
+    instructions: Cell<u64>,
+    ended: Cell<bool>,
+    /// The line at which it was ended.
+    line: Cell<i64>,
+}
+
+impl Machine {
+    fn new() -> mlua::Result<Machine> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let door = Rc::new(RefCell::new(Running::default()));
+        let (choices, loading) = (Choices::default(), Rc::default());
+        let host = host(&lua, &door, &choices, &loading)?;
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
+        let (scripts, libraries, run, load, call) = prelude.call(host)?;
+        let entries = Entries { scripts, libraries, run, load, call };
+        let (compiled, meter) = (RefCell::default(), Rc::default());
+        let machine = Machine { lua, entries, compiled, door, loading, meter, choices };
+        machine.watch(LOOK_EVERY)?;
+        Ok(machine)
+    }
+
+    /// Looks at the meter every so many instructions. Once a script is ended every further
+    /// instruction raises, so that no pcall of its own keeps it alive.
+    fn watch(&self, every: u32) -> mlua::Result<()> {
+        let meter = Rc::clone(&self.meter);
+        let triggers = HookTriggers::new().every_nth_instruction(every);
+        self.lua.set_global_hook(triggers, move |lua, debug| {
+            let instructions = meter.instructions.get() + u64::from(every);
+            meter.instructions.set(instructions);
+            if instructions < MOST_INSTRUCTIONS {
+                return Ok(VmState::Continue);
+            }
+            if !meter.ended.replace(true) {
+                let line = debug.current_line().and_then(|line| i64::try_from(line).ok());
+                meter.line.set(line.unwrap_or(0));
+                let always = HookTriggers::new().every_nth_instruction(1);
+                lua.set_global_hook(always, |_, _| Err(mlua::Error::runtime("ended")))?;
+            }
+            Err(mlua::Error::runtime("ended"))
+        })
+    }
+
+    /// The compiled function of a code without its first line, by the SHA1 of all of it.
+    ///
+    /// # Errors
+    /// Lua's words for a code that is none.
+    pub fn compiled(&self, kind: Kind, sha: &Bytes, code: &[u8]) -> Result<Function, String> {
+        let place = (kind, sha.clone());
+        if let Some(function) = self.compiled.borrow().get(&place) {
+            return Ok(function.clone());
+        }
+        let (name, env) = match kind {
+            Kind::Script => ("@user_script", &self.entries.scripts),
+            Kind::Library => ("@user_function", &self.entries.libraries),
+        };
+        let chunk = self.lua.load(code).set_mode(ChunkMode::Text).set_name(name);
+        let function = chunk.set_environment(env.clone()).into_function();
+        let function = function.map_err(|error| match error {
+            mlua::Error::SyntaxError { message, .. } => message,
+            other => other.to_string(),
+        })?;
+        let mut compiled = self.compiled.borrow_mut();
+        if compiled.len() >= MOST_FUNCTIONS {
+            compiled.clear();
+        }
+        compiled.insert(place, function.clone());
+        Ok(function)
+    }
+
+    /// Moves a node behind the door, or back.
+    pub fn swap(&self, node: &mut Node, session: &mut Session) {
+        let mut running = self.door.borrow_mut();
+        std::mem::swap(&mut running.node, node);
+        std::mem::swap(&mut running.session, session);
+    }
+
+    /// Calls a script's function, or one of a library.
+    pub fn call(
+        &self,
+        kind: Kind,
+        function: &Function,
+        (keys, args): (&[Bytes], &[Bytes]),
+    ) -> mlua::Result<(bool, Value)> {
+        self.begin();
+        let (keys, args) = unlimited(&self.lua, || Ok((self.words(keys)?, self.words(args)?)))?;
+        match kind {
+            Kind::Script => self.entries.run.call((function, keys, args)),
+            Kind::Library => self.entries.call.call((function, keys, args)),
+        }
+    }
+
+    /// Runs a library's code, so that it registers its functions.
+    pub fn load(&self, code: &Function) -> mlua::Result<(bool, Value)> {
+        self.begin();
+        self.entries.load.call(code)
+    }
+
+    fn begin(&self) {
+        self.meter.instructions.set(0);
+        self.choices.resp3.set(false);
+        self.choices.cjson.set(cjson::Settings::default());
+    }
+
+    fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for word in words {
+            table.raw_push(self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+
+    /// Whether the script was ended, and at which line.
+    pub fn ended(&self) -> Option<i64> {
+        if !self.meter.ended.replace(false) {
+            return None;
+        }
+        self.watch(LOOK_EVERY).expect("a hook can be set");
+        Some(self.meter.line.get())
+    }
+
+    /// What the caller is answered; `name` is the script's SHA1, or the function's name.
+    pub fn reply(
+        &self,
+        name: &[u8],
+        function: &Function,
+        result: mlua::Result<(bool, Value)>,
+    ) -> Reply {
+        match result {
+            Ok((true, value)) => to_reply(&value, self.choices.resp3.get(), 0),
+            Ok((false, Value::Table(problem))) => failure(&problem, name, function),
+            Ok((false, _)) => running_failed(name, "execution failure"),
+            Err(error) => running_failed(name, &error.to_string()),
+        }
+    }
+}
+
+/// Makes values for a script without a limit of memory: under one every single value costs a
+/// protected call. The limit stands for what scripts do themselves.
+pub fn unlimited<T>(lua: &Lua, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
+    lua.set_memory_limit(0)?;
+    let made = make();
+    lua.set_memory_limit(MOST_MEMORY)?;
+    made
+}
+
+fn running_failed(name: &[u8], why: &str) -> Reply {
+    let name = String::from_utf8_lossy(name);
+    let why: String = why.chars().take(100).collect();
+    Reply::Error(format!("ERR Error running script {name}, {why}").into())
+}
+
+/// An error that reached the end of the script, with the place where it was raised; one that was
+/// raised by a registered function of C's has none.
+fn failure(problem: &Table, name: &[u8], function: &Function) -> Reply {
+    let mut text = match problem.raw_get::<Option<mlua::LuaString>>("err") {
+        Ok(Some(text)) => until_zero(&text.as_bytes()).to_vec(),
+        _ => b"ERR unknown error".to_vec(),
+    };
+    let place = |field| problem.raw_get::<Option<mlua::LuaString>>(field);
+    if function.info().what != "C"
+        && let (Ok(Some(source)), Ok(Some(line))) = (place("source"), place("line"))
+    {
+        text.extend_from_slice(b" script: ");
+        text.extend_from_slice(name);
+        text.extend_from_slice(b", on ");
+        text.extend_from_slice(until_zero(&source.as_bytes()));
+        text.push(b':');
+        text.extend_from_slice(&line.as_bytes());
+        text.push(b'.');
+    }
+    Reply::Error(text.into())
+}
+
+/// What the prelude is made of.
+fn host(
+    lua: &Lua,
+    door: &Rc<RefCell<Running>>,
+    choices: &Choices,
+    loading: &Rc<RefCell<Option<Loading>>>,
+) -> mlua::Result<Table> {
+    lua.set_named_registry_value("next", lua.globals().raw_get::<Function>("next")?)?;
+    let host = lua.create_table()?;
+    let protected = lua.create_table()?;
+    for name in ["redis", "function_redis"] {
+        let redis = lua.create_table()?;
+        redis.raw_set("call", caller(lua, door, &choices.resp3, true)?)?;
+        redis.raw_set("pcall", caller(lua, door, &choices.resp3, false)?)?;
+        api::fill(lua, &redis, &choices.resp3)?;
+        if name == "redis" {
+            api::fill_for_scripts(lua, &redis)?;
+        }
+        host.raw_set(name, redis)?;
+    }
+    let library_redis = lua.create_table()?;
+    library_redis.raw_set("register_function", registrar(lua, loading)?)?;
+    api::fill_logging(lua, &library_redis)?;
+    host.raw_set("library_redis", library_redis)?;
+    host.raw_set("cjson", cjson::library(lua, &choices.cjson, &protected)?)?;
+    host.raw_set("bit", bit::library(lua)?)?;
+    host.raw_set("struct", structs::library(lua)?)?;
+    host.raw_set("cmsgpack", cmsgpack::library(lua, &protected)?)?;
+    host.raw_set("functions", globals::functions(lua, &protected)?)?;
+    host.raw_set("protected", protected)?;
+    host.raw_set("where", where_is(lua)?)?;
+    host.raw_set("value_of_error", value_of_error(lua)?)?;
+    host.raw_set("random", random::random(lua, door)?)?;
+    host.raw_set("seed", random::seed(lua, door)?)?;
+    Ok(host)
+}

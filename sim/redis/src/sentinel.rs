@@ -1,0 +1,268 @@
+//! Sentinel: a process that watches masters, and puts a replica in the place of one that is down.
+//!
+//! As in Redis it is a node in another mode: connections, channels and users are the node's, its
+//! commands are its own. What it knows is a value that is driven by [`Sentinel::tick`], by replies
+//! and by commands; what it wants done comes out as [`Action`]s, events and a file to be written.
+//! The rules are those of `sentinel.c` of 7.0.15. Links to a Sentinel that watches several masters
+//! are not shared, and no scripts are run.
+//!
+//! - `globals`: what is set for all that it does
+//! - `instance`: what is known of one master, replica or other Sentinel
+//! - `link`: connections, PING, INFO, hello messages
+//! - `report`: what INFO says, and what comes of it
+//! - `hello`: how Sentinels find each other and agree on the newest configuration
+//! - `down`: who is down
+//! - `election`: epochs and votes
+//! - `failover`: the steps of a failover
+//! - `file`: what survives the process
+//! - `command`: what a Sentinel answers
+//! - `process`: the tasks that move its bytes
+
+pub mod command;
+pub mod down;
+pub mod election;
+pub mod failover;
+pub mod file;
+pub mod globals;
+pub mod hello;
+pub mod instance;
+pub mod link;
+pub mod process;
+pub mod report;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
+
+use lockstorm_platform::trace::{Event, Sight};
+
+use crate::sentinel::globals::{Crashes, Globals, Times};
+use crate::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
+
+/// How a Sentinel is set up at its first start. Later its own file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentinelConfig {
+    /// The port that it listens on.
+    pub port: u16,
+    /// What the master is called.
+    pub master_name: String,
+    /// Where the first master is.
+    pub master: SocketAddrV4,
+    /// How many Sentinels have to take a master for down.
+    pub quorum: u32,
+    /// After how long without a valid answer it is down, in ms.
+    pub down_after_ms: u64,
+    /// After how long a failover is given up, in ms.
+    pub failover_timeout_ms: u64,
+    /// How many replicas are told at a time to follow the new master.
+    pub parallel_syncs: u32,
+}
+
+impl SentinelConfig {
+    /// The times of Redis, for a master of the usual name.
+    pub fn of(master: SocketAddrV4, quorum: u32) -> SentinelConfig {
+        SentinelConfig {
+            port: 26_379,
+            master_name: "mymaster".to_owned(),
+            master,
+            quorum,
+            down_after_ms: 30_000,
+            failover_timeout_ms: 180_000,
+            parallel_syncs: 1,
+        }
+    }
+}
+
+/// When something happens, and the chance that may be needed for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// What the Sentinel's wall clock reads.
+    pub ms: Ms,
+    /// A drawn number.
+    pub chance: u64,
+}
+
+/// What is to be done on the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a connection under this number.
+    Open(u64, SocketAddrV4),
+    /// Send a request there, once it is open.
+    Send(u64, Vec<String>),
+    /// Close it.
+    Close(u64),
+}
+
+/// The state of a Sentinel.
+#[derive(Clone, Debug)]
+pub struct Sentinel {
+    /// Its id: 40 hexadecimal digits, kept in its file.
+    pub id: String,
+    /// Where others reach it.
+    pub address: SocketAddrV4,
+    /// The highest epoch that it has heard of.
+    pub epoch: u64,
+    /// What it watches, by name.
+    pub masters: BTreeMap<String, Master>,
+    /// How long it waits for what.
+    pub times: Times,
+    /// What it tells of itself, and as whom it asks others.
+    pub globals: Globals,
+    /// Where it is to crash.
+    pub crashes: Crashes,
+    /// Since when it does nothing, because its clock jumped.
+    pub tilt_since: Option<Ms>,
+    /// When it last ticked.
+    pub ticked_at: Ms,
+    /// What is to be done on the network, in order.
+    pub actions: Vec<Action>,
+    /// What happened, for those who listen: channel and message.
+    pub events: Vec<(&'static str, String)>,
+    /// What these said of masters, until that is written down.
+    pub sights: Vec<Event>,
+    /// Whether its file is older than its state.
+    pub unsaved: bool,
+    /// Whose each open connection is.
+    lines: BTreeMap<u64, Place>,
+    last_line: u64,
+}
+
+impl Sentinel {
+    /// A Sentinel that watches nothing yet.
+    pub fn new(id: String, address: SocketAddrV4, now: Ms) -> Sentinel {
+        Sentinel {
+            id,
+            address,
+            epoch: 0,
+            masters: BTreeMap::new(),
+            times: Times::default(),
+            globals: Globals::default(),
+            crashes: Crashes::default(),
+            tilt_since: None,
+            ticked_at: now,
+            actions: Vec::new(),
+            events: Vec::new(),
+            sights: Vec::new(),
+            unsaved: true,
+            lines: BTreeMap::new(),
+            last_line: 0,
+        }
+    }
+
+    /// Watches the master that it is set up with.
+    pub fn set_up(&mut self, config: &SentinelConfig, now: Ms) {
+        let ms = |length: u64| Ms::try_from(length).unwrap_or(Ms::MAX / 4);
+        let mut master = Master::new(config.master, config.quorum, now);
+        master.down_after = ms(config.down_after_ms);
+        master.failover_timeout = ms(config.failover_timeout_ms);
+        master.parallel_syncs = config.parallel_syncs;
+        self.masters.insert(config.master_name.clone(), master);
+    }
+
+    /// `sentinelTimer`: to be called ten times a second or a bit more often.
+    pub fn tick(&mut self, now: Moment) {
+        self.check_tilt(now.ms);
+        let names: Vec<String> = self.masters.keys().cloned().collect();
+        for name in &names {
+            self.handle(&Place::master(name), now);
+            let Some(master) = self.masters.get(name) else { continue };
+            let replicas = master.replicas.keys().map(|address| Place::replica(name, *address));
+            let sentinels = master.sentinels.keys().map(|id| Place::sentinel(name, id));
+            let places: Vec<Place> = replicas.chain(sentinels).collect();
+            for place in &places {
+                self.handle(place, now);
+            }
+            if self.masters[name].failover.state == State::UpdateConfig {
+                self.switch_to_promoted(name, now.ms);
+            }
+        }
+    }
+
+    /// A clock that jumps, or a process that stood still, makes all times look wrong.
+    fn check_tilt(&mut self, now: Ms) {
+        let passed = now - self.ticked_at;
+        if !(0..=self.times.tilt_trigger).contains(&passed) {
+            self.tilt_since = Some(now);
+            self.events.push(("+tilt", "#tilt mode entered".to_owned()));
+        }
+        self.ticked_at = now;
+    }
+
+    /// Whether it still does nothing; notices when that is over.
+    fn is_tilted(&mut self, now: Ms) -> bool {
+        let Some(since) = self.tilt_since else { return false };
+        if now - since < self.times.tilt {
+            return true;
+        }
+        self.tilt_since = None;
+        self.events.push(("-tilt", "#tilt mode exited".to_owned()));
+        false
+    }
+
+    fn handle(&mut self, place: &Place, now: Moment) {
+        self.reconnect(place, now.ms);
+        self.send_periodic(place, now.ms);
+        if self.is_tilted(now.ms) {
+            return;
+        }
+        self.check_subjectively_down(place, now.ms);
+        if place.who == Who::Master {
+            self.check_objectively_down(&place.master, now.ms);
+            if self.start_failover_if_needed(&place.master, now) {
+                self.ask_others(&place.master, true, now.ms);
+            }
+            self.go_on_with_failover(&place.master, now);
+            self.ask_others(&place.master, false, now.ms);
+        }
+    }
+
+    /// Whoever is meant, if he is still known.
+    pub fn get_mut(&mut self, place: &Place) -> Option<&mut Instance> {
+        self.masters.get_mut(&place.master)?.get_mut(&place.who)
+    }
+
+    /// Tells an event about somebody: `%@` of `sentinelEvent`, and what stands behind it.
+    fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
+        let text = self.describe(place) + more;
+        self.events.push((event, text));
+    }
+
+    fn describe(&self, place: &Place) -> String {
+        let name = &place.master;
+        let Some(master) = self.masters.get(name) else { return String::new() };
+        let address = master.instance.address;
+        let (ip, port) = (address.ip(), address.port());
+        match &place.who {
+            Who::Master => format!("master {name} {ip} {port}"),
+            Who::Replica(own) => {
+                format!("slave {own} {} {} @ {name} {ip} {port}", own.ip(), own.port())
+            }
+            Who::Sentinel(id) => {
+                let own = master.sentinels.get(id).map_or(address, |peer| peer.instance.address);
+                format!("sentinel {id} {} {} @ {name} {ip} {port}", own.ip(), own.port())
+            }
+        }
+    }
+}
+
+/// The channels on which Sentinels tell what they see of masters.
+pub const SIGHTS: [(&str, Sight); 3] =
+    [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
+
+/// What an event of a Sentinel says of itself or of a master: `+odown` with
+/// `master NAME IP PORT ...`, `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+pub fn sight(channel: &str, text: &str) -> Option<Event> {
+    if channel == "+tilt" {
+        return Some(Event::Tilted);
+    }
+    let (_, sight) = *SIGHTS.iter().find(|(known, _)| *known == channel)?;
+    let words: Vec<&str> = text.split(' ').collect();
+    let (ip, port) = match (sight, &words[..]) {
+        (Sight::Named, [_, _, _, ip, port]) | (_, ["master", _, ip, port, ..]) => (ip, port),
+        _ => return None,
+    };
+    let master = SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?);
+    Some(Event::Saw { sight, master })
+}
+
+#[cfg(test)]
+mod tests;

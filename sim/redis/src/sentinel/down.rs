@@ -1,0 +1,115 @@
+//! Who is down: by one's own eyes (`+sdown`), and a master by enough Sentinels' (`+odown`).
+
+use crate::frame::Reply;
+use crate::sentinel::Sentinel;
+use crate::sentinel::instance::{Expect, Ms, Peer, Place, Role, State, Who};
+
+impl Sentinel {
+    /// Gives up connections on which nothing comes, and marks who gives no valid answer for too
+    /// long; a master, too, that says for too long that it is a replica.
+    pub fn check_subjectively_down(&mut self, place: &Place, now: Ms) {
+        let Some(master) = self.masters.get(&place.master) else { return };
+        let Some(instance) = master.get(&place.who) else { return };
+        let (link, report, limit) = (&instance.link, &instance.report, master.down_after);
+        let elapsed = match link.waits_since {
+            0 if link.disconnected => now - link.available_at,
+            0 => 0,
+            since => now - since,
+        };
+        let is_old = |since: Ms| now - since > self.times.reconnect;
+        let is_mute = link.commands.as_ref().is_some_and(|line| is_old(line.since))
+            && link.waits_since != 0
+            && now - link.waits_since > limit / 2
+            && now - link.answered_at > limit / 2;
+        let is_deaf = link.channel.as_ref().is_some_and(|line| is_old(line.since))
+            && now - link.channel_heard_at > self.times.publish * 3;
+        let abdicates = place.who == Who::Master
+            && report.role == Role::Replica
+            && now - report.role_at > limit + self.times.info * 2;
+        let (was_down, is_down) = (instance.s_down, elapsed > limit || abdicates);
+        if is_mute {
+            self.close_commands(place);
+        }
+        if is_deaf {
+            self.close_channel(place);
+        }
+        if was_down == is_down {
+            return;
+        }
+        self.tell(if is_down { "+sdown" } else { "-sdown" }, place, "");
+        let Some(instance) = self.get_mut(place) else { return };
+        instance.s_down = is_down;
+        if is_down {
+            instance.s_down_at = now;
+        } else {
+            instance.script_kill_sent = false;
+        }
+    }
+
+    /// Counts who takes the master for down: this Sentinel, and those who said so lately.
+    pub fn check_objectively_down(&mut self, name: &str, now: Ms) {
+        let Some(master) = self.masters.get_mut(name) else { return };
+        let others = master.sentinels.values().filter(|peer| peer.says_down).count();
+        let count = u32::try_from(others + 1).unwrap_or(u32::MAX);
+        let quorum = master.quorum;
+        let is_down = master.instance.s_down && count >= quorum;
+        if is_down == master.instance.o_down {
+            return;
+        }
+        master.instance.o_down = is_down;
+        let place = Place::master(name);
+        if is_down {
+            master.instance.o_down_at = now;
+            self.tell("+odown", &place, &format!(" #quorum {count}/{quorum}"));
+        } else {
+            self.tell("-odown", &place, "");
+        }
+    }
+
+    /// Asks the others whether the master is down, and for their votes while a failover is tried:
+    /// each at most once a second, but when it begins.
+    pub fn ask_others(&mut self, name: &str, at_once: bool, now: Ms) {
+        let ask = self.times.ask;
+        let Some(master) = self.masters.get_mut(name) else { return };
+        for peer in master.sentinels.values_mut() {
+            if now - peer.said_at > ask * 5 {
+                peer.says_down = false;
+                peer.leader = None;
+            }
+        }
+        if !master.instance.s_down {
+            return;
+        }
+        let due = |peer: &Peer| {
+            !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ask)
+        };
+        let asked = master.sentinels.iter().filter(|(_, peer)| due(peer));
+        let asked: Vec<Place> = asked.map(|(id, _)| Place::sentinel(name, id)).collect();
+        let address = master.instance.address;
+        let is_candidate = master.failover.state != State::None;
+        let (ip, port) = (address.ip().to_string(), address.port().to_string());
+        let candidate = if is_candidate { self.id.clone() } else { "*".to_owned() };
+        let epoch = self.epoch.to_string();
+        for place in asked {
+            let words = ["SENTINEL", "is-master-down-by-addr", &ip, &port, &epoch, &candidate];
+            self.send(&place, &words, Expect::Down);
+        }
+    }
+
+    /// What another Sentinel thinks of the master, and whom it voted for.
+    pub fn hear_opinion(&mut self, place: &Place, reply: &Reply, now: Ms) {
+        let Reply::Array(items) = reply else { return };
+        let [Reply::Integer(down), Reply::Bulk(leader), Reply::Integer(epoch)] = &items[..] else {
+            return;
+        };
+        let Who::Sentinel(id) = &place.who else { return };
+        let master = self.masters.get_mut(&place.master);
+        let Some(peer) = master.and_then(|master| master.sentinels.get_mut(id)) else { return };
+        peer.said_at = now;
+        peer.says_down = *down == 1;
+        if &leader[..] != b"*" {
+            peer.leader = Some(String::from_utf8_lossy(leader).into_owned());
+            peer.leader_epoch = u64::try_from(*epoch).unwrap_or(0);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The connections to everybody: opened, asked, given up.
+
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+
+use crate::frame::Reply;
+use crate::sentinel::instance::{Expect, Line, Link, Ms, Place, State, Who};
+use crate::sentinel::{Action, Moment, Sentinel};
+
+/// Where hello messages are published.
+pub const HELLO: &str = "__sentinel__:hello";
+/// With so many commands unanswered no more are sent.
+const MOST_PENDING: usize = 100;
+
+impl Sentinel {
+    /// Opens what is missing, at most once a second.
+    pub fn reconnect(&mut self, place: &Place, now: Ms) {
+        let period = self.times.ping;
+        let Some(instance) = self.get_mut(place) else { return };
+        let link = &mut instance.link;
+        if !link.disconnected || instance.address.port() == 0 || now - link.tried_at < period {
+            return;
+        }
+        link.tried_at = now;
+        let (lacks_commands, lacks_channel) = (link.commands.is_none(), link.channel.is_none());
+        let (address, short) = (instance.address, self.id[..8].to_owned());
+        if lacks_commands {
+            let line = self.open(place, address, now);
+            self.link_of(place, |link| link.commands = Some(line));
+            self.authenticate(place);
+            let name = format!("sentinel-{short}-cmd");
+            self.send(place, &["CLIENT", "SETNAME", &name], Expect::Nothing);
+            self.ping(place, now);
+        }
+        if lacks_channel && !matches!(place.who, Who::Sentinel(_)) {
+            let mut line = self.open(place, address, now);
+            line.expected.push_back(Expect::Nothing);
+            let name = format!("sentinel-{short}-pubsub");
+            self.put(line.id, &["CLIENT", "SETNAME", &name]);
+            self.put(line.id, &["SUBSCRIBE", HELLO]);
+            self.link_of(place, |link| link.channel = Some(line));
+        }
+        self.link_of(place, |link| link.disconnected = false);
+    }
+
+    /// Says to another Sentinel who asks, if that is set (`sentinelSendAuthIfNeeded`).
+    fn authenticate(&mut self, place: &Place) {
+        let (user, password) = (self.globals.user.clone(), self.globals.password.clone());
+        if matches!(place.who, Who::Sentinel(_)) && !password.is_empty() {
+            let words = ["AUTH", &user, &password];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            self.send(place, &words, Expect::Nothing);
+        }
+    }
+
+    fn open(&mut self, place: &Place, address: SocketAddrV4, now: Ms) -> Line {
+        self.last_line += 1;
+        let id = self.last_line;
+        self.lines.insert(id, place.clone());
+        self.actions.push(Action::Open(id, address));
+        Line { id, since: now, expected: VecDeque::new() }
+    }
+
+    fn link_of(&mut self, place: &Place, change: impl FnOnce(&mut Link)) {
+        if let Some(instance) = self.get_mut(place) {
+            change(&mut instance.link);
+        }
+    }
+
+    fn put(&mut self, line: u64, words: &[&str]) {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        self.actions.push(Action::Send(line, words));
+    }
+
+    /// Sends a command; whether there is a connection for it.
+    pub fn send(&mut self, place: &Place, words: &[&str], expect: Expect) -> bool {
+        let line = self.get_mut(place).and_then(|instance| instance.link.commands.as_mut());
+        let Some(line) = line else { return false };
+        line.expected.push_back(expect);
+        let id = line.id;
+        self.put(id, words);
+        true
+    }
+
+    /// Sends a transaction that lets a node follow another one, or none, and has all who are
+    /// connected to it find out anew what it is (`sentinelSendSlaveOf`).
+    pub fn send_slaveof(&mut self, place: &Place, master: Option<SocketAddrV4>) -> bool {
+        let (host, port) = match master {
+            Some(master) => (master.ip().to_string(), master.port().to_string()),
+            None => ("NO".to_owned(), "ONE".to_owned()),
+        };
+        [
+            &["MULTI"][..],
+            &["SLAVEOF", &host, &port],
+            &["CONFIG", "REWRITE"],
+            &["CLIENT", "KILL", "TYPE", "normal"],
+            &["CLIENT", "KILL", "TYPE", "pubsub"],
+            &["EXEC"],
+        ]
+        .iter()
+        .all(|words| self.send(place, words, Expect::Nothing))
+    }
+
+    fn ping(&mut self, place: &Place, now: Ms) {
+        if self.send(place, &["PING"], Expect::Ping) {
+            self.link_of(place, |link| {
+                link.pinged_at = now;
+                if link.waits_since == 0 {
+                    link.waits_since = now;
+                }
+            });
+        }
+    }
+
+    /// PING, INFO and hello messages, each when it is time.
+    pub fn send_periodic(&mut self, place: &Place, now: Ms) {
+        let Some(master) = self.masters.get(&place.master) else { return };
+        let Some(instance) = master.get(&place.who) else { return };
+        let link = &instance.link;
+        if link.disconnected || link.pending() >= MOST_PENDING {
+            return;
+        }
+        let is_replica = matches!(place.who, Who::Replica(_));
+        let in_trouble = master.instance.o_down || master.failover.state != State::None;
+        let hurries = is_replica && (in_trouble || instance.report.link_down != 0);
+        let info_period = if hurries { 1_000 } else { self.times.info };
+        let ping_period = master.down_after.min(self.times.ping);
+        let asks = !matches!(place.who, Who::Sentinel(_))
+            && (instance.report.at == 0 || now - instance.report.at > info_period);
+        let pings = now - link.answered_at > ping_period && now - link.pinged_at > ping_period / 2;
+        let publishes = now - instance.published_at > self.times.publish;
+        if asks {
+            self.send(place, &["INFO"], Expect::Info);
+        }
+        if pings {
+            self.ping(place, now);
+        }
+        if publishes {
+            let hello = self.hello(&place.master);
+            self.send(place, &["PUBLISH", HELLO, &hello], Expect::Publish);
+        }
+    }
+
+    /// Closes the connection where commands are sent.
+    pub fn close_commands(&mut self, place: &Place) {
+        let line = self.get_mut(place).and_then(|instance| instance.link.commands.take());
+        self.close(place, line);
+    }
+
+    /// Closes the connection where hello messages come.
+    pub fn close_channel(&mut self, place: &Place) {
+        let line = self.get_mut(place).and_then(|instance| instance.link.channel.take());
+        self.close(place, line);
+    }
+
+    fn close(&mut self, place: &Place, line: Option<Line>) {
+        let Some(line) = line else { return };
+        self.link_of(place, |link| link.disconnected = true);
+        self.lines.remove(&line.id);
+        self.actions.push(Action::Close(line.id));
+    }
+
+    /// Closes the connections of one who is about to be forgotten.
+    pub fn close_all(&mut self, place: &Place) {
+        self.close_commands(place);
+        self.close_channel(place);
+    }
+
+    /// A connection has ended, or did not come up.
+    pub fn lost(&mut self, line: u64) {
+        let Some(place) = self.lines.remove(&line) else { return };
+        self.link_of(&place, |link| {
+            link.commands.take_if(|commands| commands.id == line);
+            link.channel.take_if(|channel| channel.id == line);
+            link.disconnected = true;
+        });
+    }
+
+    /// A reply, or a message of a channel, has come.
+    pub fn heard(&mut self, line: u64, reply: &Reply, now: Moment) {
+        let Some(place) = self.lines.get(&line).cloned() else { return };
+        let Some(instance) = self.get_mut(&place) else { return };
+        let link = &mut instance.link;
+        if let Some(channel) = link.channel.as_mut().filter(|channel| channel.id == line) {
+            if channel.expected.pop_front().is_none() {
+                link.channel_heard_at = now.ms;
+                self.hear_channel(reply, now.ms);
+            }
+            return;
+        }
+        match link.commands.as_mut().and_then(|commands| commands.expected.pop_front()) {
+            Some(Expect::Ping) => self.hear_ping(&place, reply, now.ms),
+            Some(Expect::Info) => {
+                if let Reply::Bulk(text) = reply {
+                    let text = String::from_utf8_lossy(text);
+                    self.refresh(&place, &text, now.ms);
+                }
+            }
+            Some(Expect::Publish) if !reply.is_error() => instance.published_at = now.ms,
+            Some(Expect::Down) => self.hear_opinion(&place, reply, now.ms),
+            _ => {}
+        }
+    }
+
+    /// PONG is life, and so are the errors of a node that loads or has lost its master. One that
+    /// is busy with a script and down is told to kill it.
+    fn hear_ping(&mut self, place: &Place, reply: &Reply, now: Ms) {
+        let (Reply::Simple(text) | Reply::Error(text)) = reply else { return };
+        let Some(instance) = self.get_mut(place) else { return };
+        let link = &mut instance.link;
+        link.answered_at = now;
+        let counts = ["PONG", "LOADING", "MASTERDOWN"];
+        if counts.iter().any(|word| text.starts_with(word.as_bytes())) {
+            link.available_at = now;
+            link.waits_since = 0;
+        } else if text.starts_with(b"BUSY") && instance.s_down && !instance.script_kill_sent {
+            instance.script_kill_sent = true;
+            self.send(place, &["SCRIPT", "KILL"], Expect::Nothing);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A Sentinel as a process: the tasks that tick, write its file and move its bytes.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::Event;
+
+use crate::clients::channels::Channel;
+use crate::frame::decode::ReplyReader;
+use crate::frame::encode_request;
+use crate::lines::{Line, Lines};
+use crate::node::{Node, NodeConfig};
+use crate::sentinel::file::FILE;
+use crate::sentinel::instance::Ms;
+use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
+use crate::server::{Server, accept_all, ids};
+use crate::session::Session;
+
+/// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
+const HZ: usize = 10;
+
+/// A Sentinel at work.
+struct Watch {
+    server: Rc<Server>,
+    /// The connections that it has opened.
+    open: Lines,
+}
+
+/// Runs a Sentinel until its process ends.
+///
+/// # Panics
+/// If its port is taken: a world gives each process ports of its own.
+pub async fn serve(host: Host, config: SentinelConfig) {
+    let listener = host.listen(config.port).expect("the Sentinel's port is free");
+    let server = Rc::new(Server::of(&host, node(&host, &config)));
+    let watch = Rc::new(Watch { server: Rc::clone(&server), open: Lines::default() });
+    host.spawn(tick(watch));
+    accept_all(server, listener).await;
+    host.exit();
+}
+
+/// The state that the process begins with: its file's, or what it is set up with.
+fn node(host: &Host, config: &SentinelConfig) -> Node {
+    let wall = host.now(Clock::Wall);
+    let config_of_node = NodeConfig { port: config.port, ..NodeConfig::default() };
+    let mut node = Node::new(config_of_node, wall / MILLISECOND, ids(host));
+    let own = host.resolve(host.name()).expect("a host knows its own address");
+    let address = SocketAddrV4::new(*own.ip(), config.port);
+    let now = to_ms(node.now_ms);
+    let mut sentinel = Sentinel::new(node.history.id.clone(), address, now);
+    let file = host.disk().read(FILE);
+    if file.is_empty() {
+        sentinel.set_up(config, now);
+    } else {
+        sentinel.read_file(&String::from_utf8_lossy(&file), now);
+    }
+    node.sentinel = Some(Box::new(sentinel));
+    node
+}
+
+/// The wall clock as a Sentinel counts it.
+fn to_ms(now_ms: u64) -> Ms {
+    Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
+}
+
+impl Node {
+    /// When it is now for the Sentinel of this node, and a draw for what may need one.
+    pub fn moment(&mut self) -> Moment {
+        let chance = self.draw(1 << 32);
+        Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
+    }
+
+    /// The file of this node's Sentinel, if it is to be written anew.
+    fn take_file(&mut self) -> Option<String> {
+        let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
+        sentinel.unsaved = false;
+        Some(sentinel.write_file())
+    }
+
+    fn take_sights(&mut self) -> Vec<Event> {
+        let sentinel = self.sentinel.as_mut();
+        sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
+    }
+
+    /// Tells those who listen what the Sentinel of this node saw and did.
+    pub fn publish_events(&mut self) {
+        let Some(sentinel) = &mut self.sentinel else { return };
+        let events = std::mem::take(&mut sentinel.events);
+        let mut nobody = Session::default();
+        sentinel.sights.extend(events.iter().filter_map(|(event, text)| sight(event, text)));
+        for (event, text) in events {
+            self.clients.publish(&mut nobody, Channel::Plain, event.as_bytes(), text.as_bytes());
+        }
+    }
+}
+
+impl Server {
+    /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
+    /// be done before anybody hears of the change. What it has seen goes to the trace.
+    pub async fn save_sentinel(&self) {
+        let sights = self.node.borrow_mut().take_sights();
+        for event in sights {
+            self.host.record(event);
+        }
+        loop {
+            let text = self.node.borrow_mut().take_file();
+            let Some(text) = text else { return };
+            // With a full disk it goes on without its file, as Redis does.
+            if self.host.disk().replace(FILE, text.as_bytes()).is_ok() {
+                self.host.disk().sync(FILE).await;
+            }
+        }
+    }
+}
+
+async fn tick(watch: Rc<Watch>) {
+    loop {
+        let hz = HZ + watch.server.node.borrow_mut().draw(HZ);
+        let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
+        watch.server.host.sleep(pause * MILLISECOND).await;
+        watch.tell(Sentinel::tick).await;
+    }
+}
+
+impl Watch {
+    /// Has the state hear of something and does what it wants done.
+    async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, Moment)) {
+        {
+            let mut node = self.server.node.borrow_mut();
+            node.set_time(self.server.host.now(Clock::Wall));
+            let now = node.moment();
+            let Some(sentinel) = &mut node.sentinel else { return };
+            hear(sentinel, now);
+            node.publish_events();
+        }
+        self.server.wake();
+        self.server.save_sentinel().await;
+        if self.server.node.borrow().sentinel.as_ref().is_some_and(|own| own.crashes.now) {
+            return self.server.ended.raise();
+        }
+        self.take_actions().into_iter().for_each(|action| self.act(action));
+    }
+
+    fn take_actions(&self) -> Vec<Action> {
+        let mut node = self.server.node.borrow_mut();
+        node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
+    }
+
+    fn act(self: &Rc<Watch>, action: Action) {
+        match action {
+            Action::Open(id, to) => {
+                let line = self.open.open(id);
+                self.server.host.spawn(Rc::clone(self).carry(id, to, line));
+            }
+            Action::Send(id, words) => {
+                self.open.send(id, |outbox| encode_request(outbox, &words));
+            }
+            Action::Close(id) => self.open.close(id),
+        }
+    }
+
+    /// One connection from its opening to its end.
+    async fn carry(self: Rc<Watch>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
+        let _ = self.converse(id, to, &line).await;
+        if self.open.is_lost(id, &line) {
+            self.tell(|sentinel, _| sentinel.lost(id)).await;
+        }
+    }
+
+    async fn converse(self: &Rc<Watch>, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
+        let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
+        let (mut replies, mut inbox) = (ReplyReader::default(), BytesMut::with_capacity(1024));
+        let mut hear = async |inbox: &mut BytesMut| {
+            while let Some(reply) = replies.next(inbox).map_err(|_| io::ErrorKind::InvalidData)? {
+                self.tell(|sentinel, now| sentinel.heard(id, &reply, now)).await;
+            }
+            Ok(())
+        };
+        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
+        Ok(())
+    }
+}

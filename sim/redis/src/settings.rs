@@ -1,0 +1,352 @@
+//! The parameters of a node: what each may be, and what CONFIG SET made of it.
+//!
+//! The facts stand in `command/config.txt`, as Redis tells them. A parameter that the node does
+//! not act upon is kept and told all the same.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+use crate::frame::integer;
+
+const FACTS: &str = include_str!("command/config.txt");
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Bool,
+    /// A number between two bounds.
+    Number(i64, i64),
+    /// A number of bytes with a unit, however large.
+    Bytes,
+    /// The same, at least so many, at most as a signed number can tell.
+    Memory(u64),
+    /// A number of bytes, or a percentage of `maxmemory`.
+    Percent,
+    /// One of these words, separated by commas.
+    Enum(&'static str),
+    /// Anything.
+    Text,
+    /// The node's port: it cannot move.
+    Port,
+    /// Pairs of seconds and changes.
+    Save,
+    /// Limits of output buffers by class.
+    Limits,
+    /// Classes of keyspace notifications.
+    Classes,
+    /// Three numbers.
+    Three,
+    /// Percentiles.
+    Percentiles,
+    /// Set at the start only.
+    Immutable,
+    /// Not set by CONFIG SET unless that was allowed at the start.
+    Protected,
+}
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// The name under which its value is kept: another one for an alias.
+    pub kept_as: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+    default: &'static str,
+}
+
+static PARAMETERS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
+    let lines = FACTS.lines().filter(|line| !line.starts_with('#'));
+    let rows: Vec<[&'static str; 3]> = lines.map(columns).collect();
+    let row = |name: &str| rows.iter().find(|row| row[0] == name).expect("a known name");
+    let read = |[name, kind, rest]: &[&'static str; 3]| {
+        let [kept_as, kind, default] = if *kind == "as" { *row(rest) } else { [*name, kind, rest] };
+        Parameter { name, kept_as, kind: kind_of(kind), default }
+    };
+    rows.iter().map(read).collect()
+});
+
+fn columns(line: &'static str) -> [&'static str; 3] {
+    let mut words = line.splitn(3, ' ');
+    [(); 3].map(|()| words.next().unwrap_or_default())
+}
+
+fn kind_of(text: &'static str) -> Kind {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    match kind {
+        "bool" => Kind::Bool,
+        "number" => {
+            let (least, most) = rest.split_once(',').expect("two bounds");
+            Kind::Number(least.parse().expect("a number"), most.parse().expect("a number"))
+        }
+        "memory" => Kind::Memory(rest.parse().expect("a number")),
+        "bytes" => Kind::Bytes,
+        "percent" => Kind::Percent,
+        "enum" => Kind::Enum(rest),
+        "text" => Kind::Text,
+        "port" => Kind::Port,
+        "save" => Kind::Save,
+        "limits" => Kind::Limits,
+        "classes" => Kind::Classes,
+        "three" => Kind::Three,
+        "percentiles" => Kind::Percentiles,
+        "immutable" => Kind::Immutable,
+        "protected" => Kind::Protected,
+        other => panic!("no kind of parameter: {other}"),
+    }
+}
+
+/// Every parameter, by name.
+pub fn all() -> &'static [Parameter] {
+    &PARAMETERS
+}
+
+/// The parameter of this name, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Parameter> {
+    all().iter().find(|parameter| parameter.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// What differs from the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    changed: BTreeMap<&'static str, String>,
+}
+
+impl Settings {
+    /// The value of a parameter.
+    pub fn get(&self, parameter: &Parameter) -> &str {
+        self.changed.get(parameter.kept_as).map_or(parameter.default, String::as_str)
+    }
+
+    /// The value of the parameter of this name; nothing if there is none.
+    pub fn text(&self, name: &str) -> &str {
+        find(name.as_bytes()).map_or("", |parameter| self.get(parameter))
+    }
+
+    /// The value of the parameter of this name as a number; 0 if it is none.
+    pub fn number(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// Whether the parameter of this name is `yes`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.text(name) == "yes"
+    }
+
+    /// Turns on what Valkey 8.0 and later free lazily unless told otherwise.
+    pub fn free_lazily(&mut self) {
+        let lazy = all().iter().filter(|parameter| parameter.name.starts_with("lazyfree-lazy-"));
+        lazy.for_each(|parameter| self.set(parameter, "yes".to_owned()));
+    }
+
+    /// The command by which deletions are passed on that the parameter of this name makes lazy.
+    pub fn deletion(&self, lazy: &str) -> Bytes {
+        Bytes::from_static(if self.is_on(lazy) { b"UNLINK" } else { b"DEL" })
+    }
+
+    /// Sets a parameter to a value that [`Parameter::read`] gave.
+    pub fn set(&mut self, parameter: &Parameter, value: String) {
+        self.changed.insert(parameter.kept_as, value);
+    }
+}
+
+impl Parameter {
+    /// A value as it is kept.
+    ///
+    /// # Errors
+    /// Redis's words for a value that the parameter cannot have.
+    pub fn read(&self, value: &[u8], old: &str) -> Result<String, String> {
+        let text = String::from_utf8_lossy(value).into_owned();
+        match self.kind {
+            Kind::Bool => match text.to_ascii_lowercase().as_str() {
+                word @ ("yes" | "no") => Ok(word.to_owned()),
+                _ => Err("argument must be 'yes' or 'no'".to_owned()),
+            },
+            Kind::Number(least, most) => read_number(value, least, most),
+            Kind::Bytes => read_memory(&text, 0, u64::MAX),
+            Kind::Memory(least) => read_memory(&text, least, u64::MAX >> 1),
+            Kind::Percent => read_percent(&text),
+            Kind::Enum(words) => read_word(&text, words),
+            Kind::Text => Ok(text),
+            Kind::Port => {
+                read_number(value, 0, 65_535)?;
+                Err("Unable to listen on this port. Check server logs.".to_owned())
+            }
+            Kind::Save => read_save(&text),
+            Kind::Limits => read_limits(&text, old),
+            Kind::Classes => read_classes(&text),
+            Kind::Three => read_three(&text),
+            Kind::Percentiles => read_percentiles(&text),
+            Kind::Immutable => Err("can't set immutable config".to_owned()),
+            Kind::Protected => Err("can't set protected config".to_owned()),
+        }
+    }
+}
+
+fn read_number(value: &[u8], least: i64, most: i64) -> Result<String, String> {
+    let number = integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    if (least..=most).contains(&number) {
+        return Ok(number.to_string());
+    }
+    Err(format!("argument must be between {least} and {most} inclusive"))
+}
+
+fn read_memory(text: &str, least: u64, most: u64) -> Result<String, String> {
+    let bytes = bytes_of(text).ok_or("argument must be a memory value")?;
+    if (least..=most).contains(&bytes) {
+        return Ok(bytes.to_string());
+    }
+    Err(format!("argument must be between {least} and {most} inclusive"))
+}
+
+fn read_percent(text: &str) -> Result<String, String> {
+    if let Some(number) = text.strip_suffix('%').and_then(|digits| integer(digits.as_bytes())) {
+        return match number {
+            101.. => Err("percentage argument must be less or equal to 100".to_owned()),
+            0.. => Ok(text.to_owned()),
+            _ => Err("argument must be a memory or percent value".to_owned()),
+        };
+    }
+    let bytes = bytes_of(text).ok_or("argument must be a memory or percent value")?;
+    Ok(bytes.to_string())
+}
+
+/// A number of bytes: digits and a unit, of which `k` is 1000 and `kb` 1024. Too many digits are
+/// as many bytes as there can be.
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let unit: u64 = match text[digits..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1_000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    let number = match &text[..digits] {
+        "" => 0,
+        digits => digits.parse().unwrap_or(u64::MAX),
+    };
+    Some(number.wrapping_mul(unit))
+}
+
+fn read_word(text: &str, words: &'static str) -> Result<String, String> {
+    let known = words.split(',').find(|word| word.eq_ignore_ascii_case(text));
+    let wrong =
+        || format!("argument(s) must be one of the following: {}", words.replace(',', ", "));
+    known.map(str::to_owned).ok_or_else(wrong)
+}
+
+fn read_save(text: &str) -> Result<String, String> {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    let fits = |(at, word): (usize, &&str)| {
+        word.parse::<i64>().is_ok_and(|number| number >= if at % 2 == 0 { 1 } else { 0 })
+    };
+    if words.len().is_multiple_of(2) && words.iter().enumerate().all(fits) {
+        return Ok(words.join(" "));
+    }
+    Err("Invalid save parameters".to_owned())
+}
+
+/// Classes that are not named keep their limits.
+fn read_limits(text: &str, old: &str) -> Result<String, String> {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    if words.is_empty() || !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    let mut limits: Vec<String> = old.split(' ').map(str::to_owned).collect();
+    for group in words.chunks_exact(4) {
+        let class = match group[0].to_ascii_lowercase().as_str() {
+            "normal" => 0,
+            "slave" | "replica" => 1,
+            "pubsub" => 2,
+            _ => {
+                return Err(
+                    "Invalid client class specified in buffer limit configuration.".to_owned()
+                );
+            }
+        };
+        let wrong = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        let seconds = group[3].parse::<i32>().ok().filter(|seconds| *seconds >= 0);
+        let numbers = [bytes_of(group[1]), bytes_of(group[2])];
+        let ([Some(hard), Some(soft)], Some(seconds)) = (numbers, seconds) else {
+            return Err(wrong.to_owned());
+        };
+        let told = [hard.to_string(), soft.to_string(), seconds.to_string()];
+        for (place, number) in limits.iter_mut().skip(class * 4 + 1).zip(told) {
+            *place = number;
+        }
+    }
+    Ok(limits.join(" "))
+}
+
+/// Classes in the order in which Redis tells them, `A` for all that it stands for.
+fn read_classes(text: &str) -> Result<String, String> {
+    const ALL: &str = "g$lshzxetd";
+    if text.chars().any(|class| !"Ag$lshzxeKEtmdn".contains(class)) {
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned());
+    }
+    let wants = |class: char| text.contains(class) || (text.contains('A') && ALL.contains(class));
+    let mut told = String::new();
+    if ALL.chars().all(wants) {
+        told.push('A');
+    } else {
+        told.extend("g$lshzxetdn".chars().filter(|class| wants(*class)));
+    }
+    told.extend("KEm".chars().filter(|class| wants(*class)));
+    if told.starts_with('A') && wants('n') {
+        told.push('n');
+    }
+    Ok(told)
+}
+
+fn read_three(text: &str) -> Result<String, String> {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments".to_owned());
+    }
+    let fits = |word: &&str| word.parse().is_ok_and(|n: i64| (-2000..=2000).contains(&n));
+    if !words.iter().all(fits) {
+        return Err(
+            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned()
+        );
+    }
+    Ok(words.join(" "))
+}
+
+fn read_percentiles(text: &str) -> Result<String, String> {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    let fits = |word: &&str| word.parse().is_ok_and(|p: f64| (0.0..=100.0).contains(&p));
+    if words.iter().all(fits) {
+        return Ok(words.join(" "));
+    }
+    Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all, bytes_of, find, read_classes};
+
+    #[test]
+    fn parameters_are_in_order_and_their_defaults_are_values() {
+        assert!(all().windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert_eq!(find(b"SLAVE-priority").unwrap().kept_as, "replica-priority");
+        assert_eq!(find(b"hz ").map(|p| p.name), None);
+    }
+
+    #[test]
+    fn units_and_classes_are_read_as_redis_does() {
+        assert_eq!(bytes_of("1kb"), Some(1024));
+        assert_eq!(bytes_of("2K"), Some(2000));
+        assert_eq!((bytes_of("1.5gb"), bytes_of("-1"), bytes_of("")), (None, None, Some(0)));
+        assert_eq!(read_classes("KEg$lshzxetd").unwrap(), "AKE");
+        assert_eq!(read_classes("Kx$").unwrap(), "$xK");
+        assert_eq!(read_classes("EKmA").unwrap(), "AKEm");
+    }
+}

@@ -1,0 +1,71 @@
+//! What a node writes down about a request where its clients write down nothing: all its words,
+//! and the values that it left behind.
+//!
+//! Only on platforms that ask for it: on the others, client and node records are joined.
+
+use bytes::Bytes;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::trace::{Event, KeyChange, Request};
+
+use crate::frame::Arguments;
+use crate::keyspace::Value;
+use crate::node::{Change, Node};
+
+/// The commands that are about to be executed as a transaction; to be asked for before they are.
+pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<Bytes>> {
+    if !host.keeps_words() {
+        return None;
+    }
+    let queued = node.clients.get(id)?.queued.as_ref()?;
+    args[0].eq_ignore_ascii_case(b"EXEC").then(|| queued.concat())
+}
+
+/// Writes down what a request said, if it has changed a key or meant to; before what it did.
+pub fn tell(
+    host: &Host,
+    node: &Node,
+    id: u64,
+    request: Request,
+    args: &Arguments,
+    transaction: Option<Vec<Bytes>>,
+) {
+    let changes = &node.effects.changes;
+    let is_idle = changes.is_empty() && !may_be_refused(args);
+    if is_idle || is_plain(args) || !host.keeps_words() {
+        return;
+    }
+    let value = |change: &Change| match change.change {
+        KeyChange::Set | KeyChange::Changed => {
+            node.keyspace.db(change.db).get(&change.key).and_then(|entry| token(&entry.value))
+        }
+        _ => None,
+    };
+    let values = changes.iter().filter(|change| !change.by_node).map(value).collect();
+    let words = transaction.unwrap_or_else(|| args.clone());
+    let db = node.clients.get(id).map_or(0, |session| session.db);
+    let db = u16::try_from(db).expect("a node has 16 databases");
+    host.record(Event::Words { request, db, words, values });
+}
+
+/// Whether the request is `SET key value`: it takes no lock, and caches live from its speed. That
+/// it has overwritten one is seen in the key's change.
+fn is_plain(args: &Arguments) -> bool {
+    args.len() == 3 && args[0].eq_ignore_ascii_case(b"SET")
+}
+
+/// Whether the request is one that takes a lock, or is told that it is taken.
+fn may_be_refused(args: &Arguments) -> bool {
+    match &args[0][..] {
+        [_, _, _] => args.len() > 3 && args[0].eq_ignore_ascii_case(b"SET"),
+        name => name.eq_ignore_ascii_case(b"SETNX"),
+    }
+}
+
+/// What says whose a key is: the string under it, or the first field of the hash.
+fn token(value: &Value) -> Option<Bytes> {
+    match value {
+        Value::String(bytes) => Some(bytes.clone()),
+        Value::Hash(hash) => hash.in_order().first().map(|(field, _)| (*field).clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,183 @@
+//! A host's files: what is in the page cache, and how much of it would survive a loss of power.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use lockstorm_platform::host::{Disk, LocalFuture};
+
+use crate::engine::met::DiskMet;
+
+/// One file.
+#[derive(Default)]
+struct File {
+    bytes: Vec<u8>,
+    /// What is on the medium.
+    durable: Vec<u8>,
+    /// Where the last write begins.
+    last: usize,
+    /// The mark of the bytes, and of what is on the medium.
+    mark: u64,
+    durable_mark: u64,
+}
+
+/// Every file of a host.
+#[derive(Default)]
+pub struct Files {
+    files: BTreeMap<String, File>,
+    /// Whether fsync answers and does nothing.
+    pub lies: bool,
+    /// Whether a loss of power finds the last write half done.
+    pub tears: bool,
+    /// Whether nothing more can be written.
+    pub is_full: bool,
+    /// What faults met on it.
+    pub met: DiskMet,
+}
+
+impl Files {
+    /// What a loss of power leaves: what was synced. From a disk that tears, the kernel had
+    /// written all but half of the last write that was not.
+    pub fn lose_power(&mut self) {
+        for file in self.files.values_mut() {
+            if self.tears && file.bytes.len() > file.durable.len() {
+                self.met.torn += 1;
+                let start = file.last.max(file.durable.len());
+                let end = start + (file.bytes.len() - start) / 2;
+                file.durable = file.bytes[..end].to_vec();
+                file.durable_mark = file.mark;
+            }
+            file.bytes.clone_from(&file.durable);
+            file.mark = file.durable_mark;
+            file.last = file.bytes.len();
+        }
+    }
+
+    /// The file of this name, if the disk takes anything.
+    fn writable(&mut self, file: &str) -> io::Result<&mut File> {
+        if self.is_full {
+            self.met.refused += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(self.files.entry(file.to_owned()).or_default())
+    }
+}
+
+/// A process's view of its host's files.
+pub struct HostDisk(pub Rc<RefCell<Files>>);
+
+impl Disk for HostDisk {
+    fn read(&self, file: &str) -> Vec<u8> {
+        self.0.borrow().files.get(file).map(|file| file.bytes.clone()).unwrap_or_default()
+    }
+
+    fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.0.borrow_mut();
+        let file = files.writable(file)?;
+        file.last = file.bytes.len();
+        file.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut files = self.0.borrow_mut();
+        let file = files.writable(file)?;
+        file.bytes = bytes.to_vec();
+        file.last = 0;
+        Ok(())
+    }
+
+    fn mark(&self, file: &str, mark: u64) {
+        if let Some(file) = self.0.borrow_mut().files.get_mut(file) {
+            file.mark = mark;
+        }
+    }
+
+    fn mark_of(&self, file: &str) -> u64 {
+        self.0.borrow().files.get(file).map_or(0, |file| file.mark)
+    }
+
+    fn sync(&self, file: &str) -> LocalFuture<'static, ()> {
+        let mut files = self.0.borrow_mut();
+        let files = &mut *files;
+        if let Some(File { bytes, durable, mark, durable_mark, .. }) = files.files.get_mut(file) {
+            if files.lies {
+                files.met.unsynced += u64::from(bytes != durable);
+            } else {
+                sync_tail(bytes, durable);
+                *durable_mark = *mark;
+            }
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Files grow at their end: only what is new has to be copied, unless the file was replaced.
+fn sync_tail(bytes: &[u8], durable: &mut Vec<u8>) {
+    if bytes.starts_with(durable) {
+        durable.extend_from_slice(&bytes[durable.len()..]);
+    } else {
+        durable.clear();
+        durable.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::host::Disk;
+
+    use super::{Files, HostDisk};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    #[test]
+    fn power_loss_keeps_what_was_synced_and_a_lying_disk_keeps_nothing() {
+        let files = Rc::new(RefCell::new(Files::default()));
+        let disk = HostDisk(Rc::clone(&files));
+        disk.append("aof", b"one").unwrap();
+        drop(disk.sync("aof"));
+        disk.append("aof", b"two").unwrap();
+        assert_eq!(disk.read("aof"), b"onetwo");
+        files.borrow_mut().lies = true;
+        drop(disk.sync("aof"));
+        files.borrow_mut().lose_power();
+        assert_eq!(disk.read("aof"), b"one");
+    }
+
+    #[test]
+    fn the_mark_of_a_file_shares_the_fate_of_its_bytes() {
+        let files = Rc::new(RefCell::new(Files::default()));
+        let disk = HostDisk(Rc::clone(&files));
+        disk.append("aof", b"one").unwrap();
+        drop(disk.sync("aof"));
+        disk.replace("aof", b"base").unwrap();
+        disk.mark("aof", 7);
+        assert_eq!((disk.mark_of("aof"), disk.mark_of("rdb")), (7, 0));
+        files.borrow_mut().lose_power();
+        assert_eq!((disk.read("aof"), disk.mark_of("aof")), (b"one".to_vec(), 0));
+        disk.replace("aof", b"base").unwrap();
+        disk.mark("aof", 7);
+        drop(disk.sync("aof"));
+        disk.append("aof", b"more").unwrap();
+        files.borrow_mut().lose_power();
+        assert_eq!((disk.read("aof"), disk.mark_of("aof")), (b"base".to_vec(), 7));
+    }
+
+    #[test]
+    fn a_disk_that_tears_keeps_half_of_the_last_write_and_a_full_one_takes_nothing() {
+        let files = Rc::new(RefCell::new(Files::default()));
+        let disk = HostDisk(Rc::clone(&files));
+        files.borrow_mut().tears = true;
+        disk.append("aof", b"one").unwrap();
+        drop(disk.sync("aof"));
+        files.borrow_mut().lose_power();
+        assert_eq!(disk.read("aof"), b"one", "what was synced is whole");
+        disk.append("aof", b"second").unwrap();
+        disk.append("aof", b"last").unwrap();
+        files.borrow_mut().is_full = true;
+        assert!(disk.append("aof", b"more").is_err() && disk.replace("aof", b"").is_err());
+        files.borrow_mut().lose_power();
+        assert_eq!(disk.read("aof"), b"onesecondla");
+    }
+}

@@ -1,0 +1,220 @@
+//! Tasks: a slab of futures, each of one host, woken through `std::task::Wake` without unsafe.
+//!
+//! A waker only notes its task in a list of this thread; [`Tasks::collect`] moves the list into
+//! the ready heap, where a drawn priority decides the order, or parks tasks of paused hosts.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+
+use lockstorm_platform::host::LocalFuture;
+use lockstorm_platform::rng::{Draws, Purpose};
+use lockstorm_platform::trace::{Happening, HostId};
+
+use crate::engine::event::kernel::Kernel;
+
+/// A task in one world: its slot and how often the slot was used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId {
+    slot: u32,
+    generation: u32,
+}
+
+struct TaskWaker {
+    world: u64,
+    task: TaskId,
+    noted: AtomicBool,
+}
+
+thread_local! {
+    /// Tasks that were woken since the last look. They carry their world: a waker may outlive it.
+    static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.noted.swap(true, Ordering::Relaxed) {
+            WOKEN.with(|woken| woken.borrow_mut().push((self.world, self.task)));
+        }
+    }
+}
+
+struct Task {
+    host: HostId,
+    /// The future and its waker; away while it is polled.
+    body: Option<Body>,
+    note: Arc<TaskWaker>,
+    ties: Draws,
+    wakes: u32,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    task: Option<Task>,
+}
+
+/// What is polled, and with what.
+pub struct Body {
+    future: LocalFuture<'static, ()>,
+    waker: Waker,
+}
+
+/// A task taken out to be polled: nothing is borrowed while it runs.
+pub struct Running {
+    id: TaskId,
+    body: Body,
+}
+
+impl Running {
+    /// Polls the task once; whether it is done.
+    pub fn poll(&mut self) -> bool {
+        let Body { future, waker } = &mut self.body;
+        future.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
+    }
+}
+
+/// Every task of one world.
+pub struct Tasks {
+    world: u64,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// By priority, then in order of waking.
+    ready: BinaryHeap<Reverse<(u64, u64, TaskId)>>,
+    woken: u64,
+    taken: Vec<(u64, TaskId)>,
+}
+
+impl Tasks {
+    /// No tasks. Notes that other worlds left on this thread are thrown away.
+    pub fn new(world: u64) -> Tasks {
+        WOKEN.with(|woken| woken.borrow_mut().clear());
+        Tasks {
+            world,
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: BinaryHeap::new(),
+            woken: 0,
+            taken: Vec::new(),
+        }
+    }
+
+    /// Adds a task of a host and wakes it.
+    pub fn spawn(&mut self, kernel: &mut Kernel, host: HostId, future: LocalFuture<'static, ()>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("a world has under 2^32 tasks")
+        });
+        let place = &mut self.slots[slot as usize];
+        let id = TaskId { slot, generation: place.generation };
+        let note =
+            Arc::new(TaskWaker { world: self.world, task: id, noted: AtomicBool::new(false) });
+        let waker = Waker::from(Arc::clone(&note));
+        let entity = kernel.name_task(host);
+        let ties = kernel.state.chance.draws(Purpose::Tie, &entity);
+        waker.wake_by_ref();
+        place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
+    }
+
+    /// Makes the tasks that were woken ready, or parks them where their host is paused.
+    pub fn collect(&mut self, kernel: &mut Kernel) {
+        let mut taken = std::mem::take(&mut self.taken);
+        WOKEN.with(|woken| std::mem::swap(&mut taken, &mut woken.borrow_mut()));
+        for (world, id) in taken.drain(..) {
+            if world == self.world {
+                self.make_ready(kernel, id);
+            }
+        }
+        self.taken = taken;
+    }
+
+    /// Makes tasks ready that were parked.
+    pub fn unpark(&mut self, kernel: &mut Kernel, parked: Vec<TaskId>) {
+        for id in parked {
+            self.make_ready(kernel, id);
+        }
+    }
+
+    fn make_ready(&mut self, kernel: &mut Kernel, id: TaskId) {
+        let Some(task) = live(&mut self.slots, id) else { return };
+        if kernel.state.machine(task.host).is_halted() {
+            kernel.park(task.host, id);
+            return;
+        }
+        let priority = task.ties.at(u64::from(task.wakes));
+        task.wakes += 1;
+        self.woken += 1;
+        self.ready.push(Reverse((priority, self.woken, id)));
+    }
+
+    /// Takes the next ready task out to be polled. One whose host has been paused meanwhile is
+    /// parked.
+    pub fn next(&mut self, kernel: &mut Kernel) -> Option<Running> {
+        while let Some(Reverse((priority, _, id))) = self.ready.pop() {
+            let Some(task) = live(&mut self.slots, id) else { continue };
+            if kernel.state.machine(task.host).is_halted() {
+                kernel.park(task.host, id);
+                continue;
+            }
+            task.note.noted.store(false, Ordering::Relaxed);
+            let body = task.body.take().expect("a task is polled by one at a time");
+            let wakes = task.wakes;
+            kernel.happen(Happening::Run, id.slot, wakes, &priority.to_le_bytes());
+            return Some(Running { id, body });
+        }
+        None
+    }
+
+    /// Puts a polled task back, or frees its slot and hands its future over to be dropped.
+    pub fn put_back(&mut self, running: Running, done: bool) -> Option<Running> {
+        let id = running.id;
+        let task = live(&mut self.slots, id).expect("a running task is not killed");
+        if !done {
+            task.body = Some(running.body);
+            return None;
+        }
+        self.release(id.slot);
+        Some(running)
+    }
+
+    /// Takes all tasks of a host out, to be dropped when nothing is borrowed.
+    pub fn take_of(&mut self, host: HostId) -> Vec<Body> {
+        self.take_where(|task| task.host == host)
+    }
+
+    /// Takes all tasks out, to be dropped when nothing is borrowed.
+    pub fn take_all(&mut self) -> Vec<Body> {
+        self.ready.clear();
+        self.take_where(|_| true)
+    }
+
+    fn take_where(&mut self, chosen: impl Fn(&Task) -> bool) -> Vec<Body> {
+        let mut futures = Vec::new();
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].task.as_ref().is_some_and(&chosen) {
+                let slot = u32::try_from(slot).expect("slots are counted in u32");
+                futures.extend(self.release(slot));
+            }
+        }
+        futures
+    }
+
+    fn release(&mut self, slot: u32) -> Option<Body> {
+        let place = &mut self.slots[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(slot);
+        place.task.take().and_then(|task| task.body)
+    }
+}
+
+fn live(slots: &mut [Slot], id: TaskId) -> Option<&mut Task> {
+    let slot = slots.get_mut(id.slot as usize)?;
+    (slot.generation == id.generation).then_some(slot.task.as_mut()).flatten()
+}

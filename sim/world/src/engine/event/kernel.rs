@@ -1,0 +1,254 @@
+//! The state of a world on the event engine: time, queue, trace, hosts, timers, network.
+//!
+//! It polls nothing: it changes state and notes wakers. Tasks are the executor's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::task::Waker;
+
+use lockstorm_platform::time::{Clock, ClockSetting, HostClocks, Nanos, Stamp};
+use lockstorm_platform::trace::{Event, Happening, HostId};
+
+use crate::engine::event::executor::TaskId;
+use crate::engine::event::network::{Listening, Network};
+use crate::engine::event::queue::{Due, Queue};
+use crate::engine::state::{Appointments, State};
+
+/// The first port that a connecting socket gets; the next one the next port. After the last it
+/// begins anew.
+pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
+
+/// What the engine knows of a machine beside its [`State`].
+pub struct HostState {
+    /// Tasks that were woken while the host was halted.
+    pub parked: Vec<TaskId>,
+    pub listening: BTreeMap<u16, Listening>,
+    pub next_port: u16,
+    /// The ports that were in use when the numbers began anew.
+    pub taken: BTreeSet<u16>,
+    pub spawned: u32,
+}
+
+/// A timer: `due` is the true time for which it stands in the queue.
+struct Timer {
+    generation: u32,
+    host: HostId,
+    due: Option<Nanos>,
+    waker: Option<Waker>,
+}
+
+/// What came of looking at the queue.
+pub enum Dispatched {
+    /// An event was handled.
+    Done,
+    /// A fault is to strike.
+    Strike(u32),
+    /// The world is called.
+    Call(u32),
+    /// No event is due now.
+    Nothing,
+}
+
+/// See the head of this file.
+pub struct Kernel {
+    pub state: State,
+    pub network: Network,
+    pub(super) queue: Queue,
+    hosts: Vec<HostState>,
+    timers: Vec<Timer>,
+    free_timers: Vec<u32>,
+}
+
+impl Kernel {
+    pub fn new(state: State) -> Kernel {
+        Kernel {
+            state,
+            network: Network::default(),
+            queue: Queue::default(),
+            hosts: Vec::new(),
+            timers: Vec::new(),
+            free_timers: Vec::new(),
+        }
+    }
+
+    pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+        self.hosts.push(HostState {
+            parked: Vec::new(),
+            listening: BTreeMap::new(),
+            next_port: FIRST_EPHEMERAL_PORT,
+            taken: BTreeSet::new(),
+            spawned: 0,
+        });
+        self.state.add_host(name, ip, clocks)
+    }
+
+    pub fn host(&mut self, id: HostId) -> &mut HostState {
+        &mut self.hosts[usize::from(id.0)]
+    }
+
+    /// Lets a task wait until its host is no longer halted.
+    pub fn park(&mut self, host: HostId, task: TaskId) {
+        self.host(host).parked.push(task);
+        self.state.machine(host).met.waited += 1;
+    }
+
+    /// A name for the next task of a host: its tasks are counted in the order of spawning.
+    pub fn name_task(&mut self, host: HostId) -> String {
+        let spawned = &mut self.host(host).spawned;
+        *spawned += 1;
+        let nth = *spawned;
+        format!("{}/{nth}", self.state.names.name(host))
+    }
+
+    pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+        self.state.happen(kind, a, b, payload);
+    }
+
+    pub fn record(&mut self, host: HostId, event: Event) -> Stamp {
+        let (stamp, later) = self.state.record(host, event);
+        self.keep(later);
+        stamp
+    }
+
+    pub fn record_world(&mut self, event: Event) -> Stamp {
+        let (stamp, later) = self.state.record_world(event);
+        self.keep(later);
+        stamp
+    }
+
+    fn keep(&mut self, appointments: Appointments) {
+        for (at, fault) in appointments {
+            self.strike_at(at, fault);
+        }
+    }
+
+    pub fn strike_at(&mut self, at: Nanos, fault: u32) {
+        self.queue.push(self.state.on_grain(at), Due::Strike(fault));
+    }
+
+    pub fn call_at(&mut self, at: Nanos, call: u32) {
+        self.queue.push(self.state.on_grain(at), Due::Call(call));
+    }
+
+    pub fn forget_strikes(&mut self) {
+        self.state.watches.clear();
+        self.state.strikes.clear();
+        self.queue.retain(|due| !matches!(due, Due::Strike(_)));
+    }
+
+    pub fn forget_events(&mut self) {
+        self.queue.clear();
+        self.state.watches.clear();
+    }
+
+    /// Handles one event that is due now.
+    pub fn dispatch_due(&mut self) -> Dispatched {
+        match self.queue.pop_due(self.state.now) {
+            None => return Dispatched::Nothing,
+            Some(Due::Strike(fault)) => return Dispatched::Strike(fault),
+            Some(Due::Call(call)) => return Dispatched::Call(call),
+            Some(Due::Timer { slot, generation }) => self.fire(slot, generation),
+            Some(Due::Arrival { connection, side }) => self.arrive(connection, side),
+        }
+        Dispatched::Done
+    }
+
+    /// Jumps to the next event that is still alive, or to `limit` if that comes first; whether
+    /// there is an event. A dead timer moves no clock.
+    pub fn advance(&mut self, limit: Nanos) -> bool {
+        while let Some((at, due)) = self.queue.first() {
+            if let Due::Timer { slot, generation } = due
+                && self.timers[slot as usize].generation != generation
+            {
+                self.queue.discard_first();
+                continue;
+            }
+            if at > limit {
+                break;
+            }
+            assert!(at >= self.state.now, "an event lies in the past");
+            self.state.now = at;
+            return true;
+        }
+        self.state.now = self.state.now.max(limit);
+        false
+    }
+}
+
+/// Timers.
+impl Kernel {
+    /// Arms a timer for the true time at which `clock` reads `reading`, or wakes nobody until
+    /// the clock is changed. `None` if it reads that already.
+    pub fn arm(
+        &mut self,
+        host: HostId,
+        clock: Clock,
+        reading: Nanos,
+        waker: &Waker,
+    ) -> Option<u32> {
+        let now = self.state.now;
+        let line = self.state.machine(host).clocks.line(clock);
+        if line.at(now) >= reading {
+            return None;
+        }
+        self.state.note_sleep(host, clock);
+        let slot = self.free_timers.pop().unwrap_or_else(|| {
+            let slot = u32::try_from(self.timers.len()).expect("a world has under 2^32 timers");
+            self.timers.push(Timer { generation: 0, host, due: None, waker: None });
+            slot
+        });
+        let timer = &mut self.timers[slot as usize];
+        timer.host = host;
+        timer.due = line.reaches(reading).map(|due| self.state.on_grain(due));
+        timer.waker = Some(waker.clone());
+        if let Some(due) = timer.due {
+            self.queue.push(due, Due::Timer { slot, generation: timer.generation });
+        }
+        Some(slot)
+    }
+
+    /// Whether an armed timer still stands for the right time; then `waker` takes its place.
+    pub fn still_armed(&mut self, slot: u32, clock: Clock, reading: Nanos, waker: &Waker) -> bool {
+        let host = self.timers[slot as usize].host;
+        let due = self.state.machine(host).clocks.line(clock).reaches(reading);
+        let due = due.map(|due| self.state.on_grain(due));
+        let now = self.state.now;
+        let timer = &mut self.timers[slot as usize];
+        let armed = timer.due == due && due.is_none_or(|due| due > now);
+        if armed && !timer.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            timer.waker = Some(waker.clone());
+        }
+        armed
+    }
+
+    /// Gives a timer back.
+    pub fn disarm(&mut self, slot: u32) {
+        let timer = &mut self.timers[slot as usize];
+        timer.generation = timer.generation.wrapping_add(1);
+        timer.waker = None;
+        self.free_timers.push(slot);
+    }
+
+    fn fire(&mut self, slot: u32, generation: u32) {
+        let timer = &mut self.timers[slot as usize];
+        if timer.generation != generation {
+            return;
+        }
+        let host = timer.host;
+        if let Some(waker) = timer.waker.take() {
+            waker.wake();
+        }
+        self.happen(Happening::Timer, u32::from(host.0), slot, &[]);
+    }
+
+    /// Changes a host's clocks and lets its sleepers look at them again.
+    pub fn change_clocks(&mut self, host: HostId, change: impl FnOnce(&mut HostClocks, Nanos)) {
+        let now = self.state.now;
+        change(&mut self.state.machine(host).clocks, now);
+        for timer in self.timers.iter_mut().filter(|timer| timer.host == host) {
+            if let Some(waker) = timer.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The life of a host's process on the event engine: start, pause, crash, power loss.
+
+use std::rc::Rc;
+
+use lockstorm_platform::trace::{Happening, HostId};
+
+use crate::engine::event::Shared;
+use crate::engine::event::machine::Machine;
+
+impl Shared {
+    /// See [`crate::engine::Engine::start`].
+    pub fn start(self: &Rc<Shared>, host: HostId) {
+        self.kill(host);
+        self.note(host, 1);
+        let mut kernel = self.kernel.borrow_mut();
+        let state = kernel.state.machine(host);
+        state.powered = true;
+        state.paused = 0;
+        let wakes_machine = std::mem::take(&mut state.suspended) > 0;
+        if wakes_machine {
+            kernel.change_clocks(host, |clocks, now| clocks.suspend(now, false));
+        }
+        kernel.retry_all(host);
+        drop(kernel);
+        let process = self.processes.borrow()[usize::from(host.0)].clone();
+        let process = process.expect("a host that is started has a process");
+        let platform = Machine::host(self, host);
+        platform.clone().spawn(process(platform));
+    }
+
+    /// See [`crate::engine::Engine::kill`].
+    pub fn kill(&self, host: HostId) {
+        self.note(host, 0);
+        let tasks = self.tasks.borrow_mut().take_of(host);
+        drop(tasks);
+        self.kernel.borrow_mut().host(host).parked.clear();
+    }
+
+    /// Drops what is left of processes that have ended themselves.
+    pub fn bury(&self) {
+        let exited = std::mem::take(&mut *self.exited.borrow_mut());
+        exited.into_iter().for_each(|host| self.kill(host));
+    }
+
+    /// See [`crate::engine::Engine::power_off`].
+    pub fn power_off(&self, host: HostId) {
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.forget_connections(host);
+        kernel.state.machine(host).powered = false;
+        let disk = Rc::clone(&kernel.state.machine(host).disk);
+        drop(kernel);
+        disk.borrow_mut().lose_power();
+        self.kill(host);
+    }
+
+    /// See [`crate::engine::Engine::pause`].
+    pub fn pause(&self, host: HostId, paused: bool) {
+        self.note(host, if paused { 2 } else { 3 });
+        let mut kernel = self.kernel.borrow_mut();
+        let state = kernel.state.machine(host);
+        state.paused = if paused { state.paused + 1 } else { state.paused.saturating_sub(1) };
+        drop(kernel);
+        self.unpark(host);
+    }
+
+    /// See [`crate::engine::Engine::suspend`].
+    pub fn suspend(&self, host: HostId, suspended: bool) {
+        self.note(host, if suspended { 4 } else { 5 });
+        let mut kernel = self.kernel.borrow_mut();
+        let state = kernel.state.machine(host);
+        let before = state.suspended;
+        state.suspended = if suspended { before + 1 } else { before.saturating_sub(1) };
+        let sleeps = state.suspended > 0;
+        if sleeps != (before > 0) {
+            kernel.change_clocks(host, |clocks, now| clocks.suspend(now, sleeps));
+        }
+        if !sleeps {
+            kernel.retry_all(host);
+        }
+        drop(kernel);
+        self.unpark(host);
+    }
+
+    fn unpark(&self, host: HostId) {
+        let mut kernel = self.kernel.borrow_mut();
+        if kernel.state.machine(host).is_halted() {
+            return;
+        }
+        let parked = std::mem::take(&mut kernel.host(host).parked);
+        self.tasks.borrow_mut().unpark(&mut kernel, parked);
+    }
+
+    fn note(&self, host: HostId, what: u32) {
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.happen(Happening::Process, u32::from(host.0), what, &[]);
+    }
+}

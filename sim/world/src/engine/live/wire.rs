@@ -1,0 +1,382 @@
+//! One end of a real connection, and what faults do to the bytes on their way.
+//!
+//! While nothing disturbs the link, bytes go straight through. Else they wait here, in order,
+//! until the network model lets them pass: on the way in after they were read from the socket, on
+//! the way out before they are written to it, by a task of the machine's kernel that no pause
+//! stops. Where both ends belong to the world, only the way out counts.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Connection, Event, HostId};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::engine::links::{Flow, Way};
+use crate::engine::live::Shared;
+
+/// Bytes that wait in one direction before no more are taken.
+const MOST_WAITING: usize = 1 << 20;
+/// Bytes that are taken from a socket at a time on a disturbed link.
+const CHUNK: usize = 16 * 1024;
+
+/// Whose ends a connection has.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    /// Whose end this is.
+    pub own: HostId,
+    /// Who is at the other.
+    pub peer: HostId,
+    /// Whether the way in is disturbed here: the other end is not of this world.
+    pub takes_inward: bool,
+    /// Whether this end has connected.
+    pub dialled: bool,
+}
+
+/// See the head of this file.
+pub struct Wire {
+    /// The machine that this end belongs to.
+    pub own: HostId,
+    /// The machine at the other end.
+    pub peer: HostId,
+    /// The two ends.
+    pub connection: Connection,
+    ends: Ends,
+    id: u64,
+    shared: Rc<Shared>,
+    /// `None` once the connection is closed or reset.
+    stream: RefCell<Option<TcpStream>>,
+    inward: RefCell<Lane>,
+    outward: RefCell<Lane>,
+    is_pumped: Cell<bool>,
+    was_reset: Cell<bool>,
+    reader: RefCell<Option<Waker>>,
+    writer: RefCell<Option<Waker>>,
+}
+
+/// One direction: what waits in it.
+struct Lane {
+    /// An empty piece is the end.
+    flow: Flow<Bytes>,
+    /// What has arrived and is not taken yet.
+    front: Bytes,
+    waiting: usize,
+    alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
+    has_ended: bool,
+}
+
+impl Lane {
+    fn new(way: Way) -> Lane {
+        let (flow, front) = (Flow::new(way), Bytes::new());
+        Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.flow.is_empty() && self.front.is_empty() && !self.has_ended
+    }
+
+    /// Ready when `front` has bytes, or the end has come.
+    fn poll_front(
+        &mut self,
+        cx: &mut Context<'_>,
+        shared: &Shared,
+        way: (HostId, HostId),
+    ) -> Poll<()> {
+        loop {
+            if !self.front.is_empty() || self.has_ended {
+                return Poll::Ready(());
+            }
+            let Some(next) = self.flow.next_arrival() else { return Poll::Pending };
+            let now = shared.tasks.state().now;
+            if next > now {
+                ready!(self.poll_alarm(cx, next, now));
+                shared.tasks.look_at_clock();
+            } else if shared.tasks.state().is_barred(way) {
+                self.flow.hold(false);
+            } else {
+                self.front = self.flow.take().expect("something is due");
+                self.has_ended = self.front.is_empty();
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, at: Nanos, now: Nanos) -> Poll<()> {
+        if self.alarm.as_ref().is_none_or(|(set, _)| *set != at) {
+            let wait = Duration::from_nanos(at - now);
+            self.alarm = Some((at, Box::pin(tokio::time::sleep(wait))));
+        }
+        let (_, alarm) = self.alarm.as_mut().expect("it was just set");
+        ready!(alarm.as_mut().poll(cx));
+        self.alarm = None;
+        Poll::Ready(())
+    }
+
+    fn send(&mut self, bytes: Bytes, shared: &Shared, way: (HostId, HostId)) {
+        let mut state = shared.tasks.state();
+        self.waiting += bytes.len();
+        let delay = state.delay(way, self.flow.ordinal(0, bytes.len(), false));
+        let cut = state.is_cut(way);
+        self.flow.send(bytes, state.now, delay, cut, false);
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.front.advance(count);
+        self.waiting -= count;
+    }
+
+    /// Tries again what is held, if nothing bars its way any more.
+    fn retry(&mut self, shared: &Shared, way: (HostId, HostId)) {
+        let mut state = shared.tasks.state();
+        if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
+            let latency = state.delay(way, self.flow.ordinal_again(0));
+            self.flow.send_again(state.now, latency);
+            self.alarm = None;
+        }
+    }
+}
+
+/// Its life.
+impl Wire {
+    /// A connection that has come up.
+    pub fn open(
+        shared: &Rc<Shared>,
+        ends: Ends,
+        connection: Connection,
+        stream: TcpStream,
+    ) -> Rc<Wire> {
+        let id = shared.wires_made.get();
+        shared.wires_made.set(id + 1);
+        let nth = u32::try_from(id % u64::from(u32::MAX)).expect("it is below that");
+        let lane = |back| RefCell::new(Lane::new(Way { nth, back }));
+        let wire = Rc::new(Wire {
+            own: ends.own,
+            peer: ends.peer,
+            connection,
+            ends,
+            id,
+            shared: Rc::clone(shared),
+            stream: RefCell::new(Some(stream)),
+            inward: lane(ends.dialled),
+            outward: lane(!ends.dialled),
+            is_pumped: Cell::new(false),
+            was_reset: Cell::new(false),
+            reader: RefCell::default(),
+            writer: RefCell::default(),
+        });
+        shared.wires.borrow_mut().insert(id, Rc::downgrade(&wire));
+        wire
+    }
+
+    /// Breaks the connection: both ends are told at once, and nothing that waits arrives.
+    pub fn reset(&self) {
+        self.was_reset.set(true);
+        if let Some(stream) = self.stream.take() {
+            let _ = stream.set_zero_linger();
+        }
+        self.wake();
+    }
+
+    /// Takes the socket away, so that the other end hears nothing any more.
+    pub fn give_up(&self) -> Option<TcpStream> {
+        self.was_reset.set(true);
+        self.stream.take()
+    }
+
+    /// The process has let its end go. What waits on the way out is still sent.
+    pub fn let_go(self: &Rc<Wire>) {
+        if !self.ends.dialled {
+            let connection = self.connection;
+            self.shared.record(Some(self.own), Event::Ended { connection });
+        }
+        if self.outward.borrow().is_empty() {
+            self.stream.take();
+        } else {
+            self.send_end();
+        }
+    }
+
+    /// Tries again what is held.
+    pub fn retry(&self) {
+        self.inward.borrow_mut().retry(&self.shared, (self.peer, self.own));
+        self.outward.borrow_mut().retry(&self.shared, (self.own, self.peer));
+        self.wake();
+    }
+
+    fn wake(&self) {
+        for waker in [self.reader.take(), self.writer.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+
+    fn broken(&self) -> io::Result<()> {
+        let broken = self.was_reset.get();
+        if broken { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+
+    fn is_calm(&self, way: (HostId, HostId)) -> bool {
+        self.shared.tasks.state().is_calm(way)
+    }
+}
+
+/// Keeps who waits, without a new copy where it is the same task as before.
+fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    let mut place = place.borrow_mut();
+    if place.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
+        *place = Some(cx.waker().clone());
+    }
+}
+
+/// The way in.
+impl Wire {
+    /// See [`AsyncRead::poll_read`].
+    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.broken()?;
+        wait(&self.reader, cx);
+        let way = (self.peer, self.own);
+        let straight =
+            !self.ends.takes_inward || (self.inward.borrow().is_empty() && self.is_calm(way));
+        if straight {
+            return self.poll_stream(cx, buf);
+        }
+        let mut lane = self.inward.borrow_mut();
+        self.take_in(cx, &mut lane)?;
+        ready!(lane.poll_front(cx, &self.shared, way));
+        let count = lane.front.len().min(buf.remaining());
+        buf.put_slice(&lane.front[..count]);
+        lane.consume(count);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_stream(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.stream.borrow_mut().as_mut() {
+            Some(stream) => Pin::new(stream).poll_read(cx, buf),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Sends what the socket has on its way through the disturbed link.
+    fn take_in(&self, cx: &mut Context<'_>, lane: &mut Lane) -> io::Result<()> {
+        let mut chunk = [0; CHUNK];
+        while lane.waiting < MOST_WAITING && !lane.has_ended {
+            let mut buf = ReadBuf::new(&mut chunk);
+            match self.poll_stream(cx, &mut buf) {
+                Poll::Pending => break,
+                Poll::Ready(read) => read?,
+            }
+            let bytes = Bytes::copy_from_slice(buf.filled());
+            let ends = bytes.is_empty();
+            lane.send(bytes, &self.shared, (self.peer, self.own));
+            if ends {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The way out.
+impl Wire {
+    /// See [`AsyncWrite::poll_write`].
+    pub fn poll_write(
+        self: &Rc<Wire>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.broken()?;
+        let way = (self.own, self.peer);
+        if self.outward.borrow().is_empty() && !self.is_pumped.get() && self.is_calm(way) {
+            wait(&self.reader, cx);
+            return match self.stream.borrow_mut().as_mut() {
+                Some(stream) => Pin::new(stream).poll_write(cx, bytes),
+                None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            };
+        }
+        let mut lane = self.outward.borrow_mut();
+        if lane.waiting >= MOST_WAITING {
+            wait(&self.reader, cx);
+            return Poll::Pending;
+        }
+        lane.send(Bytes::copy_from_slice(bytes), &self.shared, way);
+        drop(lane);
+        self.start_pump();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    /// See [`AsyncWrite::poll_shutdown`].
+    pub fn poll_shutdown(self: &Rc<Wire>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.outward.borrow().is_empty() {
+            self.send_end();
+            return Poll::Ready(Ok(()));
+        }
+        match self.stream.borrow_mut().as_mut() {
+            Some(stream) => Pin::new(stream).poll_shutdown(cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn send_end(self: &Rc<Wire>) {
+        self.outward.borrow_mut().send(Bytes::new(), &self.shared, (self.own, self.peer));
+        self.start_pump();
+    }
+
+    /// The kernel sends on what waits, whatever the process does.
+    fn start_pump(self: &Rc<Wire>) {
+        if let Some(pump) = self.writer.take() {
+            pump.wake();
+        }
+        if !self.is_pumped.replace(true) {
+            let wire = Rc::clone(self);
+            let pump = async move {
+                std::future::poll_fn(|cx| wire.poll_pump(cx)).await;
+                wire.is_pumped.set(false);
+                wire.reader.take().into_iter().for_each(Waker::wake);
+            };
+            self.shared.tasks.life(self.own, |life| life.spawn(Box::pin(pump), true));
+        }
+    }
+
+    /// Writes what is due; ready when nothing waits any more.
+    fn poll_pump(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut lane = self.outward.borrow_mut();
+        loop {
+            if self.was_reset.get() || (lane.is_empty() && lane.front.is_empty()) {
+                return Poll::Ready(());
+            }
+            wait(&self.writer, cx);
+            ready!(lane.poll_front(cx, &self.shared, (self.own, self.peer)));
+            if lane.has_ended {
+                self.stream.take();
+                return Poll::Ready(());
+            }
+            let written = match self.stream.borrow_mut().as_mut() {
+                Some(stream) => ready!(Pin::new(stream).poll_write(cx, &lane.front)),
+                None => return Poll::Ready(()),
+            };
+            match written {
+                Ok(count) => lane.consume(count),
+                Err(_) => return Poll::Ready(()),
+            }
+            if lane.waiting < MOST_WAITING {
+                self.reader.take().into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.shared.wires.borrow_mut().remove(&self.id);
+        if self.ends.dialled {
+            self.shared.dialled.borrow_mut().remove(&self.connection.client);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What faults met, counted where they act: the evidence that a fault touched something.
+//!
+//! Each count only grows, and moves only where a fault is at work; what one fault met is the
+//! difference of two looks. Nothing here enters the trace, and nothing is decided by it.
+
+use lockstorm_platform::host::Slowness;
+use lockstorm_platform::trace::HostId;
+
+use crate::engine::state::State;
+
+/// Messages and connections of a directed link that faults touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkMet {
+    /// Messages that met the link closed.
+    pub held: u64,
+    /// Messages that a fixed length was added to.
+    pub delayed: u64,
+    /// Messages that a drawn length was added to.
+    pub jittered: u64,
+    /// Tries that were lost.
+    pub lost: u64,
+    /// Tries that were lost by what the link loses without any fault.
+    pub lost_anyway: u64,
+    /// Connections that were broken.
+    pub broken: u64,
+}
+
+/// What happened on a machine that faults touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineMet {
+    /// Tasks and messages that had to wait while it was halted.
+    pub waited: u64,
+    /// Looks at its clocks by its processes, and sleeps until a time of day.
+    pub looks: u64,
+    /// Sleeps for a length.
+    pub sleeps: u64,
+    /// Commands that were slowed down.
+    pub commands: u64,
+    /// Scripts that were slowed down.
+    pub scripts: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Processes that were started.
+    pub starts: u64,
+}
+
+/// What a disk swallowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskMet {
+    /// Syncs that were answered and not done though something was to be synced.
+    pub unsynced: u64,
+    /// Files that a loss of power tore.
+    pub torn: u64,
+    /// Writes that were refused.
+    pub refused: u64,
+}
+
+impl MachineMet {
+    /// A command or a script took so much longer.
+    pub fn slow(&mut self, by: Slowness) {
+        self.commands += u64::from(by.command > 0);
+        self.scripts += u64::from(by.script > 0);
+    }
+}
+
+impl State {
+    /// A message has met a closed way: a link that is cut, or a machine that sleeps.
+    pub fn meet_closed(&mut self, (from, to): (HostId, HostId)) {
+        let link = self.links.link(from, to);
+        link.met.held += u64::from(link.blocked > 0);
+        for host in [from, to] {
+            let machine = self.machine(host);
+            machine.met.waited += u64::from(machine.suspended > 0);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What every engine keeps of a world: machines with their clocks and disks, links, names, the
+//! trace and the anchors that watch it. It runs nothing: runtime, timers, connections and the
+//! life of processes are each engine's own.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_platform::fault::{HostNames, Watch};
+use lockstorm_platform::host::{HostMutex, Slowness};
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::rng::{Chance, Draws, Purpose};
+use lockstorm_platform::time::{Clock, ClockSetting, HostClocks, Nanos, Readings, Stamp};
+use lockstorm_platform::trace::{Entry, Event, Happening, HostId, Trace};
+
+use crate::engine::disk::Files;
+use crate::engine::links::Links;
+use crate::engine::met::MachineMet;
+
+/// The world itself, where it writes events of its own.
+const WORLD: HostId = HostId(u16::MAX);
+
+/// One machine.
+pub struct MachineState {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Its clocks.
+    pub clocks: HostClocks,
+    /// How many pauses hold its process.
+    pub paused: u32,
+    /// How many suspensions hold the whole machine.
+    pub suspended: u32,
+    /// Whether it is switched on.
+    pub powered: bool,
+    /// Its files.
+    pub disk: Rc<RefCell<Files>>,
+    /// Its mutexes, by their names.
+    pub mutexes: BTreeMap<String, HostMutex>,
+    /// How slow faults make it.
+    pub slowness: Slowness,
+    /// What faults met on it.
+    pub met: MachineMet,
+    draws: BTreeMap<Purpose, Draws>,
+}
+
+impl MachineState {
+    /// Whether no task of it runs.
+    pub fn is_halted(&self) -> bool {
+        self.paused > 0 || self.suspended > 0
+    }
+
+    /// Whether its kernel neither sends nor takes anything.
+    pub fn is_silent(&self) -> bool {
+        !self.powered || self.suspended > 0
+    }
+}
+
+/// Faults with the true times at which they are to strike.
+pub type Appointments = Vec<(Nanos, u32)>;
+
+/// See the head of this file.
+pub struct State {
+    /// True time.
+    pub now: Nanos,
+    /// The engine's unit of time: latencies are whole multiples of it.
+    pub grain: Nanos,
+    /// Where draws come from.
+    pub chance: Chance,
+    /// What happened.
+    pub trace: Trace,
+    /// Who is who.
+    pub names: HostNames,
+    /// Anchors that wait for their event.
+    pub watches: Vec<Watch>,
+    /// Faults whose anchor has come with nothing to wait for.
+    pub strikes: VecDeque<u32>,
+    /// The links.
+    pub links: Links,
+    machines: Vec<MachineState>,
+    addresses: BTreeMap<String, SocketAddrV4>,
+}
+
+impl State {
+    /// A world without machines at true time zero.
+    pub fn new(chance: Chance, latency: Latency, trace: Trace, grain: Nanos) -> State {
+        State {
+            now: 0,
+            grain,
+            chance,
+            trace,
+            names: HostNames::default(),
+            watches: Vec::new(),
+            strikes: VecDeque::new(),
+            links: Links::new(latency),
+            machines: Vec::new(),
+            addresses: BTreeMap::new(),
+        }
+    }
+
+    /// The first whole grain of time at or after `at`.
+    pub fn on_grain(&self, at: Nanos) -> Nanos {
+        if self.grain == 1 {
+            return at;
+        }
+        at.checked_next_multiple_of(self.grain).unwrap_or(Nanos::MAX)
+    }
+
+    /// Adds a machine that is switched on and has an IP address of its own.
+    pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+        let id = self.names.add(name, ip);
+        self.add_machine(name, ip, clocks);
+        id
+    }
+
+    /// As [`State::add_host`], for a machine that shares its IP address with others.
+    pub fn add_host_at(
+        &mut self,
+        name: &str,
+        address: SocketAddrV4,
+        clocks: ClockSetting,
+    ) -> HostId {
+        let id = self.names.add_at(name, address);
+        self.add_machine(name, *address.ip(), clocks);
+        id
+    }
+
+    fn add_machine(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) {
+        self.links.add_host();
+        self.machines.push(MachineState {
+            name: name.to_owned(),
+            ip,
+            clocks: HostClocks::new(clocks),
+            paused: 0,
+            suspended: 0,
+            powered: true,
+            disk: Rc::default(),
+            mutexes: BTreeMap::new(),
+            slowness: Slowness::default(),
+            met: MachineMet::default(),
+            draws: BTreeMap::new(),
+        });
+    }
+
+    /// A machine.
+    pub fn machine(&mut self, id: HostId) -> &mut MachineState {
+        &mut self.machines[usize::from(id.0)]
+    }
+
+    /// Gives a name to an address, or moves it there.
+    pub fn set_name(&mut self, name: &str, address: SocketAddrV4) {
+        self.addresses.insert(name.to_owned(), address);
+    }
+
+    /// The address of a name.
+    pub fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
+        self.addresses.get(name).copied()
+    }
+
+    /// What the clocks of a machine read.
+    pub fn readings(&mut self, host: HostId) -> Readings {
+        let now = self.now;
+        self.machine(host).clocks.readings(now)
+    }
+
+    /// As [`State::readings`], for a process that looks at them.
+    pub fn look(&mut self, host: HostId) -> Readings {
+        self.machine(host).met.looks += 1;
+        self.readings(host)
+    }
+
+    /// Notes that a process sleeps by one of its clocks.
+    pub fn note_sleep(&mut self, host: HostId, clock: Clock) {
+        let met = &mut self.machine(host).met;
+        *if clock == Clock::Wall { &mut met.looks } else { &mut met.sleeps } += 1;
+    }
+
+    /// A draw of a machine.
+    pub fn draw(&mut self, host: HostId, purpose: Purpose, ordinal: u64) -> u64 {
+        let index = usize::from(host.0);
+        let MachineState { draws, name, .. } = &mut self.machines[index];
+        let chance = &self.chance;
+        let draws = draws.entry(purpose).or_insert_with(|| chance.draws(purpose, name));
+        let value = draws.at(ordinal);
+        let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");
+        self.happen(Happening::Draw, purpose as u32, low, &value.to_le_bytes());
+        value
+    }
+
+    /// Puts what happened below the processes into the trace's hash.
+    pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+        self.trace.happen(self.now, kind, a, b, payload);
+    }
+
+    /// Writes an event of a machine into the trace; the faults that it calls at a later time
+    /// are returned.
+    pub fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
+        let readings = self.readings(host);
+        let stamp = self.trace.record(self.now, readings, host, event);
+        let later = if self.watches.is_empty() { Vec::new() } else { self.observe_last() };
+        (stamp, later)
+    }
+
+    /// As [`State::record`], for an event of the world itself.
+    pub fn record_world(&mut self, event: Event) -> (Stamp, Appointments) {
+        let stamp = self.trace.record(self.now, Readings::default(), WORLD, event);
+        (stamp, self.observe_last())
+    }
+
+    fn observe_last(&mut self) -> Appointments {
+        let State { watches, names, trace, strikes, now, .. } = self;
+        let entry: &Entry = trace.entries().last().expect("an entry was just recorded");
+        let mut later = Vec::new();
+        for (fault, plus) in watches.iter_mut().filter_map(|watch| watch.observe(entry, names)) {
+            if plus == 0 {
+                strikes.push_back(fault);
+            } else {
+                later.push((now.saturating_add(plus), fault));
+            }
+        }
+        later
+    }
+}

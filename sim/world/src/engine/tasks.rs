@@ -1,0 +1,132 @@
+//! Processes as tasks of a tokio runtime, for every engine that rides on one: a gate in front of
+//! each task, the life of processes, sleeps by a machine's clocks, the agenda of the world.
+//!
+//! Runtime, true time and connections are the engine's own.
+
+pub mod agenda;
+mod gate;
+pub mod life;
+mod process;
+pub mod sleep;
+
+use std::any::Any;
+use std::cell::{RefCell, RefMut};
+use std::task::{Context, Poll, Waker};
+
+use lockstorm_platform::time::{Nanos, Stamp};
+use lockstorm_platform::trace::{Event, HostId};
+
+use crate::engine::Stop;
+use crate::engine::state::State;
+use crate::engine::tasks::agenda::Agenda;
+use crate::engine::tasks::life::Life;
+
+/// What tells the true time, where it is not the engine's loop that moves it.
+pub type TrueTime = Box<dyn Fn() -> Option<Nanos>>;
+
+/// What tasks, timers and the engine hold on to.
+pub struct Tasks {
+    /// What the world consists of.
+    pub state: RefCell<State>,
+    /// What the world is to be called back for.
+    pub agenda: RefCell<Agenda>,
+    /// What each machine runs.
+    pub lives: RefCell<Vec<Life>>,
+    /// Tasks that wait until the faults of this instant have struck.
+    pub struck: RefCell<Vec<Waker>>,
+    /// What a task has panicked with: tokio would swallow it.
+    pub panic: RefCell<Option<Box<dyn Any + Send>>>,
+    /// Whoever runs the engine, while it waits for something to do.
+    pub driver: RefCell<Option<Waker>>,
+    true_time: Option<TrueTime>,
+    /// Whether a panic is to come out of the machine's supervisor.
+    pub fails_in_host: bool,
+}
+
+impl Tasks {
+    /// No machine runs anything yet.
+    pub fn new(state: State, true_time: Option<TrueTime>) -> Tasks {
+        Tasks {
+            state: RefCell::new(state),
+            agenda: RefCell::default(),
+            lives: RefCell::default(),
+            struck: RefCell::default(),
+            panic: RefCell::default(),
+            driver: RefCell::default(),
+            true_time,
+            fails_in_host: false,
+        }
+    }
+
+    /// Moves the world's time to what it is now. Done before each task runs: within one run of a
+    /// task no time passes.
+    pub fn look_at_clock(&self) {
+        if let Some(now) = self.true_time.as_ref().and_then(|true_time| true_time()) {
+            let mut state = self.state.borrow_mut();
+            state.now = state.now.max(now);
+        }
+    }
+
+    /// The state.
+    pub fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    /// Does something to what a machine runs.
+    pub fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
+        act(&mut self.lives.borrow_mut()[usize::from(host.0)])
+    }
+
+    /// Writes an event of a machine, or of the world itself, into the trace.
+    pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
+        let mut state = self.state();
+        let (stamp, later) = match host {
+            Some(host) => state.record(host, event),
+            None => state.record_world(event),
+        };
+        if !later.is_empty() || !state.strikes.is_empty() {
+            self.wake_driver();
+        }
+        for (at, fault) in later {
+            let at = state.on_grain(at);
+            self.agenda.borrow_mut().push(at, Stop::Strike(fault));
+        }
+        stamp
+    }
+
+    /// Ready when no fault waits to strike in this instant.
+    pub fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.state().strikes.is_empty() {
+            return Poll::Ready(());
+        }
+        self.struck.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Forgets every anchor that still waits and every strike that is still to come.
+    pub fn forget_strikes(&self) {
+        let mut state = self.state();
+        state.watches.clear();
+        state.strikes.clear();
+        self.agenda.borrow_mut().forget_strikes();
+    }
+
+    /// Has the engine's loop look again.
+    pub fn wake_driver(&self) {
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+    }
+
+    /// Lets the tasks go on that waited for the faults of this instant.
+    pub fn go_on(&self) {
+        for waker in self.struck.take() {
+            waker.wake();
+        }
+    }
+
+    /// Forgets what every machine runs.
+    pub fn clear(&self) {
+        self.lives.borrow_mut().iter_mut().for_each(Life::clear);
+    }
+}

@@ -1,0 +1,76 @@
+//! What stands between a task and the runtime: nothing of a process runs while its machine
+//! is halted, or before the faults of this instant have struck.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use lockstorm_platform::host::LocalFuture;
+use lockstorm_platform::trace::HostId;
+
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::{Alive, Life};
+
+/// A task behind the gate.
+pub struct Gate {
+    tasks: Rc<Tasks>,
+    host: HostId,
+    /// Dropped before the task stops counting as alive.
+    future: LocalFuture<'static, ()>,
+    is_kernels: bool,
+    _alive: Alive,
+}
+
+impl Gate {
+    /// A task of a host's process, or of its kernel, which no pause stops.
+    pub fn new(
+        tasks: Rc<Tasks>,
+        host: HostId,
+        future: LocalFuture<'static, ()>,
+        is_kernels: bool,
+        alive: Alive,
+    ) -> Gate {
+        Gate { tasks, host, future, is_kernels, _alive: alive }
+    }
+
+    /// Whether the task has to wait; it is woken when it may go on.
+    fn is_shut(&self, cx: &Context<'_>) -> bool {
+        self.tasks.look_at_clock();
+        if self.is_kernels {
+            return false;
+        }
+        let mut state = self.tasks.state();
+        if !state.strikes.is_empty() {
+            self.tasks.struck.borrow_mut().push(cx.waker().clone());
+            return true;
+        }
+        let machine = state.machine(self.host);
+        if machine.is_halted() {
+            machine.met.waited += 1;
+            drop(state);
+            self.tasks.life(self.host, |life| life.park(cx.waker()));
+            return true;
+        }
+        false
+    }
+}
+
+impl Future for Gate {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_shut(cx) {
+            return Poll::Pending;
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.future.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(panic) => {
+                self.tasks.panic.replace(Some(panic));
+                self.tasks.life(self.host, Life::wake_supervisor);
+                self.tasks.wake_driver();
+                Poll::Ready(())
+            }
+        }
+    }
+}

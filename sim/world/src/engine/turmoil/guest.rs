@@ -1,0 +1,134 @@
+//! A machine in a `turmoil::Sim` of the user's own, beside his services.
+//!
+//! The network, its latencies and its partitions are the user's: he has them from turmoil. Clocks
+//! and faults of the machine are here.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::rng::Chance;
+use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Entry, HostId, Trace};
+use turmoil::Sim;
+
+use crate::engine::Process;
+use crate::engine::state::State;
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::life::Life;
+use crate::engine::turmoil::machine::Machine;
+use crate::engine::turmoil::{Shared, run_host};
+
+/// The only machine of its own small world.
+const GUEST: HostId = HostId(0);
+
+/// A handle on a machine that stands in a simulation of the user's own.
+///
+/// Faults may strike between two steps of the simulation, or out of any of its hosts. They take
+/// hold when the machine's host runs next.
+#[derive(Clone)]
+pub struct Guest {
+    shared: Rc<Shared>,
+}
+
+/// Adds a machine to a simulation, as the host `name`, and starts its process.
+///
+/// Clients reach it by that name, over `turmoil::net::TcpStream`. Its wall clock begins at
+/// [`lockstorm_platform::time::EPOCH`] and follows the simulation's time until a fault moves it.
+/// `seed` is where its draws come from.
+///
+/// # Panics
+/// If the simulation gives its hosts IPv6 addresses.
+pub fn add_guest(sim: &mut Sim<'_>, name: &str, process: Process, seed: u64) -> Guest {
+    let IpAddr::V4(ip) = sim.lookup(name) else { panic!("a guest needs an IPv4 address") };
+    let chance = Chance::new(seed, std::collections::BTreeMap::new());
+    // The latency is that of links which this small world does not have.
+    let latency = Latency::Constant(MILLISECOND);
+    let mut state = State::new(chance, latency, Trace::new(false), MILLISECOND);
+    state.add_host(name, ip, ClockSetting::default());
+    let elapsed = || {
+        turmoil::sim_elapsed()
+            .map(|elapsed| Nanos::try_from(elapsed.as_nanos()).expect("under 584 years"))
+    };
+    let mut tasks = Tasks::new(state, Some(Box::new(elapsed)));
+    tasks.fails_in_host = true;
+    let shared = Rc::new(Shared::new(tasks, None));
+    shared.tasks.lives.borrow_mut().push(Life::default());
+    shared.tasks.life(GUEST, |life| life.process = Some(process));
+    let supervised = Rc::clone(&shared.tasks);
+    sim.host(name, move || run_host(Rc::clone(&supervised), GUEST));
+    shared.tasks.start(GUEST, Machine::host(&shared, GUEST));
+    Guest { shared }
+}
+
+impl Guest {
+    /// Its tasks, at the present time: the user's own simulation moves it.
+    fn tasks(&self) -> &Tasks {
+        self.shared.tasks.look_at_clock();
+        &self.shared.tasks
+    }
+}
+
+/// Its clocks.
+impl Guest {
+    /// What one of its clocks reads, in nanoseconds.
+    pub fn now(&self, clock: Clock) -> Nanos {
+        self.tasks().state().readings(GUEST).of(clock)
+    }
+
+    /// Steps the wall clock by nanoseconds.
+    pub fn step_clock(&self, by: i64) {
+        self.tasks().change_clocks(GUEST, |clocks, now| clocks.step_wall(now, by));
+    }
+
+    /// Makes all clocks run so many parts per million fast; `None`: at the right rate again.
+    pub fn set_clock_rate(&self, ppm: Option<i32>) {
+        self.tasks().change_clocks(GUEST, |clocks, now| clocks.set_rate(now, ppm));
+    }
+
+    /// Stops the wall clock, or lets it go on.
+    pub fn freeze_clock(&self, frozen: bool) {
+        self.tasks().change_clocks(GUEST, |clocks, now| clocks.freeze_wall(now, frozen));
+    }
+}
+
+/// What it suffers.
+impl Guest {
+    /// Stops scheduling the process, or goes on with it. Its kernel still completes connections.
+    pub fn pause(&self, paused: bool) {
+        self.tasks().pause(GUEST, paused);
+    }
+
+    /// Kills the process. What it wrote survives, what it kept in memory does not; connects are
+    /// refused until [`Guest::start`].
+    pub fn crash(&self) {
+        self.tasks().kill(GUEST);
+    }
+
+    /// As [`Guest::crash`], and what was not synced to the disk is gone. Its peers see their
+    /// connections end; hold the links first if they are to see silence.
+    pub fn lose_power(&self) {
+        self.tasks().power_off(GUEST);
+    }
+
+    /// Starts the process anew.
+    pub fn start(&self) {
+        self.tasks().start(GUEST, Machine::host(&self.shared, GUEST));
+    }
+
+    /// Makes each command and each script take longer by so many nanoseconds.
+    pub fn slow(&self, command: Nanos, script: Nanos) {
+        let mut state = self.tasks().state();
+        state.machine(GUEST).slowness = lockstorm_platform::host::Slowness { command, script };
+    }
+
+    /// Makes fsync answer and do nothing, or be honest again.
+    pub fn lie_about_fsync(&self, lies: bool) {
+        self.tasks().state().machine(GUEST).disk.borrow_mut().lies = lies;
+    }
+
+    /// What has been recorded so far.
+    pub fn trace(&self) -> Vec<Entry> {
+        self.tasks().state().trace.entries().to_vec()
+    }
+}

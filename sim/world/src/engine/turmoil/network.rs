@@ -1,0 +1,366 @@
+//! The plan's network over turmoil's links: every message stays on hold, and is delivered when
+//! the model says so.
+//!
+//! turmoil gives no name to a message on a link, but keeps them in order: a mirror of each link
+//! names them by their places.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Connection, Happening, HostId};
+use turmoil::{Protocol, Segment, Sim};
+
+use crate::engine::links::Flow;
+use crate::engine::state::State;
+use crate::engine::turmoil::Shared;
+
+/// The side of a connection that connected, and the one that listened.
+pub const CLIENT: usize = 0;
+pub const SERVER: usize = 1;
+
+/// Which connection, by the order in which they were asked for.
+pub type WireId = usize;
+
+/// A connection, open or not.
+struct Wire {
+    /// The client's host and the server's.
+    hosts: [HostId; 2],
+    tag: u32,
+    /// What is under way to each side.
+    flows: [Flow<Payload>; 2],
+    /// Which operation each message serves that was written and is not seen on the link yet.
+    tags: [VecDeque<u32>; 2],
+    /// Whether the client knows what came of its SYN.
+    is_answered: bool,
+    /// Whose machine has lost power since.
+    forgotten: [bool; 2],
+    broken: Option<io::ErrorKind>,
+    /// Which sides their applications let go of.
+    closed: [bool; 2],
+    /// Who waits for an answer, or wants to know of a break.
+    wakers: [Option<Waker>; 2],
+}
+
+/// What travels.
+enum Payload {
+    /// A message on turmoil's link.
+    Message(u64),
+    /// What came of the SYN. turmoil tells the client at once; here it takes its way back.
+    Answer,
+}
+
+/// A connection that is asked for; its SYN has not been seen on the link yet.
+pub type Dialled = Rc<std::cell::Cell<Option<WireId>>>;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Network {
+    wires: Vec<Wire>,
+    ids: BTreeMap<Connection, WireId>,
+    dialling: BTreeMap<(HostId, SocketAddrV4), VecDeque<Dialled>>,
+    arrivals: BTreeSet<(Nanos, WireId, usize)>,
+    /// The messages on each link, in order.
+    mirror: BTreeMap<(IpAddr, IpAddr), Vec<u64>>,
+    messages: u64,
+}
+
+impl Network {
+    /// Notes that a SYN is about to be sent.
+    pub fn dial(&mut self, from: HostId, to: SocketAddrV4) -> Dialled {
+        let dialled = Dialled::default();
+        self.dialling.entry((from, to)).or_default().push_back(Rc::clone(&dialled));
+        dialled
+    }
+
+    /// The connection with this name.
+    pub fn find(&self, connection: Connection) -> WireId {
+        *self.ids.get(&connection).expect("a connection begins with a SYN")
+    }
+
+    /// Which operation and attempt the next messages serve.
+    pub fn tag(&mut self, wire: WireId, tag: u32) {
+        self.wires[wire].tag = tag;
+    }
+
+    /// Notes that a side has written something that will be seen on the link.
+    pub fn wrote(&mut self, wire: WireId, from: usize) {
+        let wire = &mut self.wires[wire];
+        let tag = wire.tag;
+        wire.tags[1 - from].push_back(tag);
+    }
+
+    /// Notes that the application lets go of a side, which will be seen on the link.
+    pub fn closes(&mut self, wire: WireId, side: usize) {
+        self.wires[wire].closed[side] = true;
+        self.wrote(wire, side);
+    }
+
+    /// How the connection was broken, if it was; else `waker` is woken when it is.
+    pub fn poll_broken(&mut self, wire: WireId, side: usize, waker: &Waker) -> io::Result<()> {
+        let wire = &mut self.wires[wire];
+        match wire.broken {
+            Some(kind) => Err(kind.into()),
+            None => {
+                wire.wakers[side] = Some(waker.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the client knows what came of its SYN.
+    pub fn poll_answered(&mut self, wire: WireId, waker: &Waker) -> Poll<io::Result<()>> {
+        let answered = self.wires[wire].is_answered;
+        match self.poll_broken(wire, CLIENT, waker) {
+            Err(broken) => Poll::Ready(Err(broken)),
+            Ok(()) if answered => Poll::Ready(Ok(())),
+            Ok(()) => Poll::Pending,
+        }
+    }
+
+    /// Sends the answer to a SYN on its way.
+    pub fn answer(&mut self, state: &mut State, wire: WireId) {
+        let tag = self.wires[wire].tag;
+        self.send(state, wire, CLIENT, (Payload::Answer, 1), tag, false);
+    }
+
+    fn send(
+        &mut self,
+        state: &mut State,
+        id: WireId,
+        to: usize,
+        (payload, length): (Payload, usize),
+        tag: u32,
+        syn: bool,
+    ) {
+        let wire = &mut self.wires[id];
+        let hosts = (wire.hosts[1 - to], wire.hosts[to]);
+        let ordinal = wire.flows[to].ordinal(tag, length, syn);
+        let delay = state.delay(hosts, ordinal);
+        let cut = state.is_cut(hosts);
+        if cut {
+            state.meet_closed(hosts);
+        }
+        if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
+            self.arrivals.insert((at, id, to));
+        }
+    }
+
+    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
+        let mut alive = 0;
+        for wire in &mut self.wires {
+            if wire.hosts != [one, other] && wire.hosts != [other, one] {
+                continue;
+            }
+            alive += u64::from(wire.broken.is_none() && wire.closed != [true, true]);
+            wire.flows.iter_mut().for_each(Flow::clear);
+            wire.broken = Some(io::ErrorKind::ConnectionReset);
+            wire.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+        alive
+    }
+
+    /// Takes what has arrived off the model: the messages that turmoil is to deliver.
+    fn arrived(&mut self, state: &mut State) -> BTreeMap<u64, (WireId, usize)> {
+        let mut due = BTreeMap::new();
+        while let Some(&(at, id, to)) = self.arrivals.first() {
+            if at > state.now {
+                break;
+            }
+            self.arrivals.pop_first();
+            let wire = &mut self.wires[id];
+            let hosts = (wire.hosts[1 - to], wire.hosts[to]);
+            let barred = state.is_barred(hosts);
+            let is_dead = wire.forgotten[1 - to];
+            while wire.flows[to].is_due(state.now) {
+                if barred {
+                    state.meet_closed(hosts);
+                    wire.flows[to].hold(is_dead);
+                    break;
+                }
+                match wire.flows[to].take().expect("it was just looked at") {
+                    Payload::Message(message) => {
+                        due.insert(message, (id, to));
+                    }
+                    Payload::Answer => {
+                        wire.is_answered = true;
+                        wire.wakers[CLIENT].take().into_iter().for_each(Waker::wake);
+                    }
+                }
+            }
+        }
+        due
+    }
+
+    /// Takes a message into the model that turmoil has put on a link.
+    fn collect(
+        &mut self,
+        state: &mut State,
+        (from, to): (SocketAddr, SocketAddr),
+        sent: &Protocol,
+    ) -> u64 {
+        self.messages += 1;
+        let (from, to) = (v4(from), v4(to));
+        let syn = matches!(sent, Protocol::Tcp(Segment::Syn(_)));
+        if syn {
+            self.open(state, from, to);
+        }
+        let found = |client, server| self.ids.get(&Connection { client, server }).copied();
+        let (id, side) = match (found(from, to), found(to, from)) {
+            (Some(id), _) => (id, SERVER),
+            (None, Some(id)) => (id, CLIENT),
+            (None, None) => unreachable!("a connection begins with a SYN"),
+        };
+        let wire = &mut self.wires[id];
+        let tag = wire.tags[side].pop_front().unwrap_or(wire.tag);
+        // A machine without power says nothing, and a broken connection carries nothing.
+        let lost = wire.broken.is_some() || !state.machine(wire.hosts[1 - side]).powered;
+        if !lost {
+            let payload = Payload::Message(self.messages);
+            self.send(state, id, side, (payload, bytes_of(sent).map_or(1, <[u8]>::len)), tag, syn);
+        }
+        self.messages
+    }
+
+    fn open(&mut self, state: &mut State, client: SocketAddrV4, server: SocketAddrV4) {
+        let host = |address: SocketAddrV4| state.names.at(*address.ip()).expect("a known machine");
+        let hosts = [host(client), host(server)];
+        let id = self.wires.len();
+        let [there, back] = state.links.link(hosts[CLIENT], hosts[SERVER]).dial();
+        self.wires.push(Wire {
+            hosts,
+            tag: 0,
+            flows: [Flow::new(back), Flow::new(there)],
+            tags: [VecDeque::new(), VecDeque::new()],
+            is_answered: false,
+            forgotten: [false, false],
+            broken: None,
+            closed: [false, false],
+            wakers: [None, None],
+        });
+        self.ids.insert(Connection { client, server }, id);
+        let dialling = self.dialling.get_mut(&(hosts[CLIENT], server));
+        let dialled = dialling.and_then(VecDeque::pop_front);
+        dialled.expect("a SYN is announced").set(Some(id));
+    }
+
+    fn retry(&mut self, state: &mut State, from: HostId, to: HostId) {
+        if state.is_cut((from, to)) {
+            return;
+        }
+        for id in 0..self.wires.len() {
+            for side in [CLIENT, SERVER] {
+                let wire = &mut self.wires[id];
+                let ways = (wire.hosts[1 - side], wire.hosts[side]);
+                if !wire.flows[side].is_held() || ways != (from, to) {
+                    continue;
+                }
+                let ordinal = wire.flows[side].ordinal_again(wire.tag);
+                let latency = state.delay(ways, ordinal);
+                let again = wire.flows[side].send_again(state.now, latency);
+                self.arrivals.extend(again.into_iter().map(|at| (at, id, side)));
+            }
+        }
+    }
+}
+
+/// See [`crate::engine::Engine::block`].
+pub fn block(shared: &Shared, from: HostId, to: HostId, blocked: bool) {
+    let Some(network) = &shared.network else { return };
+    let mut state = shared.state();
+    let link = state.links.link(from, to);
+    link.blocked = if blocked { link.blocked + 1 } else { link.blocked.saturating_sub(1) };
+    if !blocked && link.blocked == 0 {
+        network.borrow_mut().retry(&mut state, from, to);
+    }
+}
+
+/// Lets held messages towards or from a host travel again, after it came back.
+pub fn retry_all(shared: &Shared, host: HostId) {
+    let Some(network) = &shared.network else { return };
+    let (mut network, mut state) = (network.borrow_mut(), shared.state());
+    let others: Vec<HostId> = state.names.ids().collect();
+    for other in others {
+        network.retry(&mut state, host, other);
+        network.retry(&mut state, other, host);
+    }
+}
+
+/// A machine loses power: what it has sent goes on, unless that has to be sent again.
+pub fn forget(shared: &Shared, host: HostId) {
+    let Some(network) = &shared.network else { return };
+    for wire in &mut network.borrow_mut().wires {
+        for side in [CLIENT, SERVER] {
+            if wire.hosts[side] == host {
+                wire.forgotten[side] = true;
+                wire.flows[1 - side].die();
+            }
+        }
+    }
+}
+
+/// See [`crate::engine::Engine::reset`].
+pub fn reset(shared: &Shared, one: HostId, other: HostId) -> u64 {
+    shared.network.as_ref().map_or(0, |network| network.borrow_mut().reset_between(one, other))
+}
+
+/// Has turmoil deliver in the next tick what has arrived by now.
+pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
+    let Some(network) = &shared.network else { return };
+    let (mut network, mut state) = (network.borrow_mut(), shared.state());
+    let due = network.arrived(&mut state);
+    if due.is_empty() {
+        return;
+    }
+    sim.links(|links| {
+        for link in links {
+            let Some(mirror) = network.mirror.get_mut(&link.pair()) else { continue };
+            for (sent, message) in link.zip(mirror.iter()) {
+                let Some((wire, to)) = due.get(message) else { continue };
+                let bytes = bytes_of(sent.protocol()).unwrap_or_default();
+                let wire = u32::try_from(*wire).expect("under 2^32 connections");
+                let to = u32::try_from(*to).expect("there are two sides");
+                state.happen(Happening::Delivery, wire, to, bytes);
+                sent.deliver();
+            }
+            mirror.retain(|message| !due.contains_key(message));
+        }
+    });
+}
+
+/// Takes the messages that the last tick put on links into the model.
+pub fn collect(shared: &Shared, sim: &Sim<'_>) {
+    let Some(network) = &shared.network else { return };
+    let network = &mut *network.borrow_mut();
+    let state = &mut *shared.state();
+    sim.links(|links| {
+        for link in links {
+            let pair = link.pair();
+            let known = network.mirror.get(&pair).map_or(0, Vec::len);
+            for sent in link.skip(known) {
+                let message = network.collect(state, sent.pair(), sent.protocol());
+                network.mirror.entry(pair).or_default().push(message);
+            }
+        }
+    });
+}
+
+/// The bytes of a message that carries some.
+fn bytes_of(sent: &Protocol) -> Option<&[u8]> {
+    match sent {
+        Protocol::Tcp(Segment::Data(_, bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Hosts have IPv4 addresses only.
+pub fn v4(address: SocketAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(address) => unreachable!("no host has the address {address}"),
+    }
+}

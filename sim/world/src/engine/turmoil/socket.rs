@@ -1,0 +1,175 @@
+//! turmoil's streams and listeners as the platform's.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use lockstorm_platform::host::{Duplex, Listen, Stream};
+use lockstorm_platform::trace::{Connection, HostId};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use turmoil::net::{TcpListener, TcpStream};
+
+use crate::engine::tasks::life::Job;
+use crate::engine::turmoil::Shared;
+use crate::engine::turmoil::network::{Network, SERVER, WireId, v4};
+
+/// One end of a connection; dropping it closes it.
+pub struct Socket {
+    shared: Rc<Shared>,
+    /// `None` where the network is the user's own.
+    wire: Option<WireId>,
+    side: usize,
+    stream: TcpStream,
+}
+
+impl Socket {
+    /// The platform's stream over turmoil's.
+    pub fn stream(shared: &Rc<Shared>, side: usize, stream: TcpStream) -> Stream {
+        let connection = name(&stream, side);
+        let wire = shared.network.as_ref().map(|network| network.borrow().find(connection));
+        let socket = Socket { shared: Rc::clone(shared), wire, side, stream };
+        Stream::new(Box::pin(socket), connection)
+    }
+
+    /// Does something to the connection in the plan's network.
+    fn in_network<T>(&self, act: impl FnOnce(&mut Network, WireId) -> T) -> Option<T> {
+        let (network, wire) = (self.shared.network.as_ref()?, self.wire?);
+        Some(act(&mut network.borrow_mut(), wire))
+    }
+
+    fn broken(&self, cx: &Context<'_>) -> io::Result<()> {
+        let broken =
+            self.in_network(|network, wire| network.poll_broken(wire, self.side, cx.waker()));
+        broken.unwrap_or(Ok(()))
+    }
+
+    fn wrote(&self) {
+        self.in_network(|network, wire| network.wrote(wire, self.side));
+    }
+}
+
+/// Which connection a stream belongs to, of which it is this side.
+fn name(stream: &TcpStream, side: usize) -> Connection {
+    let local = v4(stream.local_addr().expect("a stream has an address"));
+    let peer = v4(stream.peer_addr().expect("a stream has a peer"));
+    if side == SERVER {
+        Connection { client: peer, server: local }
+    } else {
+        Connection { client: local, server: peer }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.broken(cx)?;
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.broken(cx)?;
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if matches!(written, Poll::Ready(Ok(_))) {
+            self.wrote();
+        }
+        written
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wrote();
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl Duplex for Socket {
+    fn tag(&self, tag: u32) {
+        self.in_network(|network, wire| network.tag(wire, tag));
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.in_network(|network, wire| network.closes(wire, self.side));
+    }
+}
+
+/// Connections that came up and were not accepted by the process yet.
+#[derive(Default)]
+pub struct Backlog {
+    streams: VecDeque<TcpStream>,
+    waker: Option<Waker>,
+}
+
+/// A listening socket; dropping it refuses what comes and ends what was not accepted.
+pub struct Acceptor {
+    shared: Rc<Shared>,
+    host: HostId,
+    port: u16,
+    backlog: Rc<RefCell<Backlog>>,
+    kernel: Rc<Job>,
+}
+
+impl Acceptor {
+    /// Listens on a port that nobody listens on. A kernel completes connections for a process
+    /// that is paused, which turmoil by itself does not.
+    pub fn open(shared: &Rc<Shared>, host: HostId, port: u16) -> Acceptor {
+        let backlog = Rc::<RefCell<Backlog>>::default();
+        let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));
+        let kernel =
+            shared.tasks.lives.borrow_mut()[usize::from(host.0)].spawn(Box::pin(accept), true);
+        Acceptor { shared: Rc::clone(shared), host, port, backlog, kernel }
+    }
+}
+
+/// The kernel's part of listening.
+async fn accept(shared: Rc<Shared>, port: u16, backlog: Rc<RefCell<Backlog>>) {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await;
+    let listener = listener.expect("a machine's ports are kept apart");
+    loop {
+        let (stream, _) = listener.accept().await.expect("turmoil's listeners do not fail");
+        if let Some(network) = &shared.network {
+            let mut network = network.borrow_mut();
+            let wire = network.find(name(&stream, SERVER));
+            network.answer(&mut shared.state(), wire);
+        }
+        let mut backlog = backlog.borrow_mut();
+        backlog.streams.push_back(stream);
+        backlog.waker.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Listen for Acceptor {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        let mut backlog = self.backlog.borrow_mut();
+        let Some(stream) = backlog.streams.pop_front() else {
+            backlog.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        drop(backlog);
+        Poll::Ready(Ok(Socket::stream(&self.shared, SERVER, stream)))
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        self.kernel.call_off();
+        self.shared.tasks.lives.borrow_mut()[usize::from(self.host.0)].ports.remove(&self.port);
+    }
+}

@@ -1,0 +1,177 @@
+//! What a fault met: how many messages, tasks, commands, writes or keys it touched.
+//!
+//! Engines count where a fault acts ([`crate::engine::met`]); a look when it strikes and one when
+//! it is over give what it met. Of commands that an operator types the trace has the effects.
+//! Where two faults of a verb overlap on a target, both met what came in both.
+
+use lockstorm_platform::fault::{Fault, Target, Verb};
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, Origin, Trace};
+
+use crate::engine::met::LinkMet;
+use crate::engine::state::State;
+use crate::world::strike::Struck;
+use crate::world::{Missed, OPERATOR_ADDRESS, Part, World};
+
+/// When it is known what a fault met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// At once: it acts in one instant.
+    AtOnce,
+    /// When it is over.
+    AtItsEnd,
+    /// When the world is healed: a clock that was stepped stays so.
+    AtTheHeal,
+    /// From the trace, once the operator's command has been answered.
+    FromTheTrace,
+}
+
+impl Known {
+    pub(super) fn of(verb: &Verb) -> Known {
+        match verb {
+            Verb::CutReply | Verb::Reset | Verb::Restart => Known::AtOnce,
+            Verb::ClockStep { .. } => Known::AtTheHeal,
+            Verb::Failover | Verb::Evict { .. } | Verb::Flush => Known::FromTheTrace,
+            Verb::Partition
+            | Verb::Delay { .. }
+            | Verb::Jitter { .. }
+            | Verb::Loss { .. }
+            | Verb::Pause
+            | Verb::Suspend
+            | Verb::Crash
+            | Verb::PowerLoss
+            | Verb::ClockRate { .. }
+            | Verb::ClockFreeze
+            | Verb::SlowNode { .. }
+            | Verb::SlowScript { .. }
+            | Verb::ReplicaLag { .. }
+            | Verb::LyingDisk
+            | Verb::TearingDisk
+            | Verb::FullDisk => Known::AtItsEnd,
+        }
+    }
+}
+
+impl World {
+    /// Counts what is known at the world's end alone, and ends the engine.
+    pub(super) fn finish_counts(&mut self, end: Instant) -> Trace {
+        self.count_all_met();
+        let trace = self.engine.finish();
+        for place in 0..self.struck.len() {
+            let fault = self.fault_of(place);
+            let (Known::FromTheTrace, Target::Host(name)) = (Known::of(&fault.verb), &fault.target)
+            else {
+                continue;
+            };
+            let again = |struck: &&Struck| {
+                self.faults[struck.index].target == fault.target
+                    && Known::of(&self.faults[struck.index].verb) == Known::FromTheTrace
+            };
+            let next = self.struck[place + 1..].iter().find(again);
+            let until = next.map_or(end, |next| next.strike.from);
+            let during = [self.struck[place].strike.from, until];
+            let met = by_command(&trace, &fault.verb, self.id(name), during);
+            self.struck[place].strike.met = self.engine.counts_met().then_some(met);
+        }
+        trace
+    }
+
+    /// How many messages were lost or cut on all links, if the engine counts that.
+    pub(super) fn missed(&self) -> Option<Missed> {
+        let state = &*self.engine.state();
+        let sum = |sum: Missed, met: LinkMet| Missed {
+            lost: sum.lost + met.lost + met.lost_anyway,
+            cut: sum.cut + met.held,
+        };
+        let missed = state.links.met().fold(Missed::default(), sum);
+        self.engine.counts_met().then_some(missed)
+    }
+
+    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
+    pub(super) fn count_all_met(&mut self) {
+        for place in 0..self.struck.len() {
+            if self.struck[place].strike.met.is_none() {
+                self.count_met(place);
+            }
+        }
+    }
+
+    /// Notes what a fault has met since it struck.
+    pub(super) fn count_met(&mut self, place: usize) {
+        let met = self.met_by(self.fault_of(place)) - self.struck[place].before;
+        self.struck[place].strike.met = self.engine.counts_met().then_some(met);
+    }
+
+    /// What faults of this verb have met on this target since the world began.
+    pub(super) fn met_by(&self, fault: &Fault) -> u64 {
+        let state = &mut *self.engine.state();
+        match &fault.target {
+            Target::Host(name) => self.on_host(state, &fault.verb, self.id(name)),
+            Target::Links { from, to, both } => {
+                let pairs = from.iter().flat_map(|from| to.iter().map(move |to| (from, to)));
+                let met = |state: &mut State, from, to| on_link(state, &fault.verb, from, to);
+                let pairs = pairs.map(|(from, to)| (self.id(from), self.id(to)));
+                let mut sum = 0;
+                for (from, to) in pairs {
+                    sum += met(state, from, to);
+                    sum += if *both { met(state, to, from) } else { 0 };
+                }
+                sum
+            }
+        }
+    }
+
+    fn on_host(&self, state: &mut State, verb: &Verb, host: HostId) -> u64 {
+        let met = state.machine(host).met;
+        let disk = state.machine(host).disk.borrow().met;
+        match verb {
+            Verb::Pause | Verb::Suspend => met.waited,
+            // What starts again works again, even if it had ended before.
+            Verb::Crash | Verb::PowerLoss => met.kills + met.starts,
+            Verb::Restart => met.starts,
+            Verb::ClockStep { .. } | Verb::ClockFreeze => met.looks,
+            Verb::ClockRate { .. } => met.looks + met.sleeps,
+            Verb::SlowNode { .. } => met.commands,
+            Verb::SlowScript { .. } => met.scripts,
+            Verb::LyingDisk => disk.unsynced,
+            Verb::TearingDisk => disk.torn,
+            Verb::FullDisk => disk.refused,
+            Verb::ReplicaLag { .. } => {
+                let nodes = self.names.ids().zip(&self.parts);
+                let nodes = nodes.filter(|(node, part)| **part == Part::Node && *node != host);
+                nodes.map(|(node, _)| state.links.link(node, host).met.delayed).sum()
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
+    let met = state.links.link(from, to).met;
+    match verb {
+        Verb::Partition => met.held,
+        Verb::Delay { .. } => met.delayed,
+        Verb::Jitter { .. } => met.jittered,
+        Verb::Loss { .. } => met.lost,
+        Verb::CutReply | Verb::Reset => met.broken,
+        _ => 0,
+    }
+}
+
+/// What a command of the operator did on a node between two instants: keys that it removed, or
+/// that the node became a master.
+pub(super) fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
+    let [from, to] = during;
+    let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());
+    let entries = trace.entries().iter().filter(|entry| entry.host == node).filter(within);
+    let removed = [KeyChange::Deleted, KeyChange::Evicted];
+    let does = |entry: &&Entry| match (&entry.event, verb) {
+        (Event::Role { master }, Verb::Failover) => master.is_none(),
+        (Event::Key { change, origin: Origin::Request(request), .. }, _) => {
+            let by_hand = request.connection.client.ip() == OPERATOR_ADDRESS.ip();
+            by_hand && removed.contains(change)
+        }
+        _ => false,
+    };
+    u64::try_from(entries.filter(does).count()).unwrap_or(u64::MAX)
+}
