@@ -21,7 +21,7 @@ use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::order::Naming;
 use lockstorm_platform::rng::Chance;
-use lockstorm_platform::time::{ClockSetting, HostClocks, MILLISECOND, Nanos};
+use lockstorm_platform::time::{ClockSetting, HostClocks, MILLISECOND, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId, Trace};
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +132,7 @@ pub trait Engine {
         true
     }
     /// Writes an event of the world itself into the trace.
-    fn record(&self, event: Event) -> lockstorm_platform::time::Stamp;
+    fn record(&self, event: Event) -> Stamp;
     /// Has the fault strike at a true time.
     fn strike_at(&self, at: Nanos, fault: u32);
     /// Has [`Engine::run_until`] come back with [`Stop::Call`] at a true time.

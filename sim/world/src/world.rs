@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_platform::fault::{Anchor, Fault, HostNames, Watch};
+use lockstorm_platform::fault::{Anchor, Fault, HostNames, Verb, Watch};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::order::Operator;
@@ -320,10 +320,7 @@ impl World {
         let healed = self.instant();
         self.count_all_met();
         for index in 0..self.struck.len() {
-            let down = matches!(
-                self.fault_of(index).verb,
-                lockstorm_platform::fault::Verb::Crash | lockstorm_platform::fault::Verb::PowerLoss
-            );
+            let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
             if !(down && keep_down) {
                 self.end_fault(u32::try_from(index).expect("faults are counted in u32"));
             }

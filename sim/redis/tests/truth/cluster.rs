@@ -1,5 +1,5 @@
 //! A node of a cluster against `redis-server --cluster-enabled yes`: the scripts of
-//! `tests/redis/cluster/`, written as all others. Both are alone in their cluster: what nodes do
+//! `tests/corpus/cluster/`, written as all others. Both are alone in their cluster: what nodes do
 //! together is tested beside the state. Names and addresses are masked.
 
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,4 @@
-//! Scripts of requests with the answers that redis-server gave: the files of `tests/redis/`.
+//! Scripts of requests with the answers that redis-server gave: the files of `tests/corpus/`.
 //!
 //! Line by line: `# ` opens a comment and `! name value` a setting of both servers. `> request` is
 //! a request, `b> request` the same on a connection of that name; `@ +50` lets 50 ms pass. Behind a

@@ -1,4 +1,4 @@
-//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/redis/sentinel/`, written
+//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/corpus/sentinel/`, written
 //! as all others. The master that both watch is not there: what Sentinels do is tested in
 //! `sentinel.rs` beside this folder. Values that pass with time are masked.
 

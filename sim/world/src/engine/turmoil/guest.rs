@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use lockstorm_platform::host::Slowness;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos};
@@ -119,7 +120,7 @@ impl Guest {
     /// Makes each command and each script take longer by so many nanoseconds.
     pub fn slow(&self, command: Nanos, script: Nanos) {
         let mut state = self.tasks().state();
-        state.machine(GUEST).slowness = lockstorm_platform::host::Slowness { command, script };
+        state.machine(GUEST).slowness = Slowness { command, script };
     }
 
     /// Makes fsync answer and do nothing, or be honest again.
