@@ -48,6 +48,14 @@ fuzz-checkers cases="200000":
 class plans="300":
     LOCKSTORM_PLANS={{plans}} cargo test --release --test class
 
+# so many hunts, and what each finds shrunk to where nothing can be taken away
+shrinks hunts="500":
+    LOCKSTORM_HUNTS={{hunts}} cargo test --release --test hunt of_what_is_shrunk -- --nocapture
+
+# every sentence of so many hunted violations against the raw history
+true-stories stories="20000":
+    LOCKSTORM_STORIES={{stories}} cargo test --release --test true_stories -- --nocapture
+
 # every planted bug, and whether what must notice it does: the table. Or a share, `3/8`, or ids
 mutants which="all":
     LOCKSTORM_MUTANTS={{which}} cargo test --test mutants -- --nocapture

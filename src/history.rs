@@ -44,10 +44,22 @@ pub struct History {
     /// Where a lock broke the contract of locks, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<Breach>,
+    /// How many messages did not arrive at once; `None` where nobody counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
     /// When the faults were healed, the workload was told to stop and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.
     pub end: Instant,
+}
+
+/// Messages that did not arrive when they were sent first, between any hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Tries that were lost; each is sent again.
+    pub lost: u64,
+    /// Messages that met a link which a fault had cut.
+    pub cut: u64,
 }
 
 /// A line of the contract that a lock did not keep.
@@ -309,6 +321,9 @@ pub enum Seen {
     Follows,
     /// Its process ended by itself.
     Exited,
+    /// A Sentinel saw its clock jump and acts on nothing for 30 s: TILT, in the documentation of
+    /// Sentinel.
+    Tilted,
     /// It told a client that too few replicas have what was written to it.
     Unreplicated,
     /// The master, by who watches it.

@@ -25,7 +25,7 @@ use lockstorm_sim::trace::{Checkpoint, Event, Trace};
 use lockstorm_sim::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
-use crate::history::{History, PROBE};
+use crate::history::{History, Missed, PROBE};
 use crate::ledger::Site;
 use crate::ledger::overwork::works;
 use crate::lock::Promise;
@@ -286,6 +286,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         requests: evidence.requests,
         clocks: evidence.clocks,
         sightings: evidence.sightings,
+        missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
         healed: Some(healed),
         end: remains.end,
         ..History::default()

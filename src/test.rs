@@ -89,7 +89,8 @@ impl ScenarioTest {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
                 let finding = examine::scenario(&lab, scenario, seed);
                 if met(scenario, &finding) != Met::Yes {
-                    fail(&finding, &format!("expected: {}", scenario.expect.words()));
+                    let expected = scenario.expect.held_against(&finding.judgement);
+                    fail(&finding, &format!("expected: {expected}"));
                 }
             }
         }
@@ -264,7 +265,7 @@ impl HuntTest {
     pub fn holds(self) -> Tally {
         let (lab, report) = self.hunt();
         if let Some(found) = report.found {
-            let finding = examine::finding(&lab, &found.plan, found.trial, found.class);
+            let finding = examine::finding(&lab, None, &found.plan, found.trial, found.class);
             fail(&finding, "expected: no violation");
         }
         assert!(report.tally.has_tested(), "nothing was tested: {:?}", report.tally);
@@ -280,7 +281,7 @@ impl HuntTest {
         let (lab, report) = self.hunt();
         let tally = report.tally;
         let found = report.found.unwrap_or_else(|| panic!("no violation was found: {tally:?}"));
-        examine::finding(&lab, &found.plan, found.trial, found.class)
+        examine::finding(&lab, None, &found.plan, found.trial, found.class)
     }
 
     /// Hunts, and tells what came of it on standard output: for a `main`. The exit codes are
@@ -289,7 +290,7 @@ impl HuntTest {
         let (lab, report) = self.hunt();
         let tested = hunting::tested(&report.tally);
         let ending = if let Some(found) = report.found {
-            let finding = examine::finding(&lab, &found.plan, found.trial, found.class);
+            let finding = examine::finding(&lab, None, &found.plan, found.trial, found.class);
             say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
             Ending::Violated
         } else if !report.tally.has_tested() {

@@ -8,6 +8,7 @@ use lockstorm::explain::experiment::{Change, Experiments, Threshold};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
+use lockstorm::explore::threshold::{Knob, turned};
 use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
@@ -29,7 +30,7 @@ fn experiments(finding: &Finding) -> &Experiments {
 /// Scenarios with what is necessary, the smallest sets that suffice, and what makes no difference.
 #[test]
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
-    use Part::{Compat, Fault, Jitter, Offsets, Persistence};
+    use Part::{Fault, Jitter, Offsets, Persistence};
     let check = |name: &str, necessary: &[Part], sufficient: &[&[Part]], idle: &[Part]| {
         let finding = scenario(name);
         let causes = &experiments(&finding).causes;
@@ -43,7 +44,8 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     check("promoted-replica-with-fast-clock", &all, &[&all], &[Jitter, Persistence]);
     let all = [Fault(1), Fault(2), Persistence];
     check("redlock-amnesiac-restart", &all, &[&all], &[Jitter]);
-    let all = [Fault(1), Persistence, Compat];
+    // Without its compat there is no WAITAOF, and no such plan.
+    let all = [Fault(1), Persistence];
     check("waitaof-valkey-power-loss", &all, &[&all], &[Jitter]);
     // It takes two Sentinels whose clocks step, whichever, and the master's death.
     let two = |one, other| [Fault(one), Fault(other), Fault(4)];
@@ -111,6 +113,19 @@ fn a_fault_that_struck_nobody_made_no_difference_and_is_varied_no_further() {
     assert!(!without.stays && without.kinds.is_empty());
     assert_eq!(part_words(&plan, Part::Fault(1)), "c1's pause of 4 s");
     assert_eq!(change_words(&plan, without.change), "without c1's pause of 4 s");
+}
+
+#[test]
+fn a_fault_that_is_made_longer_puts_the_heal_off() {
+    let plan = paused(vec![pause(1, "c1", 100 * MILLISECOND, 4 * SECOND)]);
+    let (lab, struck) = (Lab::default(), [(1, 2 * SECOND)].into());
+    let long = turned(&lab, (&plan, &struck), &Knob::Lasts(1), 3_600_000_000_000);
+    let long = long.expect("an hour is a length");
+    assert_eq!(long.faults[0].length, Some(3_600 * SECOND));
+    assert_eq!(long.heal_at, 3_602 * SECOND);
+    assert_eq!(long.until - long.heal_at, plan.until - plan.heal_at);
+    let short = turned(&lab, (&plan, &struck), &Knob::Lasts(1), 1_000_000).expect("so is 1 ms");
+    assert_eq!(short.heal_at, plan.heal_at);
 }
 
 /// Figures in milliseconds: what theory gives, and by how much the run may differ from it, since

@@ -65,6 +65,7 @@ fn check(file: &Path) -> Result<(), String> {
     let folder = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let shows = match &*folder {
         "ledger" => story.broken.as_ref().is_some_and(|broken| !broken.is_empty()),
+        "unavailable" => judgement.availability.unavailable.is_some(),
         kind => words.contains(&kind),
     };
     let verdict = &judgement.verdict;
@@ -118,8 +119,16 @@ fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
     same("late", story.late.as_ref(), &of(|violation| Some(violation.late? / MILLISECOND)))?;
     let miss = judgement.nearest_miss.map(|miss| miss / MILLISECOND as i64);
     same("nearest_miss", story.nearest_miss.map(Some).as_ref(), &miss)?;
+    same("unavailable", story.unavailable.as_ref(), &unavailable(judgement))?;
     same("contended", story.contended.as_ref(), &judgement.counts.contended)?;
     same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
+}
+
+/// The longest time without the lock and why, as a file writes them; nothing if there was none.
+fn unavailable(judgement: &Judgement) -> String {
+    let Some(out) = &judgement.availability.unavailable else { return String::new() };
+    let reason = serde_json::to_value(out.reason).expect("a reason has a word");
+    format!("{} {}", out.length() / MILLISECOND, reason.as_str().expect("a word is text"))
 }
 
 fn turn(turn: &Turn) -> String {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use lockstorm::plan::Plan;
-use lockstorm::scenario::Scenario;
+use lockstorm::scenario::{self, Scenario};
 use proptest::prelude::{any, prop_oneof, proptest};
 use proptest::sample::Index;
 use proptest::strategy::{Just, Strategy};
@@ -32,6 +32,24 @@ fn every_bad_scenario_is_refused_with_its_place_and_a_mend() {
         let refusal = Scenario::parse(name, &text).expect_err(name);
         insta::assert_snapshot!(name, refusal.render(false));
     }
+}
+
+#[test]
+fn a_remedy_that_no_scenario_is_named_is_refused() {
+    let ill = |remedy: &str| {
+        let text = WHOLE.replacen("ask =", &format!("remedy = [\"{remedy}\"]\nask ="), 1);
+        [Scenario::parse("whole.toml", &text).unwrap()]
+    };
+    let healed = WHOLE.replacen("name = \"", "name = \"healed-", 1);
+    let known = [Scenario::parse("healed.toml", &healed).unwrap()];
+    let name = &known[0].name;
+    scenario::link(&mut ill(name), &known).unwrap();
+    scenario::link(&mut ill("kept-elsewhere"), &known).unwrap();
+    let misspelt = name.replacen("healed", "heeled", 1);
+    let refusal = scenario::link(&mut ill(&misspelt), &known).unwrap_err().render(false);
+    assert!(refusal.contains(&format!("there is no scenario '{misspelt}'")), "{refusal}");
+    assert!(refusal.contains(&format!("did you mean '{name}'?")), "{refusal}");
+    assert!(refusal.contains("[whole.toml:"), "{refusal}");
 }
 
 #[test]

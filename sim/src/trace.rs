@@ -270,6 +270,8 @@ pub enum Event {
     Unreplicated,
     /// A node's process ends by itself. A remark, too.
     Exited,
+    /// A Sentinel sees its clock jump, and only watches for a while: TILT.
+    Tilted,
     /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
     Saw {
         /// What it sees.
@@ -306,7 +308,7 @@ impl Event {
     /// Whether it only explains other records: it has no number of its own and enters no hash.
     pub fn is_remark(&self) -> bool {
         let told = matches!(self, Event::Saw { .. } | Event::Declined { .. });
-        let became = matches!(self, Event::Unreplicated | Event::Exited);
+        let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
         told || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
     }
 }

@@ -147,8 +147,19 @@ pub struct Remains {
     pub strikes: Vec<Strike>,
     /// Every line that a clock followed, in order.
     pub clocks: Vec<ClockChange>,
+    /// How many messages did not arrive at once; `None` where nobody counts.
+    pub missed: Option<Missed>,
     /// When the world ended.
     pub end: Instant,
+}
+
+/// How many messages did not arrive when they were sent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Tries that were lost, by faults or by what links lose without any.
+    pub lost: u64,
+    /// Messages that met a link which a fault had cut.
+    pub cut: u64,
 }
 
 impl World {
@@ -335,10 +346,11 @@ impl World {
     pub fn finish(self) -> Remains {
         let end = self.instant();
         let mut world = self;
+        let missed = world.missed();
         let trace = world.finish_counts(end);
         let strikes = world.struck.iter().map(|struck| struck.strike).collect();
         let World { names, clocks, .. } = world;
-        Remains { trace, names, strikes, clocks, end }
+        Remains { trace, names, strikes, clocks, missed, end }
     }
 
     fn id(&self, name: &str) -> HostId {

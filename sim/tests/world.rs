@@ -404,3 +404,33 @@ fn what_has_ended_by_itself_is_started_again_at_the_end() {
         }
     }
 }
+
+/// Keeps one connection and opens 60,000 others, one after the other.
+async fn dial(host: Host, ports: Rc<RefCell<Vec<u16>>>) {
+    let connect = || host.connect(address(1));
+    let mut kept = connect().await.expect("s listens");
+    ports.borrow_mut().push(kept.connection().client.port());
+    for _ in 0..60_000 {
+        let other = connect().await.expect("s listens");
+        ports.borrow_mut().push(other.connection().client.port());
+    }
+    kept.write_all(b"x").await.expect("it is open");
+    assert_eq!(kept.read_u8().await.expect("it is open"), b'x');
+    ports.borrow_mut().push(0);
+}
+
+#[test]
+fn ports_are_given_anew_but_for_those_in_use() {
+    let ports = Rc::<RefCell<Vec<u16>>>::default();
+    let given = Rc::clone(&ports);
+    let mut spec = spec(EngineKind::Event, 1, Latency::Constant(0), Vec::new(), &Log::default());
+    spec.hosts[1].process = process(move |host| dial(host, Rc::clone(&given)));
+    let mut world = World::new(spec);
+    world.run_until(SECOND);
+    drop(world);
+    let ports = ports.borrow();
+    let [kept, others @ .., 0] = &ports[..] else { panic!("{} connections", ports.len()) };
+    assert_eq!(others.len(), 60_000);
+    assert!(!others.contains(kept), "a port that is in use was given again");
+    assert!(others.iter().filter(|port| **port == others[0]).count() > 1, "none was given again");
+}

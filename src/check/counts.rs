@@ -23,6 +23,7 @@ pub fn count(case: &Case) -> Counts {
         struck: number(&struck),
         struck_in_hold: number(&in_hold),
         accesses: number(case.history.accesses.iter().filter(|access| access.caller != PROBE)),
+        missed: case.history.missed,
         grants_without_faults: case.terms.grants_without_faults,
     }
 }

@@ -3,8 +3,8 @@
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
 use crate::check::{
-    contract, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
-    lost_early,
+    availability, contract, corruption, counts, fence, foreign, idle, late_loss, leak, linear,
+    liveness, lost_early,
 };
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
@@ -34,8 +34,10 @@ pub fn judge_case(case: &Case) -> Judgement {
     unknown.extend(liveness.unknown);
     unknown.extend(linear.unknown);
     let verdict = worst(violations, &unknown);
-    let nearest_miss = (verdict == Verdict::Holds).then(|| nearest_miss::nearest(case)).flatten();
-    Judgement { verdict, counts, nearest_miss }
+    let nearest = nearest_miss::nearest(case);
+    let nearest_miss = nearest.as_ref().map(|nearest| nearest.by);
+    let availability = availability::measure(case);
+    Judgement { verdict, counts, nearest_miss, nearest, availability }
 }
 
 fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {

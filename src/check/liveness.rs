@@ -86,7 +86,7 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     let ops = [probes.first(), probes.last()].into_iter().flatten().map(|op| op.id);
     let mut ops = ops.collect::<Vec<_>>();
     ops.dedup();
-    let to = Moment::passing(limit).instant(case.history);
+    let to = granted.unwrap_or(case.history.end.into()).instant(case.history);
     let stuck = Violation { ops, ..Violation::new(Kind::Stuck, free.instant(case.history), to) };
     Liveness { violations: vec![stuck], unknown: None }
 }

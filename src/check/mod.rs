@@ -2,6 +2,7 @@
 //!
 //! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
 
+pub mod availability;
 pub mod case;
 pub mod contract;
 pub mod corruption;
@@ -23,7 +24,9 @@ pub mod signature;
 use lockstorm_sim::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::history::OpId;
+use crate::check::availability::Availability;
+use crate::check::nearest_miss::NearestMiss;
+use crate::history::{Missed, OpId};
 use crate::ledger::Site;
 use crate::lock::Model;
 
@@ -265,6 +268,9 @@ pub struct Counts {
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
+    /// Messages between any hosts that were lost or cut off, if that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
     /// Grants of the same plan without its faults, if that was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_without_faults: Option<u32>,
@@ -277,7 +283,13 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// How much was tested.
     pub counts: Counts,
-    /// The nearest miss in nanoseconds (negative: missed by nothing), where the run holds and
-    /// a hold wrote to the resource.
+    /// The nearest miss in nanoseconds, where a hold wrote to the resource and a lease can end.
+    /// Negative: another could have been let in before the write.
     pub nearest_miss: Option<i64>,
+    /// The same with what it was.
+    #[serde(default)]
+    pub nearest: Option<NearestMiss>,
+    /// How well callers were served.
+    #[serde(default)]
+    pub availability: Availability,
 }

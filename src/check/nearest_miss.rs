@@ -1,41 +1,102 @@
-//! How near a run that held came to a violation: for each tenure the time from its last guarded
-//! write to the instant at which its lease would have let another in.
+//! How near a run came to a violation, or how far past it: for each tenure that wrote, the time
+//! from its last guarded write to the next instant at which another could have been let in; where
+//! one could at that write, the time since it could, negative.
+//!
+//! Another is let in where a quorum of seats is free. A seat is a node that stands for itself, or
+//! nodes that replicate each other; it is free while the one of its nodes that leads, of several
+//! the one that was made master last, has no key of the tenure. So what a replica has counts from
+//! its promotion on, and not before. A key counts until its lease ends by its node's wall clock, as
+//! if its owner had sent no release; what another's command, a restart or an eviction ended, ended
+//! then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::trace::KeyChange;
+use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
-use crate::history::{AccessKind, OpId};
+use crate::history::{AccessKind, OpId, OpKind};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// The smallest distance of the run in nanoseconds, over the tenures that wrote.
-pub fn nearest(case: &Case) -> Option<i64> {
+/// What came nearest to a violation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearestMiss {
+    /// From the write to when another could have been let in, ns; negative: it came too late.
+    pub by: i64,
+    /// The acquire that stands for the tenure.
+    pub grant: OpId,
+    /// Index of the write among the accesses.
+    pub write: usize,
+    /// The node that was the last to be free of those that another needed; none if enough of them
+    /// were free when the lock was granted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
+}
+
+/// A node, and whenever it led: whether it was promoted, from when, to when.
+struct Seated<'a> {
+    node: &'a str,
+    leads: Vec<(bool, Moment, Moment)>,
+}
+
+/// The nearest miss of the run, over the tenures that wrote. `None` if none did, or none of their
+/// keys ends by itself.
+pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let last = last_writes(case);
-    let mut keys: BTreeMap<OpId, Vec<&Incarnation>> = BTreeMap::new();
+    let mut keys: BTreeMap<OpId, Vec<(&Incarnation, Moment)>> = BTreeMap::new();
     for key in &case.lives.incarnations {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         if let Some(owner) = owner.filter(|owner| last.contains_key(owner)) {
-            keys.entry(owner).or_default().push(key);
+            keys.entry(owner).or_default().push((key, gone_at(case, key, owner)));
         }
     }
-    let asked = asked_nodes(case);
-    let misses = keys.iter().filter_map(|(grant, keys)| {
-        let free = free_at(case, keys, &asked)?;
-        Some(i64::try_from(i128::from(free.at) - i128::from(last[grant].at)).unwrap_or(i64::MAX))
+    if keys.is_empty() {
+        return None;
+    }
+    let seats = seats(case);
+    let misses = last.into_iter().filter_map(|(grant, (write, at))| {
+        let (free, node) =
+            free_at(case, grant, at, keys.get(&grant).map_or(&[], Vec::as_slice), &seats)?;
+        let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
+        Some(NearestMiss { by, grant, write, node: node.to_owned() })
     });
-    misses.min()
+    misses.min_by_key(|miss| miss.by)
 }
 
 /// The last accepted change in each tenure, by the acquire that stands for it.
-fn last_writes(case: &Case) -> BTreeMap<OpId, Moment> {
-    let accesses = case.history.accesses.iter();
-    let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-    let granted = writes.filter_map(|access| Some((access.grant?, access.at.into())));
-    let granted = granted.filter(|(grant, _)| case.is_granted(*grant));
-    granted.map(|(grant, at)| (case.outermost(grant), at)).collect()
+fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
+    let accesses = case.history.accesses.iter().enumerate();
+    let writes = accesses.filter(|(_, access)| access.accepted && access.kind != AccessKind::Read);
+    let granted = writes.filter_map(|(write, access)| Some((access.grant?, write, access.at)));
+    let granted = granted.filter(|(grant, ..)| case.is_granted(*grant));
+    granted.map(|(grant, write, at)| (case.outermost(grant), (write, at.into()))).collect()
+}
+
+/// The seats that an acquire asks. Where one is enough, that of the nodes that had the lock's key.
+fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
+    let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
+    let groups = leaders::groups(case);
+    let promoted = leaders::promoted(case);
+    let promoted: BTreeSet<(&str, Moment)> =
+        promoted.iter().map(|seen| (seen.by.as_str(), seen.at.into())).collect();
+    let seated = |node: &'a str| {
+        let reigns = leaders::reigns(case, node).into_iter();
+        let leads = reigns.map(|(from, to)| (promoted.contains(&(node, from)), from, to));
+        Seated { node, leads: leads.collect() }
+    };
+    if case.terms.site.asked <= 1 {
+        let nodes = groups.into_iter().filter(|group| !group.is_disjoint(&had)).flatten();
+        let nodes = nodes.chain(had.iter().copied()).collect::<BTreeSet<_>>();
+        return vec![nodes.into_iter().map(seated).collect()];
+    }
+    let asked = asked_nodes(case);
+    let grouped = groups.iter().flatten().copied().collect::<BTreeSet<_>>();
+    let alone = asked.difference(&grouped).map(|node| BTreeSet::from([*node]));
+    let alone = alone.collect::<Vec<_>>();
+    let seats = groups.into_iter().filter(|group| !group.is_disjoint(&asked)).chain(alone);
+    seats.map(|seat| seat.into_iter().map(seated).collect()).collect()
 }
 
 /// The nodes that acquires were sent to: those whose keys decide. All, if it is not known.
@@ -43,48 +104,77 @@ fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     let requests = case.history.requests.iter();
     let sent = requests
         .filter(|request| case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key));
-    let asked = sent.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    let nodes = &case.terms.site.nodes;
+    let asked = sent.map(|request| request.to.as_str()).filter(|to| nodes.iter().any(|n| n == to));
+    let asked = asked.collect::<BTreeSet<_>>();
     if asked.is_empty() {
         return case.history.keys.iter().map(|key| key.node.as_str()).collect();
     }
     asked
 }
 
-/// When, had nobody released, so many of a tenure's keys would have ended that another could get
-/// its quorum from them and the nodes that never held one.
-fn free_at(case: &Case, keys: &[&Incarnation], asked: &BTreeSet<&str>) -> Option<Moment> {
-    let mut ends: BTreeMap<&str, Moment> = BTreeMap::new();
-    for key in keys.iter().filter(|key| asked.contains(key.node)) {
-        let end = ends.entry(key.node).or_default();
-        *end = (*end).max(end_of(case, key));
+/// Since when so many seats had been free at once at a tenure's last write that another could have
+/// got its quorum, or else when they next were; and the node of them that was the last to be free.
+/// None where that was so from the grant on.
+fn free_at<'a>(
+    case: &Case,
+    grant: OpId,
+    wrote: Moment,
+    keys: &[(&Incarnation<'a>, Moment)],
+    seats: &[Vec<Seated<'a>>],
+) -> Option<(Moment, &'a str)> {
+    let start = case.tenure(grant)?.whole.start;
+    let mut moments = BTreeSet::from([start]);
+    let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
+    moments.extend(reigns.flat_map(|(_, from, to)| [*from, *to]));
+    moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
+    let has_key = |node: &str, at: Moment| {
+        let mut own = keys.iter().filter(|(key, _)| key.node == node);
+        own.any(|(key, gone)| key.from <= at && at < *gone)
+    };
+    let free = |at: Moment| seats.iter().filter_map(move |seat| leader(seat, at));
+    let free = |at: Moment| free(at).filter(move |(_, node)| !has_key(node, at));
+    let is_free = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
+    let moments: Vec<Moment> =
+        moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
+    let then = moments.partition_point(|at| *at <= wrote);
+    let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();
+    let found = *before.or_else(|| moments[then..].iter().find(|at| is_free(**at)))?;
+    if found == start {
+        return Some((found, ""));
     }
-    let untouched = asked.len() - ends.len();
-    let needed = (case.terms.site.quorum as usize).saturating_sub(untouched).max(1);
-    let mut ends = ends.into_values().collect::<Vec<_>>();
-    ends.sort_unstable();
-    ends.get(needed - 1).copied().filter(|end| *end != Moment::NEVER)
+    let gone = |node: &str| keys.iter().any(|(key, gone)| key.node == node && *gone == found);
+    let last = free(found).find(|(since, node)| *since == found || gone(node));
+    Some((found, last.or_else(|| free(found).next())?.1))
 }
 
-/// When another could have got a node without a release: once the key has ended there and the node
-/// is up; never if it follows another by then.
-fn end_of(case: &Case, key: &Incarnation) -> Moment {
-    let mut end = gone_at(case, key);
-    for down in case.history.conditions.iter().filter(|c| c.verb.kills() && c.strikes(key.node)) {
-        if down.from.at < end.at {
-            end = end.max(down.to.map_or(Moment::NEVER, Moment::from));
-        }
-    }
-    let follows = leaders::follows(case.history, key.node, end.instant(case.history));
-    if follows { Moment::NEVER } else { end }
+/// The node of a seat that leads at a moment, and since when: of several the one that was made
+/// master last, whom the others follow once they hear of it, and only then one that was started as
+/// one.
+fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
+    let reign = |seated: &Seated<'a>| {
+        let (promoted, from, _) =
+            seated.leads.iter().rfind(|(_, from, to)| *from <= at && at < *to)?;
+        Some((*promoted, *from, seated.node))
+    };
+    seat.iter().filter_map(reign).max().map(|(_, since, node)| (since, node))
 }
 
-/// When a key would have ended by itself.
-fn gone_at(case: &Case, key: &Incarnation) -> Moment {
+/// When a key would have ended if its owner had sent no release.
+fn gone_at(case: &Case, key: &Incarnation, owner: OpId) -> Moment {
     let by_time = case.passes(key);
-    match key.ended.map(|end| end.change) {
-        Some(KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
+    let Some(end) = key.ended else { return by_time };
+    let by = end.by.and_then(|by| case.op(by)).map(|op| match op.kind {
+        OpKind::Release { grant } | OpKind::Extend { grant, .. } => case.outermost(grant),
+        _ => case.outermost(op.id),
+    });
+    let by_another = by.is_some_and(|by| by != owner);
+    match end.change {
+        KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
             by_time.min(key.to)
         }
+        KeyChange::Expired => by_time,
+        _ if by_another => by_time.min(key.to),
         _ => by_time,
     }
 }

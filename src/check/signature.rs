@@ -1,4 +1,4 @@
-//! What makes two violations the same for a search: shrinking must keep it.
+//! What makes two violations the same for a search.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,8 @@ pub struct Signature {
     /// How it became possible: the word of a mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
-    /// The last step that each holder of the first violation had passed.
+    /// The last step that each holder of the first violation had passed: where it was seen, which
+    /// does not tell what made the difference.
     pub steps: Vec<String>,
 }
 
@@ -33,5 +34,11 @@ impl Signature {
         kinds.sort_unstable();
         kinds.dedup();
         Signature { kinds, ..Signature::default() }
+    }
+
+    /// Whether shrinking has kept this of another: all but where it was seen.
+    pub fn keeps(&self, other: &Signature) -> bool {
+        let nowhere = |signature: &Signature| Signature { steps: Vec::new(), ..signature.clone() };
+        nowhere(self) == nowhere(other)
     }
 }

@@ -1,13 +1,16 @@
 //! The seams between the command line and the rest of the house: what a plan comes to, what is
-//! written about it, what a hunt finds. Nothing else in `cli` reaches further than this file.
+//! written about it, what a hunt finds.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use crate::cli::kept::Kept;
 use crate::explain::cause::{amount, threshold_words};
+use crate::explain::experiment::Steady;
 use crate::explain::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
+use crate::explore::budget::Budget;
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt};
 use crate::explore::strategy::{self, Alphabet};
@@ -65,6 +68,8 @@ pub struct Quarry {
     pub seeds: RangeInclusive<u64>,
     /// How many at a time.
     pub jobs: Option<u16>,
+    /// How long explaining what is found may take.
+    pub budget: Option<Budget>,
 }
 
 /// What a hunt came to.
@@ -73,6 +78,10 @@ pub struct Catch {
     pub tally: hunt::Tally,
     /// The violation that was found: its small plan, and how many plans shrinking ran.
     pub found: Option<(Finding, u32)>,
+    /// Whether no smaller plan is left that does the same.
+    pub is_minimal: bool,
+    /// The scenario file that says the same, if one can.
+    pub scenario: Option<Page>,
 }
 
 /// The pages about one scenario on one seed.
@@ -116,9 +125,23 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]
 }
 
-/// Runs a scenario on a seed, for a report.
-pub fn examine(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    examine::scenario(lab, scenario, seed)
+/// Runs a scenario on a seed, for a report. What is known of its plan is not run again.
+pub fn examine(
+    lab: &Lab,
+    budget: Option<Budget>,
+    scenario: &Scenario,
+    seed: u64,
+    kept: &Kept,
+) -> Finding {
+    let finding = examine::unexplained(lab, scenario, seed);
+    let named = scenario.healed(seed);
+    match kept.of(&finding, &named).cloned() {
+        Some(known) => Finding { experiments: Some(known), ..finding },
+        None => {
+            let explained = examine::explained(lab, budget, &named, finding);
+            examine::with_margins(lab, budget, explained)
+        }
+    }
 }
 
 /// Runs a scenario on a seed, for a verdict.
@@ -127,8 +150,9 @@ pub fn judge(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 }
 
 /// Runs a plan.
-pub fn examine_plan(lab: &Lab, plan: &Plan) -> Finding {
-    examine::plan(lab, plan)
+pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
+    let explained = examine::explained(lab, budget, &[], examine::unexplained_plan(lab, plan));
+    examine::with_margins(lab, budget, explained)
 }
 
 /// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
@@ -146,13 +170,13 @@ pub fn in_short(finding: &Finding) -> Vec<String> {
 
 /// What came of asking for thresholds.
 pub enum Asked {
-    /// Nothing is violated, so that there is none.
-    Holds(Box<Finding>),
+    /// Nothing can be said of the plan itself.
+    Unknown(Box<Finding>),
     /// A line each.
     Thresholds(Vec<String>),
 }
 
-/// The threshold of one figure of a plan, or of all that made a difference. What can be asked, if
+/// The threshold of one figure of a plan, or of all that it has. What can be asked, if
 /// there is no such figure.
 pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
     let knobs = threshold::knobs(plan);
@@ -168,7 +192,7 @@ pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec
     }
     let found = examine::thresholds_of(lab, plan, &chosen);
     Ok(match found {
-        Err(finding) => Asked::Holds(finding),
+        Err(finding) => Asked::Unknown(finding),
         Ok(found) => Asked::Thresholds(found.iter().flat_map(words).collect()),
     })
 }
@@ -180,9 +204,9 @@ fn words((name, found): &(String, Found)) -> Vec<String> {
             .iter()
             .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
             .collect(),
-        Found::Everywhere(unit, from, to) => {
+        Found::Everywhere(Steady { unit, between: (from, to), .. }) => {
             let (from, to) = (amount(*unit, *from), amount(*unit, *to));
-            vec![format!("{name}: no threshold, it breaks from {from} to {to}")]
+            vec![format!("{name}: no threshold, the same from {from} to {to}")]
         }
     }
 }
@@ -192,17 +216,29 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     agree::agreement(one, other)
 }
 
-/// Hunts. `tick` is told how many plans are done.
-pub fn hunt(quarry: &Quarry, tick: &(dyn Fn(u64) + Sync)) -> Catch {
+/// Hunts. `progress` is told how far it is.
+pub fn hunt(quarry: &Quarry, progress: &(dyn Fn(hunt::Progress) + Sync)) -> Catch {
     let base = quarry.base.clone();
     let (lab, alphabet) = (quarry.lab.clone(), alphabet(quarry));
     let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
-    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, tick));
+    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, progress));
+    let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
-        (examine::finding(&lab, &found.plan, found.trial, found.class), runs)
+        (examine::finding(&lab, quarry.budget, &found.plan, found.trial, found.class), runs)
     });
-    Catch { tally: report.tally, found }
+    let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&lab, finding));
+    Catch { tally: report.tally, found, is_minimal, scenario }
+}
+
+/// The name of the scenario file of what a hunt finds.
+pub fn scenario_name(plan: &str) -> String {
+    format!("{plan}.toml")
+}
+
+fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
+    let text = examine::as_scenario(lab, finding)?;
+    Some(Page { name: scenario_name(&finding.scenario), text: mark::noted(&text) })
 }
 
 fn alphabet(quarry: &Quarry) -> Alphabet {

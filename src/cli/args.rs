@@ -109,6 +109,10 @@ pub struct ReplayArguments {
     pub engine: OneEngine,
 }
 
+/// How long explaining may take where nobody says. On two cores a violation on one node takes
+/// seconds, one behind Sentinels or in a cluster most of a minute.
+const BUDGET: &str = "60s";
+
 /// What `explain` takes.
 #[derive(Args, Debug)]
 pub struct ExplainArguments {
@@ -121,6 +125,9 @@ pub struct ExplainArguments {
     /// Where to write the report; without it none is written. Files of others are never replaced
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+    /// How long thresholds and remedies may be looked for; what is left undone is said
+    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    pub budget: Nanos,
 }
 
 /// What `threshold` takes.
@@ -204,6 +211,9 @@ pub struct HuntArguments {
     /// How many plans run at a time; as many as there are cores if it is not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// How long explaining what is found may take; what is left undone is said
+    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    pub budget: Nanos,
     /// Where to write the plan that is found, and its report
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,

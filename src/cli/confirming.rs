@@ -153,7 +153,7 @@ fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
 fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMap<String, Outcome> {
     let lab = Lab::default();
     let simulate = |(hash, plan): (&String, &&Plan)| {
-        let simulated = act::examine_plan(&lab, plan);
+        let simulated = act::examine_plan(&lab, None, plan);
         (hash.clone(), Outcome { simulated, real: Vec::new() })
     };
     let mut outcomes: BTreeMap<String, Outcome> = plans.iter().map(simulate).collect();

@@ -5,8 +5,10 @@ use std::path::Path;
 use crate::check::Verdict;
 use crate::cli::act::{self, Asked};
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
-use crate::cli::{Ending, input, output, say, watched};
+use crate::cli::kept::Kept;
+use crate::cli::{Ending, clock, input, output, progress, say, watched};
 use crate::explain::finding::Finding;
+use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 
@@ -14,7 +16,10 @@ use crate::run::Lab;
 /// where one is asked for.
 pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
-    let finding = finding(&lab, &arguments.input, arguments.seed)?;
+    let budget = clock::budget(arguments.budget);
+    let finding = finding(&lab, budget, &arguments.input, arguments.seed);
+    progress::clear();
+    let finding = finding?;
     if let Some(folder) = &arguments.report {
         output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
     }
@@ -25,6 +30,10 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
         finding.plan_hash
     ));
     act::in_short(&finding).iter().for_each(|line| say(line));
+    if finding.plan.name.starts_with("hunt-") && finding.judgement.verdict == Verdict::Holds {
+        say("  no longer violated: the plan, the lock or this build is not what a hunt saved;");
+        say("  `lockstorm replay PLAN --trace HASH`, as the hunt printed it, compares the runs");
+    }
     if let Some(folder) = &arguments.report {
         output::write(folder, &act::report(&finding))?;
         say(&format!("report: {}", folder.join(finding.scenario.clone() + ".md").display()));
@@ -54,7 +63,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
         }
     };
     let ending = match asked {
-        Asked::Holds(finding) => {
+        Asked::Unknown(finding) => {
             act::in_short(&finding).iter().for_each(|line| say(line));
             ending(&finding)
         }
@@ -79,14 +88,19 @@ fn plan(input: &Path, seed: Option<u64>) -> Result<crate::plan::Plan, Refusal> {
     Ok(scenario.plan(seed.unwrap_or_else(|| scenario.seeds()[0])))
 }
 
-fn finding(lab: &Lab, input: &Path, seed: Option<u64>) -> Result<Finding, Refusal> {
+fn finding(
+    lab: &Lab,
+    budget: Option<Budget>,
+    input: &Path,
+    seed: Option<u64>,
+) -> Result<Finding, Refusal> {
     if is_plan(input) {
         own_seed(seed)?;
-        return Ok(act::examine_plan(lab, &input::plan(input)?));
+        return Ok(act::examine_plan(lab, budget, &input::plan(input)?));
     }
     let scenario = one_scenario(input)?;
     let seed = seed.unwrap_or_else(|| scenario.seeds()[0]);
-    Ok(act::examine(lab, &scenario, seed))
+    Ok(act::examine(lab, budget, &scenario, seed, &Kept::default()))
 }
 
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {
@@ -108,14 +122,12 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
     }
 }
 
-/// As it was expected, where somebody expected anything.
+/// As it was expected, where somebody expected anything: as `run` ends.
 fn ending(finding: &Finding) -> Ending {
-    if finding.expected.as_ref().is_some_and(|expected| expected.met) {
-        return Ending::Held;
-    }
-    match finding.judgement.verdict {
-        Verdict::Holds => Ending::Held,
-        Verdict::Violated(_) => Ending::Violated,
-        Verdict::Unknown(_) => Ending::Unknown,
+    let met = finding.expected.as_ref().map(|expected| expected.met);
+    match (met, &finding.judgement.verdict) {
+        (Some(true), _) | (None, Verdict::Holds) => Ending::Held,
+        (_, Verdict::Unknown(_)) => Ending::Unknown,
+        (Some(false), _) | (None, Verdict::Violated(_)) => Ending::Violated,
     }
 }

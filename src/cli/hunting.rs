@@ -7,11 +7,11 @@ use lockstorm_sim::fault::verbs;
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, output, progress, say, watched};
+use crate::cli::{Ending, clock, output, progress, say, watched};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::habits::Parameter;
-use crate::explore::hunt::Tally;
+use crate::explore::hunt::{Progress, Tally};
 use crate::explore::strategy::{Lack, lack};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -20,14 +20,19 @@ use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 /// Hunts as asked.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let quarry = quarry(arguments)?;
-    output::refuse_foreign(&arguments.report, act::report_names(&quarry.base.name))?;
+    let names = act::report_names(&quarry.base.name);
+    let names = names.chain([act::scenario_name(&quarry.base.name)]);
+    output::refuse_foreign(&arguments.report, names)?;
     let (first, last) = (quarry.seeds.start(), quarry.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = format!("seeds {first}..{last}");
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar((last - first).saturating_add(1), "hunting");
-    let catch = act::hunt(&quarry, &|done| bar.inc(done));
-    bar.finish_and_clear();
+    let catch = act::hunt(&quarry, &|far| match far {
+        Progress::Tried(done) => bar.inc(done),
+        Progress::Shrinking => progress::now("shrinking"),
+    });
+    progress::clear();
     tell(arguments, &catch, &seeds)
 }
 
@@ -59,6 +64,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
         within_assumptions: arguments.within_assumptions,
         seeds: arguments.seeds.clone(),
         jobs: arguments.jobs,
+        budget: clock::budget(arguments.budget),
     })
 }
 
@@ -118,14 +124,19 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
         return Ok(Ending::Held);
     };
     say(&format!("found after {tested}: {}", found(finding)));
-    say(&format!("shrunk in {shrink_runs} runs to {}", faults(finding)));
+    let smallest = if catch.is_minimal { "" } else { ", and given up: it may become smaller" };
+    say(&format!("shrunk in {shrink_runs} runs to {}{smallest}", faults(finding)));
     act::in_short(finding).iter().for_each(|line| say(line));
-    if let Err(refusal) = output::write(&arguments.report, &act::report(finding)) {
+    let pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
+    if let Err(refusal) = output::write(&arguments.report, &pages) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
         return Err(refusal);
     }
     let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
     say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
+    if let Some(page) = &catch.scenario {
+        say(&format!("scenario: {}", path.with_file_name(&page.name).display()));
+    }
     say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
     say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
     Ok(Ending::Violated)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::lock::catalogue::Locks;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
-use crate::scenario::Scenario;
+use crate::scenario::{self, Scenario};
 
 /// A longer file is no scenario and no plan, bytes.
 const LONGEST_FILE: u64 = 16 * 1024 * 1024;
@@ -32,7 +32,34 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
         }
         read.push(scenario);
     }
+    let known = with_remedies(locks, &read)?;
+    scenario::link(&mut read, &known)?;
     Ok(read)
+}
+
+/// The scenarios, those that they name as their remedies and that stand beside them, and, where
+/// such a file is missing, all that do: one of them may be meant.
+fn with_remedies(locks: &Locks, read: &[Scenario]) -> Result<Vec<Scenario>, Refusal> {
+    let mut known = read.to_vec();
+    for scenario in read {
+        let folder = Path::new(&scenario.file).parent();
+        let folder = folder.filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
+        for name in &scenario.remedies {
+            let path = folder.join(format!("{name}.toml"));
+            let is_known = known.iter().any(|other| other.name == *name);
+            if !is_known && path.is_file() {
+                let shown = path.display().to_string();
+                known.push(Scenario::parse_with(locks, &shown, &text(&path)?)?);
+            } else if !is_known {
+                let files = scenario_files(folder).unwrap_or_default();
+                known.extend(files.iter().filter_map(|path| {
+                    let shown = path.display().to_string();
+                    Scenario::parse_with(locks, &shown, &text(path).ok()?).ok()
+                }));
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// Reads a plan.

@@ -4,6 +4,7 @@
 
 pub mod act;
 pub mod args;
+pub mod clock;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
 #[cfg(feature = "live")]
@@ -11,6 +12,7 @@ pub mod confirming;
 pub mod explaining;
 pub mod hunting;
 pub mod input;
+pub mod kept;
 pub mod listing;
 pub mod output;
 pub mod progress;

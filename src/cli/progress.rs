@@ -1,15 +1,48 @@
-//! A progress bar on standard error, for a person who watches; none in a pipe or in CI.
+//! What a person who watches sees on standard error; nothing in a pipe or in CI.
 
 use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// What is on the terminal now: there is one line for it, whoever is at work.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
 /// A bar for so many steps; hidden if standard error is no terminal.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+    let bar = look(ProgressBar::new(steps), "{msg} [{bar:40}] {pos}/{len}, {eta} left");
+    bar.set_message(what.to_owned());
+    *SHOWN.lock().expect("nobody panics with it") = Some(bar.clone());
+    bar
+}
+
+/// Says what is done now, and for how long all of it has been.
+pub fn now(what: &str) {
+    let mut shown = SHOWN.lock().expect("nobody panics with it");
+    let line = shown.get_or_insert_with(ProgressBar::new_spinner);
+    let line = look(line.clone(), "{elapsed_precise} {wide_msg}");
+    line.set_message(what.to_owned());
+    line.enable_steady_tick(Duration::from_millis(200));
+    *shown = Some(line);
+}
+
+/// Says what is looked for now, to explain a run.
+pub fn explaining(what: &str) {
+    now(&format!("explaining: {what}"));
+}
+
+/// Takes away what is on the terminal.
+pub fn clear() {
+    if let Some(line) = SHOWN.lock().expect("nobody panics with it").take() {
+        line.finish_and_clear();
     }
-    let look = "{msg} [{bar:40}] {pos}/{len}, {eta} left";
+}
+
+fn look(line: ProgressBar, look: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        line.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
     let style = ProgressStyle::with_template(look).expect("the template is right");
-    ProgressBar::new(steps).with_style(style.progress_chars("=> ")).with_message(what.to_owned())
+    line.with_style(style.progress_chars("=> "))
 }

@@ -8,10 +8,11 @@ use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::{Kind, Verdict};
 use crate::cli::act::{self, Page};
 use crate::cli::args::RunArguments;
+use crate::cli::kept::{self, Kept};
 use crate::cli::{Ending, complain, input, output, progress, say};
 use crate::explain::finding::Finding;
+use crate::explain::quantity::three_digits;
 use crate::explore::examine::{met, word};
-use crate::length;
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
 use crate::refusal::Refusal;
@@ -40,20 +41,21 @@ pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
     look_ahead(arguments, &scenarios)?;
+    let kept = Kept::read(arguments.report.as_deref());
     let what = headline(&plans);
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
     let ran: Vec<Ran> = plans
         .par_iter()
         .map(|planned| {
-            let ran = run_one(lab, planned);
+            let ran = run_one(lab, planned, &kept);
             bar.inc(1);
             ran
         })
         .collect();
     bar.finish_and_clear();
     say(&table(&ran).trim_fmt());
-    write(arguments, &ran)?;
+    write(arguments, &ran, kept)?;
     for difference in ran.iter().filter_map(|ran| ran.diverged.as_ref()) {
         complain(difference);
     }
@@ -76,11 +78,15 @@ pub struct Planned<'a> {
     first: bool,
 }
 
-fn run_one<'a>(lab: &Lab, planned: &'a Planned) -> Ran<'a> {
+fn run_one<'a>(lab: &Lab, planned: &'a Planned, kept: &Kept) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
-    let run = if *first { act::examine } else { act::judge };
-    let finding = run(lab, scenario, plan.seed);
-    let (found, met) = (found(&finding), met(scenario, &finding));
+    let finding = match first {
+        true => act::examine(lab, None, scenario, plan.seed, kept),
+        false => act::judge(lab, scenario, plan.seed),
+    };
+    let mut found = vec![found(&finding)];
+    found.extend(scenario.expect.limits.missed(&finding.judgement.availability));
+    let (found, met) = (found.join("; "), met(scenario, &finding));
     let diverged = first.then(|| act::divergence(lab, plan)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
 }
@@ -173,10 +179,7 @@ pub fn found(finding: &Finding) -> String {
     match &finding.judgement.verdict {
         Verdict::Unknown(why) => format!("unknown: {why}"),
         Verdict::Holds => match finding.judgement.nearest_miss {
-            Some(miss) => {
-                let sign = if miss < 0 { "-" } else { "" };
-                format!("holds (nearest miss {sign}{})", length::write(miss.unsigned_abs()))
-            }
+            Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),
         },
         Verdict::Violated(violations) => {
@@ -191,17 +194,18 @@ pub fn found(finding: &Finding) -> String {
 /// Refuses a folder in which a report would replace a file of somebody else: before hours of work.
 fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
-    let contents = [act::CONTENTS, act::ALL_LINKED].map(str::to_owned);
-    let contents = contents.into_iter().take(if arguments.is_main_job { 2 } else { 1 });
+    let contents = [kept::NAME, act::CONTENTS, act::ALL_LINKED].map(str::to_owned);
+    let contents = contents.into_iter().take(if arguments.is_main_job { 3 } else { 2 });
     let reports = scenarios.iter().flat_map(|scenario| act::report_names(&scenario.name));
     output::refuse_foreign(folder, reports.chain(contents))
 }
 
 /// The report of each scenario's first seed, and the index.
-fn write(arguments: &RunArguments, ran: &[Ran]) -> Result<(), Refusal> {
+fn write(arguments: &RunArguments, ran: &[Ran], kept: Kept) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let findings: Vec<&Finding> = ran.iter().filter_map(|ran| ran.finding.as_ref()).collect();
     let mut pages: Vec<Page> = findings.iter().flat_map(|finding| act::report(finding)).collect();
     pages.extend(act::contents(&findings, arguments.is_main_job));
+    pages.push(kept.page(findings.iter().copied()));
     output::write(folder, &pages)
 }

@@ -88,7 +88,7 @@ fn failover(finding: &Finding) -> Option<Failover<'_>> {
             None
         }
         Seen::Leads => Some((*followed.get(&seen.by[..])?, &seen.by[..], seen.at.at)),
-        Seen::Watched(_) | Seen::Unreplicated | Seen::Exited => None,
+        Seen::Watched(_) | Seen::Unreplicated | Seen::Exited | Seen::Tilted => None,
     })?;
     let struck = conditions.iter();
     let struck = struck.filter(|condition| condition.touches(old) && condition.from.at <= promoted);

@@ -19,6 +19,10 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(enough(plan, causes));
     sentences.extend(idle(plan, causes));
+    if !experiments.undone.is_empty() {
+        let undone = list(&experiments.undone);
+        sentences.push(format!("Left undone, since the budget was used up: {undone}."));
+    }
     sentences
 }
 
@@ -62,8 +66,12 @@ fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
 pub fn part_words(plan: &Plan, part: Part) -> String {
     match part {
         Part::Fault(id) => {
-            let fault = plan.faults.iter().find(|fault| fault.id == id);
-            fault.map_or_else(|| format!("fault {id}"), fault_words)
+            let Some(fault) = plan.faults.iter().find(|fault| fault.id == id) else {
+                return format!("fault {id}");
+            };
+            let words = fault_words(fault);
+            let alike = plan.faults.iter().filter(|other| fault_words(other) == words).count();
+            if alike > 1 { format!("{words} (fault {id})") } else { words }
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
         Part::Loss => "lost messages".to_owned(),
@@ -72,9 +80,10 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         Part::Offsets => offsets(plan),
         Part::Jitter => match plan.links.latency {
             Latency::Uniform { min, max } => {
-                format!("how long messages take ({} to {})", length(min), length(max))
+                let (from, to, all) = (length(min), length(max), length(min.midpoint(max)));
+                format!("messages that take {from} to {to}, and not {all} each")
             }
-            _ => "how long messages take".to_owned(),
+            _ => "messages that do not all take the same time".to_owned(),
         },
         Part::Links => {
             let links: Vec<String> = plan.links.named.keys().cloned().collect();
@@ -150,18 +159,21 @@ pub fn amount(unit: Unit, value: i64) -> String {
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
     let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
-    let again = |word: &str, stretches: &[(i64, i64)]| {
-        let stretch = |(from, to): &(i64, i64)| match from == to {
-            true => format!("at {}", amount(*from)),
-            false => format!("from {} to {}", amount(*from), amount(*to)),
+    let tests = if threshold.is_untested { "tests nothing" } else { "holds" };
+    let again = |word: &str, figures: &[i64], far: i64| {
+        let at = match figures {
+            [] => return String::new(),
+            [first, .., last] if figures.len() > 3 => {
+                let (first, last) = (amount(*first), amount(*last));
+                format!("{} of them, {first} the first and {last} the last", figures.len())
+            }
+            few => list(&few.iter().map(|figure| amount(*figure)).collect::<Vec<_>>()),
         };
-        let stretches: Vec<String> = stretches.iter().map(stretch).collect();
-        match stretches.is_empty() {
-            true => String::new(),
-            false => format!("; {word} again {}", list(&stretches)),
-        }
+        format!("; of a dozen looked at on to {}, {word} again at {at}", amount(far))
     };
-    let more = again("holds", &threshold.holds_again) + &again("breaks", &threshold.breaks_again);
+    let (low, high) = threshold.looked;
+    let more = again("holds", &threshold.holds_again, high)
+        + &again("breaks", &threshold.breaks_again, low);
     let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
         Some(bound) => format!(
             "; the promise is {} for any moment and the slowest messages, this is for this run",
@@ -169,5 +181,9 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         ),
         None => String::new(),
     };
-    format!("{holds} holds, {breaks} breaks{more}{bound}")
+    let way = match threshold.instead.as_str() {
+        "" => String::new(),
+        instead => format!(" (there: {instead})"),
+    };
+    format!("{holds} {tests}, {breaks} breaks{way}{more}{bound}")
 }

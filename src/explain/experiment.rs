@@ -6,8 +6,10 @@
 //! no unrelated draw, and what is left of a plan runs as it did.
 //!
 //! - A part of the plan is **necessary** if the violation that is told is not there without it.
-//! - A set of parts **suffices** if the violation is there with these alone, all others taken out;
-//!   it is a smallest one if none of its parts can be left out of it.
+//! - A set of parts **suffices** if it has all that is necessary, and the violation is there with
+//!   these alone, all others taken out; it is a smallest one if nothing can be left out of it. What
+//!   is there without a necessary part, once others are out as well, is another violation. Sets of
+//!   up to three parts are looked at, and where none is enough one that cannot be made smaller.
 //! - A part that is neither necessary nor in a smallest set has made no difference.
 //!
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
@@ -17,6 +19,7 @@ use lockstorm_sim::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Kind;
+use crate::check::availability::Availability;
 use crate::ledger::part::Part;
 
 /// Everything that was tried.
@@ -27,6 +30,15 @@ pub struct Experiments {
     pub causes: Causes,
     /// From which figures on.
     pub thresholds: Vec<Threshold>,
+    /// What the plan as it is comes to on fresh seeds, where remedies were run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_fresh: Option<Fresh>,
+    /// Figures of faults that made the difference, and that have no threshold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steady: Vec<Steady>,
+    /// What was tried against it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedied>,
     /// How many plans were run for all of this.
     pub runs: u32,
     /// What was left undone since the budget was used up, in words.
@@ -91,7 +103,7 @@ pub enum Change {
     Later(u32, Nanos),
 }
 
-/// A figure of a plan, and from where on the violation is there.
+/// A figure of a plan, and from where on something is violated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
@@ -101,20 +113,42 @@ pub struct Threshold {
     pub unit: Unit,
     /// What it is in the plan.
     pub own: i64,
-    /// The figure next to `breaks` with which the violation is not there.
+    /// The figure next to `breaks` with which nothing is violated.
     pub holds: i64,
-    /// The figure with which it is there.
+    /// Whether nothing was tested with that figure: a fault so short meets nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_untested: bool,
+    /// The figure with which something is.
     pub breaks: i64,
-    /// Stretches beyond `breaks` in which it is not there: from the first to the last figure that
-    /// was looked at.
+    /// How far was looked for gaps, a dozen figures on each side: beyond `holds`, beyond `breaks`.
+    pub looked: (i64, i64),
+    /// The figures looked at beyond `breaks` with which nothing is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub holds_again: Vec<(i64, i64)>,
-    /// Stretches beyond `holds` in which it is there.
+    pub holds_again: Vec<i64>,
+    /// The figures looked at beyond `holds` with which something is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub breaks_again: Vec<(i64, i64)>,
-    /// The most that the lock withstands by its promise, in the same unit, where that speaks of it.
+    pub breaks_again: Vec<i64>,
+    /// What is violated with that figure, or how, where that is something else than in the plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instead: String,
+    /// What the lock withstands by its promise, in the same unit, where that speaks of it: the
+    /// most, or of a down-time the least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
+}
+
+/// A figure of a plan that makes no difference as far as was looked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steady {
+    /// Which figure: `fault:1.for`, `lock.ttl`.
+    pub of: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// What it is in the plan.
+    pub own: i64,
+    /// The figures between which it is as in the plan.
+    pub between: (i64, i64),
 }
 
 /// What a figure counts.
@@ -129,4 +163,68 @@ pub enum Unit {
     Share,
     /// Parts per million fast (negative: slow).
     Rate,
+}
+
+/// A remedy, and what the same plan comes to with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedied {
+    /// What it is.
+    pub name: String,
+    /// The digest of the plan with it, where that is a scenario's; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scenario_plan: String,
+    /// What is otherwise in the plan, a line each.
+    pub diff: Vec<String>,
+    /// What is violated with it, all else equal.
+    pub kinds: Vec<Kind>,
+    /// Whether nothing can be said of that run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unknown: bool,
+    /// How callers are served with it, all else equal: what it costs.
+    #[serde(default)]
+    pub service: Service,
+    /// What it comes to on fresh seeds.
+    pub on_fresh: Fresh,
+}
+
+/// What a plan comes to on the seeds that follow its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fresh {
+    /// How many were run.
+    pub runs: u32,
+    /// On how many nothing is violated.
+    pub held: u32,
+    /// Of how many nothing can be said.
+    pub unknown: u32,
+}
+
+/// How callers were served, as far as remedies are compared by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Grants a minute, cut to a whole number.
+    pub grants_per_minute: u32,
+    /// Half of the waits lasted no longer, ns.
+    pub median_wait: Nanos,
+    /// 99 in a hundred waits lasted no longer, ns.
+    pub percentile_99_wait: Nanos,
+    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    pub requests_per_grant: Option<u64>,
+    /// Acquires that were refused, of those that were answered, in thousandths.
+    pub refused: u32,
+}
+
+impl Service {
+    /// Of what was measured.
+    pub fn of(measured: &Availability) -> Service {
+        Service {
+            grants_per_minute: measured.grants_per_minute,
+            median_wait: measured.waits.median,
+            percentile_99_wait: measured.waits.percentile_99,
+            requests_per_grant: measured.requests_per_grant,
+            refused: measured.refused,
+        }
+    }
 }

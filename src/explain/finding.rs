@@ -8,6 +8,7 @@ use crate::check::signature::Signature;
 use crate::check::{Judgement, Kind};
 use crate::explain::experiment::Experiments;
 use crate::history::History;
+use crate::ledger::Breach;
 use crate::ledger::part::Part;
 use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;
@@ -40,6 +41,9 @@ pub struct Finding {
     pub judgement: Judgement,
     /// What the lock promises, and counts on.
     pub promise: Promise,
+    /// How the run went beyond what the lock counts on, whether or not that did harm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaches: Vec<Breach>,
     /// Whose fault a violation is; `None` where nothing was violated or nobody ran it again.
     pub class: Option<Class>,
     /// What makes the violation the same as another; `None` where nothing was violated.
@@ -55,7 +59,7 @@ pub struct Finding {
 /// What a scenario expects, and whether it came so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// Whether it came so.
+    /// Whether it came so. Where nothing can be said of the run, it did not.
     pub met: bool,
     /// What is expected, in words: `holds`, `stale-holder, corruption`.
     pub text: String,
@@ -118,4 +122,20 @@ pub struct BrokenAssumption {
     /// What is violated then all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Kind>,
+}
+
+/// A breach, of which nothing has been tried.
+impl From<&Breach> for BrokenAssumption {
+    fn from(breach: &Breach) -> BrokenAssumption {
+        let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
+        BrokenAssumption {
+            what: breach.what,
+            bound: breach.bound,
+            actual: breach.actual,
+            faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
+            initial: initial.collect(),
+            goes: Vec::new(),
+            stays: Vec::new(),
+        }
+    }
 }

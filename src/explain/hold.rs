@@ -18,7 +18,7 @@ pub struct Hold<'a> {
     pub until: Instant,
     /// What ended it.
     pub end: Ended,
-    /// When its clock would reach the deadline that it was granted with, as the clock ran then.
+    /// When its clock comes to the deadline that it was granted with, whatever befalls the clock.
     pub lease: Option<Nanos>,
     /// Stretches of true time in which its clock had not reached its deadline.
     pub covered: Vec<(Nanos, Nanos)>,
@@ -45,14 +45,14 @@ pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
 fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<Hold<'a>> {
     let (history, grant) = (reading.history, reading.op(hold.grant)?);
     let lease = deadline(grant).and_then(|(clock, deadline)| {
-        reading.clocks.line(&grant.process, clock, hold.start)?.reaches(deadline)
+        reading.clocks.reaches(&grant.process, clock, grant.call.into(), deadline)
     });
     Some(Hold {
         grant,
         from: hold.start.instant(history),
         until: hold.end.instant(history),
         end: hold.ended,
-        lease,
+        lease: lease.map(|over| over.at),
         covered: hold.covered.iter().map(|(from, to)| (from.at, to.at)).collect(),
     })
 }

@@ -51,10 +51,13 @@ pub struct Explanation {
 /// Explains a finding.
 pub fn explain(finding: &Finding) -> Explanation {
     let witness = Witness::of(finding);
+    let mechanism = mechanism::mechanism(&witness);
+    let mut assumptions = sentence::assumptions(finding);
+    assumptions.extend(mechanism.as_ref().and_then(|m| sentence::other_way(finding, m.how)));
     Explanation {
         verdict: sentence::verdict(&witness),
-        assumptions: sentence::assumptions(finding),
-        mechanism: mechanism::mechanism(&witness),
+        assumptions,
+        mechanism,
         causes: cause::sentences(finding),
         ledger: sentence::ledger(finding),
         arguments: argument::arguments(&witness),

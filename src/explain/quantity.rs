@@ -33,10 +33,33 @@ pub fn rate(ppm: u64) -> String {
     if ppm >= 10_000 { format!("{} %", decimal(ppm / 10, 1_000)) } else { format!("{ppm} ppm") }
 }
 
+/// Thousandths as a number with a point: `3100` is `3.1`.
+pub fn thousandths(number: u64) -> String {
+    decimal(number, 1_000)
+}
+
 /// A length with its sign: `+5 s`, `-250 ms`.
 pub fn signed(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
     format!("{sign}{}", length(ns.unsigned_abs()))
+}
+
+/// A length with its sign, cut to three digits: `+8.98 s`, `-12.3 ms`.
+pub fn three_digits(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    let length = ns.unsigned_abs();
+    let units = [(SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")];
+    let unit = units.into_iter().find(|(unit, _)| length >= *unit);
+    let Some((unit, name)) = unit else { return format!("{sign}{length} ns") };
+    let (whole, part) = (length / unit, length % unit * 100 / unit);
+    match whole {
+        0..10 => format!("{sign}{whole}.{part:02} {name}"),
+        10..100 => format!("{sign}{whole}.{} {name}", part / 10),
+        _ => {
+            let cut = 10_u64.pow(whole.ilog10() - 2);
+            format!("{sign}{} {name}", whole / cut * cut)
+        }
+    }
 }
 
 /// The figure of a verb within a sentence: `200 ms`, `5 %`, `+5 s`, `-100 ppm`.
@@ -92,7 +115,7 @@ fn decimal(thousandths: u64, one: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, length, list, moment, rate, signed};
+    use super::{count, length, list, moment, rate, signed, three_digits};
 
     #[test]
     fn lengths_read_in_their_natural_unit() {
@@ -114,6 +137,21 @@ mod tests {
             (rate(200), rate(10_000), rate(12_500)),
             ("200 ppm".into(), "1 %".into(), "1.25 %".into())
         );
+    }
+
+    #[test]
+    fn a_nearest_miss_has_a_sign_and_three_digits() {
+        for (ns, text) in [
+            (0, "+0 ns"),
+            (-999, "-999 ns"),
+            (1_000, "+1.00 us"),
+            (-12_399_999, "-12.3 ms"),
+            (8_986_000_000, "+8.98 s"),
+            (100_999_000_000, "+100 s"),
+            (-1_234_567_000_000, "-1230 s"),
+        ] {
+            assert_eq!(three_digits(ns), text);
+        }
     }
 
     #[test]

@@ -9,11 +9,12 @@ use crate::explain::cause::part_words;
 use crate::explain::chapter::{grant, renewal};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
+use crate::explain::mechanism::How;
 use crate::explain::quantity::{count, figure, length, list, rate, row, signed, span};
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
-use crate::lock::Bounded;
+use crate::lock::{Assumption, Bounded};
 use crate::plan::WorkloadKind;
 
 /// The verdict in one sentence.
@@ -55,6 +56,20 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     }
 }
 
+/// That the mechanism breaks another assumption than those that made the difference: without it,
+/// what made the difference led to the same in another way.
+pub fn other_way(finding: &Finding, how: How) -> Option<String> {
+    let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
+    let strained = how.strains();
+    let is_told = class.broken.iter().any(|broken| strained.contains(&broken.what));
+    let mut breaches = finding.breaches.iter().filter(|breach| strained.contains(&breach.what));
+    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_told)?);
+    let (bound, deeds) = (bound(broken.what, broken.bound), deeds(finding, &broken));
+    Some(format!(
+        "{bound}: {deeds}; this is how it came about here, and without it it comes about otherwise."
+    ))
+}
+
 /// That a broken contract is the lock's fault, untried.
 fn breach_of_contract(class: &Class) -> Option<String> {
     let is_broken = class.in_model.contains(&Kind::BrokenContract);
@@ -90,10 +105,19 @@ fn words(kinds: &[Kind]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// What the lock counts on, a sentence each.
+/// What the lock counts on, a sentence each, and whether a run that held went beyond it.
 pub fn ledger(finding: &Finding) -> Vec<String> {
+    let holds = finding.judgement.verdict == Verdict::Holds;
     let assumes = finding.promise.assumes.iter();
-    assumes.map(|assumption| format!("{}.", bound(assumption.what, assumption.bound))).collect()
+    let sentence = |assumption: &Assumption| {
+        let said = bound(assumption.what, assumption.bound);
+        let is_broken = finding.breaches.iter().any(|breach| breach.what == assumption.what);
+        match holds && is_broken {
+            true => format!("{said}: this run went beyond it, and came to no harm."),
+            false => format!("{said}."),
+        }
+    };
+    assumes.map(sentence).collect()
 }
 
 /// What a corruption is called under the plan's workload.
@@ -122,10 +146,18 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {
         Kind::BrokenContract => broken_contract(witness, violation),
-        Kind::DoubleGrant => format!("{} held the lock at once for {span}", list(&who)),
+        Kind::DoubleGrant => format!("{} held the lock at once for {span}", at_once(&who)),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
-            format!("{stale} held on past its lease while {other} held the lock, for {span}")
+            match who.len() {
+                ..=2 => format!(
+                    "{stale} held on past its lease while {other} held the lock, for {span}"
+                ),
+                _ => format!(
+                    "{} held the lock at once for {span}, {stale} past its lease",
+                    at_once(&who)
+                ),
+            }
         }
         Kind::Corruption => format!("{} spoilt the resource", list(&who)),
         Kind::ForeignRelease => format!(
@@ -155,6 +187,14 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             format!("{second} got a fence that was not above {first}'s")
         }
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
+    }
+}
+
+/// Who held at once. Of more than two it is not said that all did.
+fn at_once(who: &[String]) -> String {
+    match who.len() {
+        ..=2 => list(who),
+        _ => format!("Two or more of {}", list(who)),
     }
 }
 

@@ -1,13 +1,17 @@
 //! A story: five to nine lines, each a sentence about events of the history.
 //!
-//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time.
+//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time, the
+//! others are folded away. What two beats tell of is told by the heavier one.
+
+use std::collections::BTreeSet;
 
 use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::KeyChange;
 use serde::Serialize;
 
 use crate::check::Verdict;
 use crate::explain::chapter::{
-    access, breach, calm, grant, liveness, lost, renewal, strike, theft, torn,
+    access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
 };
 use crate::explain::witness::Witness;
 use crate::history::OpId;
@@ -20,6 +24,8 @@ pub const LONGEST: usize = 9;
 pub struct Story {
     /// The lines.
     pub lines: Vec<StoryLine>,
+    /// What else could be told, in order of time.
+    pub folded: Vec<StoryLine>,
 }
 
 /// One sentence with what it rests on.
@@ -47,6 +53,8 @@ pub enum Evidence {
     Condition(usize),
     /// A request, by its index.
     Request(usize),
+    /// What a node became or somebody saw, by its index.
+    Sighting(usize),
 }
 
 /// How much a line matters; the lighter ones are left out first.
@@ -60,6 +68,8 @@ pub enum Weight {
     Effect,
     /// Makes it easier to follow.
     Detail,
+    /// Is told on demand, or where there is little else.
+    Minor,
 }
 
 /// A line that may be told.
@@ -85,12 +95,42 @@ pub fn tell(witness: &Witness<'_>) -> Story {
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
-    beats.truncate(LONGEST);
+    let mut told = once(witness, beats);
+    let folded = told.split_off(LONGEST.min(told.len()));
+    Story { lines: in_order(told), folded: in_order(folded) }
+}
+
+fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     let mut lines: Vec<StoryLine> = beats.into_iter().map(|beat| beat.line).collect();
     lines.sort_by_key(|line| line.at);
-    // Two chapters may have told the same.
-    lines.dedup_by(|one, other| one.at == other.at && one.text == other.text);
-    Story { lines }
+    lines
+}
+
+/// Of beats that say the same, or tell of one fault or of one end of a key, the first.
+fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
+    let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
+    let mut told = Vec::new();
+    for beat in beats {
+        let evidence = beat.line.evidence.iter().copied();
+        let single: Vec<Evidence> =
+            evidence.filter(|event| is_told_once(witness, *event)).collect();
+        let is_new = single.iter().all(|event| !events.contains(event));
+        if is_new && said.insert((beat.line.at.at, beat.line.text.clone())) {
+            events.extend(single);
+            told.push(beat);
+        }
+    }
+    told
+}
+
+/// Whether an event is told of in one line alone.
+fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
+    match event {
+        Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {
+            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
+        }),
+        _ => false,
+    }
 }
 
 fn violated(witness: &Witness<'_>) -> Vec<Beat> {
@@ -102,6 +142,8 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(lost::beats(witness));
     beats.extend(torn::beats(witness));
     beats.extend(renewal::beats(witness));
+    beats.extend(role::beats(witness));
+    beats.extend(answer::beats(witness));
     beats.extend(access::beats(witness));
     beats.retain(|beat| beat.line.at <= horizon);
     beats.extend(liveness::beats(witness));

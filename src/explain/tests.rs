@@ -35,6 +35,7 @@ fn cut(mut finding: Finding, event: Evidence) -> Finding {
         Evidence::Access(index) => drop(history.accesses.remove(index)),
         Evidence::Condition(index) => drop(history.conditions.remove(index)),
         Evidence::Request(index) => drop(history.requests.remove(index)),
+        Evidence::Sighting(index) => drop(history.sightings.remove(index)),
     }
     finding
 }

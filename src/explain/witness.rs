@@ -111,12 +111,16 @@ impl<'a> Witness<'a> {
         holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
     }
 
-    /// The stale hold, if nothing was accessed under it since the violation began.
+    /// The stale hold, if nothing was accessed under it since another was let in.
     pub fn idle(&self) -> Option<&Hold<'a>> {
-        let (from, _) = self.overlap()?;
+        self.overlap()?;
         let hold = self.stale()?;
+        let others = self.holds.iter().filter(|other| other.grant.caller != hold.grant.caller);
+        let within =
+            others.map(|other| other.from).filter(|at| hold.from < *at && *at < hold.until);
+        let since = within.min()?;
         let mut accesses = self.history().accesses.iter();
-        let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > from);
+        let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > since);
         (!used).then_some(hold)
     }
 

@@ -18,9 +18,6 @@ use crate::plan::Plan;
 
 /// Smallest sets are looked for up to so many parts.
 const MOST_TOGETHER: usize = 3;
-/// Of so many parts all sets of up to [`MOST_TOGETHER`] are looked at; of more, those that contain
-/// what is necessary.
-const FEW: usize = 6;
 /// So far a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
@@ -33,6 +30,11 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     let parts = every_part_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck, vain: Out::new() };
+    // What makes no plan cannot be asked about.
+    let can_go = |part: &Part| {
+        trials.plan_without(&[*part].into()).validate_with(&trials.reruns.lab().locks).is_ok()
+    };
+    let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
     let (vain, parts): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| is_vain(history, *part));
     let vain: Out = vain.into_iter().collect();
@@ -101,8 +103,7 @@ impl Trials<'_, '_> {
             let has_needed = |set: &Out| necessary.iter().all(|part| set.contains(part));
             let is_new = |set: &Out| !found.iter().any(|smaller| smaller.is_subset(set));
             let sets = subsets(parts, size).into_iter();
-            let sets: Vec<Out> =
-                sets.filter(|set| (parts.len() <= FEW || has_needed(set)) && is_new(set)).collect();
+            let sets: Vec<Out> = sets.filter(|set| has_needed(set) && is_new(set)).collect();
             let outs: Vec<Out> =
                 sets.iter().map(|set| all.difference(set).copied().collect()).collect();
             let there = self.that_are_there(&outs);

@@ -231,20 +231,11 @@ impl Search<'_, '_> {
     }
 
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
-        let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());
         let stays = match goes.is_empty() {
             true => Vec::new(),
             false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
         };
-        BrokenAssumption {
-            what: breach.what,
-            bound: breach.bound,
-            actual: breach.actual,
-            faults: breach.parts.iter().filter_map(|part| part.fault()).collect(),
-            initial: initial.collect(),
-            goes,
-            stays,
-        }
+        BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
 
     /// The smallest sets of breaches, by index, without whose parts a kind is not violated.

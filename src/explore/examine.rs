@@ -2,26 +2,36 @@
 //! with what its scenario expects.
 
 use crate::check::signature::Signature;
-use crate::explain::experiment::{Experiments, Threshold};
+use crate::check::{Judgement, Kind, Verdict};
+use crate::explain::experiment::{Causes, Experiments, Threshold};
+use crate::explain::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
-use crate::explain::mechanism::mechanism;
+use crate::explain::mechanism::{How, mechanism};
 use crate::explain::witness::{Witness, violations};
+use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
+use crate::explore::remedy::{on_fresh, remedies};
 use crate::explore::rerun::Reruns;
-use crate::explore::threshold::{Found, Knob, knobs_of, thresholds};
-use crate::explore::trial::{Trial, attempt, grants_without_faults};
-use crate::ledger::part::{Part, strikes};
+use crate::explore::threshold::{Found, Knob, knobs, knobs_of, thresholds, turned};
+use crate::explore::trial::{Trial, attempt, calm};
+use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::Bounded;
 use crate::lock::contract::Clause;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
+use crate::scenario::written::{self, Question, Violated};
 
 /// Runs the plan that a scenario makes of a seed.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    explained(lab, with_calm(lab, judged(lab, scenario, seed)))
+    explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed))
+}
+
+/// The same, with nothing run again to explain it.
+pub fn unexplained(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
+    with_calm(lab, judged(lab, scenario, seed))
 }
 
 /// The same without what the plan gives without its faults, which takes another run: for whoever
@@ -31,16 +41,24 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let met = met(scenario, &finding);
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
-    finding.expected = Some(Expected { met: met == Met::Yes, text: scenario.expect.words() });
+    finding.expected = Some(Expected {
+        met: met == Met::Yes,
+        text: scenario.expect.held_against(&finding.judgement),
+    });
     finding
 }
 
 /// Runs a plan of which nothing is expected.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
-    explained(lab, with_calm(lab, classified(lab, plan)))
+    explained(lab, None, &[], unexplained_plan(lab, plan))
 }
 
-/// The same without what the plan gives without its faults, and unexplained.
+/// The same, with nothing run again to explain it.
+pub fn unexplained_plan(lab: &Lab, plan: &Plan) -> Finding {
+    with_calm(lab, classified(lab, plan))
+}
+
+/// The same without what the plan gives without its faults.
 pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
@@ -53,12 +71,25 @@ pub fn once(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
 }
 
 /// The finding of a trial that has been made.
-pub fn finding(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
-    explained(lab, with_calm(lab, without_calm(lab, plan, trial, Some(class))))
+pub fn finding(
+    lab: &Lab,
+    budget: Option<Budget>,
+    plan: &Plan,
+    trial: Trial,
+    class: Class,
+) -> Finding {
+    explained(lab, budget, &[], with_calm(lab, without_calm(lab, plan, trial, Some(class))))
 }
 
-/// With what was run again to explain it, where something is violated.
-fn explained(lab: &Lab, mut finding: Finding) -> Finding {
+/// With what was run again to explain it, where something is violated. What made the difference is
+/// always looked for; thresholds and remedies as far as the budget goes. `named` are the plans that
+/// are said to heal it; others are known by its mechanism.
+pub fn explained(
+    lab: &Lab,
+    budget: Option<Budget>,
+    named: &[Plan],
+    mut finding: Finding,
+) -> Finding {
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let breaches = &finding.history.breaches;
     if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
@@ -67,44 +98,92 @@ fn explained(lab: &Lab, mut finding: Finding) -> Finding {
     }
     let (told, plan) = (first.kind, &finding.plan);
     let lab = &lab.quick(plan);
+    let spending = Spending::of(budget);
+    spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);
     let knobs = knobs_of(plan, &causes.acting());
-    let found = thresholds(lab, plan, &struck, told, &knobs);
+    let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
-    let thresholds = found.into_iter().flat_map(|(knob, found, _)| {
-        let bound = finding.class.as_ref().and_then(|class| bound(class, &knob));
-        let thresholds = match found {
-            Found::Thresholds(thresholds) => thresholds,
-            Found::Everywhere(..) => Vec::new(),
-        };
-        thresholds.into_iter().map(move |threshold| Threshold { bound, ..threshold })
-    });
-    let thresholds = thresholds.collect();
-    finding.experiments = Some(Experiments { causes, thresholds, runs, undone: Vec::new() });
+    let (mut thresholds, mut steady) = (Vec::new(), Vec::new());
+    for (knob, found, _) in found {
+        match found {
+            Found::Thresholds(found) => {
+                thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
+            }
+            // That what nothing hangs on makes no difference is no news.
+            Found::Everywhere(_) if !is_necessary(&knob, &causes) => {}
+            Found::Everywhere(found) => steady.push(found),
+        }
+    }
+    let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
+    for threshold in &mut thresholds {
+        let found = instead(lab, (plan, &struck), threshold, (told, how));
+        threshold.instead = found.unwrap_or_default();
+    }
+    let remedies = remedies(lab, (plan, &struck), how, named, &spending);
+    let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
+    let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
+    let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
+    let undone = spending.undone();
+    let experiments = Experiments { causes, thresholds, steady, remedies, on_fresh, runs, undone };
+    finding.experiments = Some(experiments);
     finding
 }
 
-/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing is
-/// violated.
+/// Of a plan that held: from which figure of each fault on it would not, up to 256 times as much as
+/// there is.
+pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
+    let plan = &finding.plan;
+    if finding.judgement.verdict != Verdict::Holds {
+        return finding;
+    }
+    let lab = &lab.quick(plan);
+    let spending = Spending::of(budget);
+    let mut knobs = knobs(plan);
+    knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
+    if knobs.is_empty() {
+        return finding;
+    }
+    let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
+    let runs = found.iter().map(|(.., runs)| runs).sum();
+    let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
+    let mut thresholds: Vec<Threshold> = found
+        .into_iter()
+        .flat_map(|(_, found, _)| match found {
+            Found::Thresholds(thresholds) => thresholds,
+            Found::Everywhere(..) => Vec::new(),
+        })
+        .collect();
+    thresholds.sort_by_key(nearest);
+    let undone = spending.undone();
+    let experiments = Experiments { thresholds, runs, undone, ..Experiments::default() };
+    finding.experiments = Some(experiments);
+    finding
+}
+
+/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing can be
+/// said of its run.
 pub fn thresholds_of(
     lab: &Lab,
     plan: &Plan,
     knobs: &[Knob],
 ) -> Result<Vec<(String, Found)>, Box<Finding>> {
     let finding = classified(lab, plan);
-    let Some(told) = violations(&finding.judgement.verdict).first().map(|first| first.kind) else {
-        return Err(Box::new(with_calm(lab, finding)));
+    let is_violated = match finding.judgement.verdict {
+        Verdict::Violated(_) => true,
+        Verdict::Holds => false,
+        Verdict::Unknown(_) => return Err(Box::new(with_calm(lab, finding))),
     };
-    let found = thresholds(lab, plan, &strikes(&finding.history), told, knobs);
+    let all = Spending::of(None);
+    let found = thresholds(lab, plan, &strikes(&finding.history), is_violated, knobs, &all);
     let class = finding.class.unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
-        let bound = bound(&class, &knob);
         let found = match found {
-            Found::Thresholds(found) => Found::Thresholds(
-                found.into_iter().map(|threshold| Threshold { bound, ..threshold }).collect(),
-            ),
+            Found::Thresholds(found) => {
+                Found::Thresholds(with_bounds(Some(&class), &knob, found).collect())
+            }
             everywhere => everywhere,
         };
         (knob.name(plan), found)
@@ -112,8 +191,53 @@ pub fn thresholds_of(
     Ok(named.collect())
 }
 
-/// What the promise of the lock says of a figure, where the figure broke it.
-fn bound(class: &Class, knob: &Knob) -> Option<i64> {
+fn is_necessary(knob: &Knob, causes: &Causes) -> bool {
+    let part = match knob {
+        Knob::Lasts(id) | Knob::Figure(id) => Part::Fault(*id),
+        Knob::Offset(_) => Part::Offsets,
+        Knob::Rate(_) => Part::Clocks,
+        Knob::Loss => Part::Loss,
+        Knob::Set(_) => return false,
+    };
+    causes.necessary.contains(&part)
+}
+
+/// What is violated next to a threshold, or how, where that is not what is told of the plan.
+fn instead(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    threshold: &Threshold,
+    (told, how): (Kind, How),
+) -> Option<String> {
+    let knob = knobs(plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
+    let plan = turned(lab, (plan, struck), &knob, threshold.breaks)?;
+    let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
+    let kinds = Signature::of(&finding.judgement.verdict).kinds;
+    if !kinds.contains(&told) {
+        return Some(kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "));
+    }
+    let other = mechanism(&Witness::of(&finding))?.how;
+    (other != how).then(|| other.word())
+}
+
+/// Thresholds with what the promise of the lock says of the figure: from below it is the most that
+/// it withstands, and of a down-time the least, from above.
+fn with_bounds(
+    class: Option<&Class>,
+    knob: &Knob,
+    found: Vec<Threshold>,
+) -> impl Iterator<Item = Threshold> {
+    let bound = class.and_then(|class| bound(class, knob));
+    found.into_iter().map(move |threshold| {
+        let is_least = threshold.holds > threshold.breaks;
+        let bound = bound.filter(|(_, least)| *least == is_least).map(|(bound, _)| bound);
+        Threshold { bound, ..threshold }
+    })
+}
+
+/// What the promise of the lock says of a figure, where the figure broke it, and whether that is
+/// the least.
+fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
@@ -122,17 +246,22 @@ fn bound(class: &Class, knob: &Knob) -> Option<i64> {
         (Knob::Set("workload.hold"), Bounded::Work) => true,
         _ => false,
     };
-    class.broken.iter().find(speaks)?.bound.try_into().ok()
+    let broken = class.broken.iter().find(speaks)?;
+    Some((broken.bound.try_into().ok()?, broken.what == Bounded::AmnesiacRestart))
 }
 
-/// With how many grants its plan gives without faults.
+/// With how many grants its plan gives without faults, in all and a minute.
 fn with_calm(lab: &Lab, mut finding: Finding) -> Finding {
-    let counts = &mut finding.judgement.counts;
-    let calm = counts.grants_without_faults.unwrap_or_else(|| match finding.plan.faults[..] {
-        [] => counts.grants,
-        _ => grants_without_faults(lab, &finding.plan),
-    });
-    counts.grants_without_faults = Some(calm);
+    let Judgement { counts, availability, .. } = &mut finding.judgement;
+    let (grants, per_minute) = match finding.plan.faults[..] {
+        [] => (counts.grants, availability.grants_per_minute),
+        _ => {
+            let calm = calm(lab, &finding.plan);
+            (calm.counts.grants, calm.availability.grants_per_minute)
+        }
+    };
+    counts.grants_without_faults = Some(grants);
+    availability.grants_per_minute_without_faults = Some(per_minute);
     finding
 }
 
@@ -151,6 +280,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         history: trial.run.history,
         judgement: trial.judgement,
         promise: lab.promise(plan),
+        breaches: trial.breaches,
         class,
         signature,
         experiments: None,
@@ -171,7 +301,7 @@ pub fn signature(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Signat
 
 /// Whether a finding is what its scenario expects.
 pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
-    scenario.expect.met_by(&finding.judgement.verdict, word(finding))
+    scenario.expect.met_by(&finding.judgement, word(finding))
 }
 
 /// The class of a finding without its evidence.
@@ -180,4 +310,22 @@ pub fn word(finding: &Finding) -> Option<expectation::Class> {
         true => expectation::Class::InModel,
         false => expectation::Class::OutOfModel,
     })
+}
+
+/// The scenario file that a person would have written of what was found. `None` if no scenario
+/// says the same, or its run comes to something else: a file numbers its faults anew, and what a
+/// fault draws hangs on its number.
+pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
+    let lock = &finding.plan.lock.algorithm;
+    let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+    let class = word(finding)?.word();
+    let ask = format!("Does {lock} hold if this happens?");
+    let note = explain(finding).verdict;
+    let kinds = kinds.iter().map(|kind| kind.word()).collect();
+    let violated = Some(Violated { kinds, class });
+    let question = Question { ask: &ask, note: &note, violated };
+    let text = written::text(&lab.locks, &finding.plan, &question)?;
+    let scenario = Scenario::parse_with(&lab.locks, "scenario", &text).ok()?;
+    let again = judged(lab, &scenario, finding.seed);
+    (met(&scenario, &again) == Met::Yes).then_some(text)
 }

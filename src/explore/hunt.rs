@@ -92,9 +92,18 @@ pub struct Found {
 /// Seeds that are run before the hunt looks whether one of them was violated.
 const BATCH: u64 = 64;
 
-/// Hunts until a violation is found or the seeds are at their end. `progress` is told of the
-/// seeds that are done.
-pub fn hunt(hunt: &Hunt, progress: &dyn Fn(u64)) -> Report {
+/// How far a hunt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many more seeds are done.
+    Tried(u64),
+    /// One is violated, and is made smaller.
+    Shrinking,
+}
+
+/// Hunts until a violation is found or the seeds are at their end. `progress` is told how far it
+/// is.
+pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
     let mut tally = Tally::default();
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
@@ -105,10 +114,11 @@ pub fn hunt(hunt: &Hunt, progress: &dyn Fn(u64)) -> Report {
         for scouted in &done {
             tally.add(scouted);
             if scouted.violated {
+                progress(Progress::Shrinking);
                 return Report { tally, found: Some(pursue(hunt, scouted.seed)) };
             }
         }
-        progress(end - next + 1);
+        progress(Progress::Tried(end - next + 1));
         let Some(after) = end.checked_add(1) else { break };
         next = after;
     }

@@ -2,7 +2,7 @@
 //! signature stays, until none is left that keeps it.
 //!
 //! What comes out is 1-minimal: no fault can be taken out, no count lowered and no number made
-//! rounder. Where the budget ended first, that is said.
+//! rounder. Where [`MOST_RUNS`] ended it first, the hunt says so.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -85,6 +85,6 @@ fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
         return None;
     }
     let class = classify(lab, plan, &trial);
-    let is_same = examine::signature(lab, plan, &trial, &class) == *signature;
+    let is_same = examine::signature(lab, plan, &trial, &class).keeps(signature);
     is_same.then(|| Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false })
 }

@@ -1,18 +1,18 @@
 //! From which figure on a violation is there, found by running: a bisection on the same draws, and
 //! a look for gaps on both sides of what it found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_sim::fault::Fault;
 use lockstorm_sim::fault::verbs::Figure;
 use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::signature::Signature;
-use crate::check::{Kind, Verdict};
-use crate::explain::experiment::{Threshold, Unit};
-use crate::explore::trial::verdict;
-use crate::ledger::part::{Part, Strikes};
+use crate::check::Verdict;
+use crate::explain::experiment::{Steady, Threshold, Unit};
+use crate::explore::budget::Spending;
+use crate::explore::trial::judgement;
+use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -142,8 +142,8 @@ pub fn knobs(plan: &Plan) -> Vec<Knob> {
     knobs
 }
 
-/// The knobs that are asked about where nobody names one: those of the parts that made the
-/// difference, and the lengths that every lock and every workload has.
+/// The knobs that an explanation asks about: those of the parts that made the difference, and the
+/// lengths that every lock and every workload has.
 pub fn knobs_of(plan: &Plan, acting: &[Part]) -> Vec<Knob> {
     let mut knobs = knobs(plan);
     knobs.retain(|knob| match knob {
@@ -160,24 +160,17 @@ fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
     plan.faults.iter().find(|fault| fault.id == id)
 }
 
-/// Whether a violation of the sort that is told is among these: more holders than may is one sort,
-/// whether or not one of them is past its lease.
-fn shows(told: Kind, kinds: &[Kind]) -> bool {
-    let overlap = [Kind::DoubleGrant, Kind::StaleHolder];
-    match overlap.contains(&told) {
-        true => kinds.iter().any(|kind| overlap.contains(kind)),
-        false => kinds.contains(&told),
-    }
-}
-
-/// A plan whose knob is turned, and what it must show to be violated still.
+/// A plan whose knob is turned, and what came of that.
 struct Dial<'a> {
     lab: &'a Lab,
     plan: &'a Plan,
     struck: &'a Strikes,
-    told: Kind,
+    /// Whether the plan is violated as it is.
+    is_violated: bool,
     knob: &'a Knob,
     known: BTreeMap<i64, Option<bool>>,
+    /// Figures with which the run tells nothing: they hold, as far as anybody can say.
+    untested: BTreeSet<i64>,
 }
 
 /// What can be said of a knob.
@@ -185,22 +178,27 @@ struct Dial<'a> {
 pub enum Found {
     /// There is a threshold, or one on either side.
     Thresholds(Vec<Threshold>),
-    /// It makes no difference between these figures.
-    Everywhere(Unit, i64, i64),
+    /// It makes no difference.
+    Everywhere(Steady),
 }
 
-/// The thresholds of each of these knobs for a violation of the kind `told`, and how many plans
-/// were run. Figures that make no valid plan, or one of which nothing can be said, are passed over.
+/// The thresholds of each of these knobs, and how many plans were run: between figures with which
+/// nothing is violated and those with which something is, of a plan that is violated or holds.
+/// Figures that make no valid plan are passed over; one with which nothing is tested holds, and
+/// that is said.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
     struck: &Strikes,
-    told: Kind,
+    is_violated: bool,
     knobs: &[Knob],
+    spending: &Spending,
 ) -> Vec<(Knob, Found, u32)> {
     let search = |knob: &Knob| {
-        let mut dial = Dial { lab, plan, struck, told, knob, known: BTreeMap::new() };
-        let found = dial.search()?;
+        let (known, untested) = (BTreeMap::new(), BTreeSet::new());
+        let mut dial = Dial { lab, plan, struck, is_violated, knob, known, untested };
+        let name = format!("the threshold of {}", knob.name(plan));
+        let found = spending.within(&name, || dial.search())??;
         let runs = dial.known.len();
         Some((knob.clone(), found, u32::try_from(runs).unwrap_or(u32::MAX)))
     };
@@ -209,6 +207,8 @@ pub fn thresholds(
 
 /// How often a figure is doubled in the search for where it makes the difference.
 const DOUBLINGS: u32 = 4;
+/// The same of a plan that holds: a small figure may be far from where it breaks.
+const DOUBLINGS_UP: u32 = 8;
 /// Figures that are looked at on each side, to see whether the threshold is the only one.
 const LOOKS: i64 = 12;
 
@@ -216,11 +216,20 @@ impl Dial<'_> {
     fn search(&mut self) -> Option<Found> {
         let own = self.read()?;
         let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
-        let up = (1..=DOUBLINGS).filter_map(|times| own.checked_mul(1 << times));
+        let most = if self.is_violated { DOUBLINGS } else { DOUBLINGS_UP };
+        let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
         // What a fault does, nothing of it does not; a length of the setup may be too long or too
         // short, and nothing of it is another setup.
         let ways: Vec<Vec<i64>> = match self.knob {
+            _ if !self.is_violated => vec![up.collect()],
             Knob::Set(_) => vec![up.collect(), down.collect()],
+            // Who is down for longer may have nothing left to forget.
+            Knob::Lasts(id)
+                if fault(self.plan, *id)
+                    .is_some_and(|fault| fault.verb.kills() && fault.length.is_some()) =>
+            {
+                vec![up.collect(), down.chain([0]).collect()]
+            }
             _ => vec![down.chain([0]).collect()],
         };
         let mut found = Vec::new();
@@ -235,136 +244,117 @@ impl Dial<'_> {
             }
         }
         match found.is_empty() {
-            true => Some(Found::Everywhere(self.unit(), farthest.0, farthest.1)),
+            true => {
+                let (of, unit) = (self.knob.name(self.plan), self.unit());
+                Some(Found::Everywhere(Steady { of, unit, own, between: farthest }))
+            }
             false => Some(Found::Thresholds(found)),
         }
     }
 
-    /// The first figures of a way between which the violation goes; else the farthest at which it
-    /// is still there.
+    /// The first figures of a way between which the violation goes, or comes where there is none;
+    /// else the farthest at which all is as it was.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
-        let mut near = own;
+        let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
             let figure = figure / self.step() * self.step();
             match self.is_there(figure) {
-                Some(true) => near = figure,
-                Some(false) => return self.bisect(figure, near).ok_or(near),
+                Some(is_there) if is_there == was_there => near = figure,
+                Some(true) => return Ok(self.bisect(near, figure)),
+                Some(false) => return Ok(self.bisect(figure, near)),
                 None => {}
             }
         }
         Err(near)
     }
 
-    /// Two neighbouring figures between which the violation comes.
-    fn bisect(&mut self, mut holds: i64, mut breaks: i64) -> Option<(i64, i64)> {
+    /// Two neighbouring figures between which the violation comes; farther apart where what is
+    /// between them makes no plan.
+    fn bisect(&mut self, mut holds: i64, mut breaks: i64) -> (i64, i64) {
         let step = self.step();
         while (breaks - holds).abs() > step {
             let middle = (holds + (breaks - holds) / 2) / step * step;
             if middle == holds || middle == breaks {
                 break;
             }
-            match self.is_there(middle)? {
-                true => breaks = middle,
-                false => holds = middle,
+            match self.is_there(middle) {
+                Some(true) => breaks = middle,
+                Some(false) => holds = middle,
+                None => break,
             }
         }
-        Some((holds, breaks))
+        (holds, breaks)
     }
 
     /// A threshold, and where it is not the only one: looked for as far as the way goes, and beyond
     /// the plan's own figure where more of it can be had.
     fn threshold(&mut self, own: i64, (holds, breaks): (i64, i64), last: i64) -> Threshold {
         let (of, unit) = (self.knob.name(self.plan), self.unit());
-        let lasts_to_heal = match self.knob {
-            Knob::Lasts(id) => fault(self.plan, *id).is_some_and(|fault| fault.length.is_none()),
+        // A setting is looked at on the way to the plan's own figure alone, and so is what lasts to
+        // the heal, or what a longer time has healed.
+        let is_not_doubled = match self.knob {
+            Knob::Lasts(id) => {
+                breaks < holds || fault(self.plan, *id).is_some_and(|fault| fault.length.is_none())
+            }
             knob => matches!(knob, Knob::Set(_)),
         };
-        let beyond = if lasts_to_heal { own } else { own.saturating_mul(2) };
+        let (beyond, last) = match (self.is_violated, is_not_doubled) {
+            (false, _) => (breaks.saturating_mul(2), own),
+            (true, true) => (own, last),
+            (true, false) => (own.saturating_mul(2), last),
+        };
         Threshold {
             of,
             unit,
             own,
             holds,
+            is_untested: self.untested.contains(&holds),
             breaks,
+            looked: (last, beyond),
             holds_again: self.wrong((breaks, beyond), (holds, breaks), true),
             breaks_again: self.wrong((holds, last), (holds, breaks), false),
+            instead: String::new(),
             bound: None,
         }
     }
 
-    /// Of a dozen figures from one to another those at which it is not as it should be, neighbours
-    /// as one stretch.
+    /// Of a dozen figures from one to another those at which it is not as it should be, in order.
     fn wrong(
         &mut self,
         (from, to): (i64, i64),
         (holds, breaks): (i64, i64),
         should: bool,
-    ) -> Vec<(i64, i64)> {
+    ) -> Vec<i64> {
         let step = self.step();
-        let mut stretches: Vec<(i64, i64)> = Vec::new();
-        let mut goes_on = false;
-        for nth in 1..=LOOKS {
-            let figure = (from + (to - from) / LOOKS * nth) / step * step;
-            let is_near = figure == holds || figure == breaks;
-            let is_wrong = !is_near && self.is_there(figure) == Some(!should);
-            match stretches.last_mut() {
-                Some(last) if is_wrong && goes_on => last.1 = figure,
-                _ if is_wrong => stretches.push((figure, figure)),
-                _ => {}
-            }
-            goes_on = is_wrong;
-        }
-        let ascending = |(from, to): &(i64, i64)| (*from.min(to), *from.max(to));
-        stretches.iter().map(ascending).collect()
+        let figures = (1..=LOOKS).map(|nth| (from + (to - from) / LOOKS * nth) / step * step);
+        let mut wrong: Vec<i64> = figures
+            .filter(|figure| *figure != holds && *figure != breaks)
+            .filter(|figure| self.is_there(*figure) == Some(!should))
+            .collect();
+        wrong.retain(|figure| !self.untested.contains(figure));
+        wrong.sort_unstable();
+        wrong.dedup();
+        wrong
     }
 
-    /// Whether the violation is there with this figure; `None` if there is no such plan, or nothing
-    /// can be said of its run.
+    /// Whether something is violated with this figure; `None` if there is no such plan.
     fn is_there(&mut self, figure: i64) -> Option<bool> {
         if let Some(known) = self.known.get(&figure) {
             return *known;
         }
-        let there = self.turned(figure).and_then(|plan| {
-            let verdict = verdict(self.lab, &plan);
-            let is_known = !matches!(verdict, Verdict::Unknown(_));
-            is_known.then(|| shows(self.told, &Signature::of(&verdict).kinds))
+        let there = self.turned(figure).map(|plan| {
+            let verdict = judgement(self.lab, &plan).verdict;
+            if let Verdict::Unknown(_) = verdict {
+                self.untested.insert(figure);
+            }
+            matches!(verdict, Verdict::Violated(_))
         });
         self.known.insert(figure, there);
         there
     }
 
     fn turned(&self, to: i64) -> Option<Plan> {
-        let mut plan = self.plan.clone();
-        let length = Nanos::try_from(to);
-        match self.knob {
-            Knob::Lasts(id) => {
-                let length = length.ok()?;
-                if length == 0 {
-                    plan.faults.retain(|fault| fault.id != *id);
-                } else {
-                    plan.faults.iter_mut().find(|fault| fault.id == *id)?.length = Some(length);
-                }
-            }
-            Knob::Figure(id) => {
-                let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
-                let figure = match fault.verb.figure() {
-                    Figure::Length(_) => Figure::Length(length.ok()?),
-                    Figure::Share(_) => Figure::Share(to.try_into().ok()?),
-                    Figure::Shift(_) => Figure::Shift(to),
-                    Figure::Rate(_) => Figure::Rate(to.try_into().ok()?),
-                    Figure::None | Figure::Key(_) => return None,
-                };
-                fault.verb = fault.verb.row().verb(figure)?;
-            }
-            Knob::Offset(host) => plan.clocks.get_mut(host)?.wall_offset = to,
-            Knob::Rate(host) => plan.clocks.get_mut(host)?.rate_ppm = to.try_into().ok()?,
-            Knob::Loss => plan.links.loss_per_million = to.try_into().ok()?,
-            Knob::Set(name) => {
-                let row = LENGTHS.iter().find(|row| row.name == *name)?;
-                (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
-            }
-        }
-        plan.validate_with(&self.lab.locks).is_ok().then_some(plan)
+        turned(self.lab, (self.plan, self.struck), self.knob, to)
     }
 
     fn read(&self) -> Option<i64> {
@@ -418,4 +408,49 @@ impl Dial<'_> {
             Unit::Share | Unit::Rate => 1,
         }
     }
+}
+
+/// A plan with a knob at this figure, if there is such a plan.
+pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64) -> Option<Plan> {
+    if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (knob, to) {
+        // Who waits for the fault strikes when it did.
+        let plan = without(plan, &[Part::Fault(*id)].into(), struck);
+        return plan.validate_with(&lab.locks).is_ok().then_some(plan);
+    }
+    let mut plan = plan.clone();
+    let length = Nanos::try_from(to);
+    match knob {
+        Knob::Lasts(id) => {
+            let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
+            let length = length.ok()?;
+            fault.length = Some(length);
+            // The heal is put off, or it would cut the fault short.
+            let over = struck.get(id)?.saturating_add(length);
+            let late = over.saturating_sub(plan.heal_at);
+            plan.heal_at += late;
+            plan.until += late;
+        }
+        Knob::Figure(id) => {
+            let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
+            let figure = match fault.verb.figure() {
+                Figure::Length(_) => Figure::Length(length.ok()?),
+                Figure::Share(_) => Figure::Share(to.try_into().ok()?),
+                Figure::Shift(_) => Figure::Shift(to),
+                Figure::Rate(_) => Figure::Rate(to.try_into().ok()?),
+                Figure::None | Figure::Key(_) => return None,
+            };
+            fault.verb = fault.verb.row().verb(figure)?;
+        }
+        Knob::Offset(host) => plan.clocks.get_mut(host)?.wall_offset = to,
+        Knob::Rate(host) => plan.clocks.get_mut(host)?.rate_ppm = to.try_into().ok()?,
+        Knob::Loss => plan.links.loss_per_million = to.try_into().ok()?,
+        Knob::Set(name) => {
+            let row = LENGTHS.iter().find(|row| row.name == *name)?;
+            let probed = plan.longest_ttl();
+            (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
+            // The probe waits for the longest lease.
+            plan.until += plan.longest_ttl().saturating_sub(probed);
+        }
+    }
+    plan.validate_with(&lab.locks).is_ok().then_some(plan)
 }

@@ -30,20 +30,20 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     if !is_idle(plan, &trial.judgement, &trial.run, &terms) {
         return trial;
     }
-    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
+    terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
     judged(trial.run, &terms)
 }
 
-/// The verdict of a plan alone, for whoever asks nothing of its assumptions.
-pub fn verdict(lab: &Lab, plan: &Plan) -> Verdict {
+/// What a plan comes to, for whoever asks nothing of its assumptions.
+pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     let mut terms = lab.terms(plan);
     let run = lab.run(plan);
     let judgement = judge::judge(&run.history, &terms);
     if !is_idle(plan, &judgement, &run, &terms) {
-        return judgement.verdict;
+        return judgement;
     }
-    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
-    judge::judge(&run.history, &terms).verdict
+    terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
+    judge::judge(&run.history, &terms)
 }
 
 /// Whether a run held, and nobody was granted anything in it.
@@ -59,11 +59,11 @@ fn judged(run: Run, terms: &Terms) -> Trial {
     Trial { run, judgement, breaches }
 }
 
-/// How many grants the same plan gives without its faults.
-pub fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
+/// What the same plan comes to without its faults.
+pub fn calm(lab: &Lab, plan: &Plan) -> Judgement {
     let calm = Plan { faults: Vec::new(), ..plan.clone() };
     let lab = lab.quick(plan);
-    judge::judge(&lab.run(&calm).history, &lab.terms(&calm)).counts.grants
+    judge::judge(&lab.run(&calm).history, &lab.terms(&calm))
 }
 
 impl Trial {

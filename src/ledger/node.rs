@@ -40,7 +40,7 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
 
 /// The errors of a node that serves nobody: a cluster without a majority, a node that reads its
 /// file. <https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/>
-const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
+pub const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
 
 /// Until when so many nodes said that they serve nobody that no quorum was left.
 fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {

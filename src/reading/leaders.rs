@@ -21,7 +21,7 @@ pub struct Leaders<'a> {
 impl<'a> Leaders<'a> {
     /// As a history has it.
     pub fn of(history: &'a History) -> Leaders<'a> {
-        let groups = groups(history);
+        let groups = names(history);
         let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
         for sighting in &history.sightings {
             if let Seen::Leads | Seen::Follows | Seen::Exited = sighting.what {
@@ -95,13 +95,13 @@ pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
 
 /// The name of each node's group, of those that told of a role: nodes that followed one another at
 /// any time are one, and have the same keys.
-fn groups(history: &History) -> BTreeMap<&str, &str> {
+fn names(history: &History) -> BTreeMap<&str, &str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
     for sighting in &history.sightings {
         let (by, master) = match sighting.what {
             Seen::Leads => (sighting.by.as_str(), sighting.by.as_str()),
             Seen::Follows => (sighting.by.as_str(), sighting.master.as_str()),
-            Seen::Watched(_) | Seen::Unreplicated | Seen::Exited => continue,
+            Seen::Watched(_) | Seen::Unreplicated | Seen::Exited | Seen::Tilted => continue,
         };
         let one = *group_of.entry(by).or_insert(by);
         let other = *group_of.entry(master).or_insert(master);
@@ -114,11 +114,57 @@ fn groups(history: &History) -> BTreeMap<&str, &str> {
 
 /// The nodes of the groups that ever held the lock's key.
 fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
-    let group_of = groups(reading.history);
+    let group_of = names(reading.history);
     let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
     let holding: BTreeSet<&str> =
         keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
+}
+
+/// Each group of nodes of which one followed another at any time. Who told of no role is in none.
+pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
+    let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (node, name) in names(reading.history) {
+        groups.entry(name).or_default().insert(node);
+    }
+    groups.into_values().collect()
+}
+
+/// From when to when a node led, in order: from its word that it does until it follows, ends or is
+/// killed. A node that never told of a role leads whenever its process runs.
+pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
+    let told = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
+    let roles = told.filter_map(|sighting| match sighting.what {
+        Seen::Leads => Some((Moment::from(sighting.at), true)),
+        Seen::Follows | Seen::Exited => Some((sighting.at.into(), false)),
+        Seen::Watched(_) | Seen::Unreplicated | Seen::Tilted => None,
+    });
+    let mut changes: Vec<(Moment, bool)> = roles.collect();
+    let is_silent = changes.is_empty();
+    let downs = reading.history.conditions.iter();
+    let downs = downs.filter(|condition| condition.verb.kills() && condition.strikes(node));
+    let downs = downs.map(|down| (Moment::from(down.from), down.to.map(Moment::from)));
+    let downs: Vec<(Moment, Option<Moment>)> = downs.collect();
+    changes.extend(is_silent.then_some((Moment::default(), true)));
+    changes.extend(downs.iter().map(|(from, _)| (*from, false)));
+    let back = downs.iter().filter_map(|(_, to)| to.filter(|_| is_silent));
+    changes.extend(back.filter(|to| !is_down(&downs, *to)).map(|to| (to, true)));
+    changes.sort_by_key(|(at, _)| *at);
+    let (mut reigns, mut since) = (Vec::new(), None);
+    for (at, leads) in changes {
+        if leads {
+            since = since.or(Some(at));
+        } else if let Some(from) = since.take() {
+            reigns.push((from, at));
+        }
+    }
+    reigns.extend(since.map(|from| (from, Moment::NEVER)));
+    reigns
+}
+
+/// Whether a process is down at a moment for any of these times.
+fn is_down(downs: &[(Moment, Option<Moment>)], at: Moment) -> bool {
+    downs.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at < to))
 }
 
 /// Each time that a node which had followed led from then on, of those that could have the lock's

@@ -1,9 +1,11 @@
-//! The experiments of a finding as tables: what is violated if one thing is changed, and from which
-//! figures on.
+//! The experiments of a finding as tables: what is violated if one thing is changed, from which
+//! figures on, and what heals it.
 
+use crate::check::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
-use crate::explain::experiment::{Changed, Threshold};
+use crate::explain::experiment::{Changed, Fresh, Remedied, Service, Steady, Threshold};
 use crate::explain::finding::Finding;
+use crate::explain::quantity::{length, thousandths};
 use crate::report::content::Table;
 
 /// One thing changed, and what is violated then.
@@ -22,7 +24,71 @@ pub fn thresholds(finding: &Finding) -> Table {
         let own = amount(threshold.unit, threshold.own);
         vec![threshold.of.clone(), own, threshold_words(threshold)]
     };
-    let experiments = finding.experiments.iter();
-    let rows = experiments.flat_map(|experiments| &experiments.thresholds).map(row).collect();
+    let steady = |steady: &Steady| {
+        let [own, from, to] = [steady.own, steady.between.0, steady.between.1]
+            .map(|figure| amount(steady.unit, figure));
+        vec![steady.of.clone(), own, format!("none: something is violated from {from} to {to}")]
+    };
+    let experiments = || finding.experiments.iter();
+    let mut rows: Vec<Vec<String>> =
+        experiments().flat_map(|experiments| &experiments.thresholds).map(row).collect();
+    rows.extend(experiments().flat_map(|experiments| &experiments.steady).map(steady));
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
+}
+
+/// What was tried against it, what came of that, and what it costs. The first line is the plan as
+/// it is.
+pub fn remedies(finding: &Finding) -> Table {
+    let tried = finding.experiments.iter().flat_map(|experiments| &experiments.remedies);
+    let mut rows: Vec<Vec<String>> = tried.map(remedy).collect();
+    if !rows.is_empty() {
+        let own = Service::of(&finding.judgement.availability);
+        let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+        let fresh = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
+        let fresh = fresh.map_or_else(|| "-".to_owned(), fresh_words);
+        let none = ["none", "", &words(kinds), &fresh].map(str::to_owned).to_vec();
+        rows.insert(0, [none, served(&own)].concat());
+    }
+    let head = vec![
+        "remedy",
+        "in the plan",
+        "here, all else equal",
+        "held on fresh seeds",
+        "grants a minute",
+        "wait: median, 99 %",
+        "requests a grant",
+        "refused",
+    ];
+    Table { head, rows }
+}
+
+fn remedy(tried: &Remedied) -> Vec<String> {
+    let here = match (tried.is_unknown, tried.kinds.is_empty()) {
+        (true, _) => "unknown".to_owned(),
+        (false, true) => "held".to_owned(),
+        (false, false) => words(&tried.kinds),
+    };
+    let fresh = fresh_words(tried.on_fresh);
+    let said = vec![tried.name.clone(), tried.diff.join("; "), here, fresh];
+    [said, served(&tried.service)].concat()
+}
+
+/// On how many fresh seeds it held: `50 of 50`, `12 of 50, 3 unknown`.
+pub fn fresh_words(fresh: Fresh) -> String {
+    let unknown = match fresh.unknown {
+        0 => String::new(),
+        some => format!(", {some} unknown"),
+    };
+    format!("{} of {}{unknown}", fresh.held, fresh.runs)
+}
+
+fn served(service: &Service) -> Vec<String> {
+    let waits = [service.median_wait, service.percentile_99_wait].map(length).join(", ");
+    let requests = service.requests_per_grant.map_or_else(|| "-".to_owned(), thousandths);
+    let refused = format!("{} %", thousandths(u64::from(service.refused) * 100));
+    vec![service.grants_per_minute.to_string(), waits, requests, refused]
+}
+
+fn words(kinds: &[Kind]) -> String {
+    kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }

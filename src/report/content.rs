@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_sim::fault::verbs::ROWS;
 use lockstorm_sim::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::Verdict;
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{count, length, list, mark, moment, signed};
+use crate::explain::quantity::{count, length, list, mark, moment, three_digits};
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
+use crate::explore::strategy::{self, Lack};
+use crate::history::{Access, AccessKind, Missed};
 use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
 
@@ -25,7 +28,10 @@ pub struct Table {
 pub fn counts(finding: &Finding) -> Table {
     let c = &finding.judgement.counts;
     let cell = |number: u32| number.to_string();
-    let miss = finding.judgement.nearest_miss.map_or_else(|| "-".to_owned(), signed);
+    let miss = nearest_miss(finding);
+    let missed = |of: fn(&Missed) -> u64| {
+        c.missed.as_ref().map_or_else(|| "-".to_owned(), |missed| of(missed).to_string())
+    };
     Table {
         head: vec![
             "grants",
@@ -36,6 +42,8 @@ pub fn counts(finding: &Finding) -> Table {
             "faults struck",
             "in a hold",
             "accesses",
+            "messages lost",
+            "messages cut off",
             "nearest miss",
         ],
         rows: vec![vec![
@@ -47,8 +55,23 @@ pub fn counts(finding: &Finding) -> Table {
             cell(c.struck),
             cell(c.struck_in_hold),
             cell(c.accesses),
+            missed(|missed| missed.lost),
+            missed(|missed| missed.cut),
             miss,
         ]],
+    }
+}
+
+/// The nearest miss, or why there is none.
+fn nearest_miss(finding: &Finding) -> String {
+    let accesses = &finding.history.accesses;
+    let wrote = |access: &Access| {
+        access.grant.is_some() && access.accepted && access.kind != AccessKind::Read
+    };
+    match finding.judgement.nearest_miss {
+        Some(miss) => three_digits(miss),
+        None if accesses.iter().any(wrote) => "no lease ends".to_owned(),
+        None => "-".to_owned(),
     }
 }
 
@@ -233,21 +256,45 @@ pub fn subject(finding: &Finding) -> String {
     )
 }
 
-/// What this run says nothing about.
+/// What this run says nothing about: from what struck, what was planned, and what could have been
+/// on this topology.
 pub fn untested(finding: &Finding) -> Vec<String> {
-    let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
-    let kinds = ["partition", "pause", "crash", "power-loss", "clock-step", "failover", "loss"];
-    let missing: Vec<String> =
-        kinds.iter().filter(|kind| !had.contains(*kind)).map(|kind| (*kind).to_owned()).collect();
     let mut lines = vec![format!(
         "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",
         finding.seed, finding.engine
     )];
-    if !missing.is_empty() {
-        lines.push(format!("Faults of these kinds were not part of it: {}.", list(&missing)));
+    let idle: Vec<String> =
+        finding.plan.faults.iter().filter(|fault| !has_struck(finding, fault)).map(name).collect();
+    if !idle.is_empty() {
+        lines.push(format!("Planned, and struck nothing: {}.", list(&idle)));
+    }
+    let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
+    let missing = || ROWS.iter().filter(|row| !had.contains(row.word));
+    let lacking = |lack: Option<Lack>| -> Vec<String> {
+        let rows = missing().filter(|row| strategy::lack(&finding.plan, row) == lack);
+        rows.map(|row| row.word.to_owned()).collect()
+    };
+    for (words, begins) in [
+        (lacking(None), "Faults that could have struck here and were not part of it"),
+        (lacking(Some(Lack::Replica)), "Faults that this topology has no replica for"),
+        (lacking(Some(Lack::Persistence)), "Faults that these nodes keep too little on disk for"),
+    ] {
+        if !words.is_empty() {
+            lines.push(format!("{begins}: {}.", list(&words)));
+        }
     }
     if finding.judgement.verdict == Verdict::Holds {
         lines.push("That it held here is no proof that it always does.".to_owned());
     }
     lines
+}
+
+/// Whether a fault struck, and touched something as far as anybody counted.
+fn has_struck(finding: &Finding, fault: &Fault) -> bool {
+    let conditions = finding.history.conditions.iter();
+    conditions.filter(|found| found.fault == fault.id).any(|found| found.met != Some(0))
+}
+
+fn name(fault: &Fault) -> String {
+    format!("fault {} ({} on {})", fault.id, fault.verb.word(), fault.target)
 }

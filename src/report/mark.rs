@@ -5,6 +5,8 @@
 
 /// The first line of Markdown and of a picture; readers of both do not see it.
 const COMMENT: &str = "<!-- written by lockstorm; a run replaces this file -->\n";
+/// The first line of a scenario.
+const NOTE: &str = "# written by lockstorm; a run replaces this file\n";
 /// The field that the JSON of a report begins with, and its value.
 pub const WRITTEN_BY: &str = "lockstorm";
 /// How many bytes of a file are enough for [`is_ours`].
@@ -15,10 +17,16 @@ pub fn marked(text: &str) -> String {
     format!("{COMMENT}{text}")
 }
 
+/// A scenario with the mark in front.
+pub fn noted(text: &str) -> String {
+    format!("{NOTE}{text}")
+}
+
 /// Whether the beginning of a file is that of one that lockstorm wrote.
 pub fn is_ours(head: &str) -> bool {
     let report = format!("{{\n  \"written_by\": \"{WRITTEN_BY}\",\n");
-    head.starts_with(COMMENT) || head.starts_with(&report) || is_plan(head)
+    let marks = [COMMENT, NOTE, &report];
+    marks.into_iter().any(|mark| head.starts_with(mark)) || is_plan(head)
 }
 
 /// Whether it begins as a plan of any version does.
@@ -30,12 +38,13 @@ fn is_plan(head: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_ours, marked};
+    use super::{is_ours, marked, noted};
 
     #[test]
     fn what_lockstorm_writes_is_known_by_its_beginning_and_nothing_else_is() {
         for (head, ours) in [
             (marked("# Scenarios\n").as_str(), true),
+            (noted("name = \"x\"\n").as_str(), true),
             ("{\n  \"written_by\": \"lockstorm\",\n  \"explanation\": {", true),
             ("{\n  \"format\": 1,\n  \"name\": \"x\",\n", true),
             ("{\n  \"format\": 12,\n  \"name\": \"x\",\n", true),

@@ -8,6 +8,7 @@ use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
 use crate::report::causes;
 use crate::report::content::{self, Table};
+use crate::report::{service, settings};
 
 /// The report of one finding; its picture is expected beside it as `NAME.svg`.
 pub fn page(finding: &Finding, explanation: &Explanation) -> String {
@@ -22,6 +23,8 @@ pub fn page(finding: &Finding, explanation: &Explanation) -> String {
     line(&mut out, &format!("![{}]({name}.svg)", bracketed(&explanation.verdict)));
     section(&mut out, "Counts");
     table(&mut out, &content::counts(finding));
+    section(&mut out, "Availability");
+    table(&mut out, &service::table(finding));
     let violations = content::violations(finding);
     if !violations.rows.is_empty() {
         section(&mut out, "Violations");
@@ -37,6 +40,11 @@ pub fn page(finding: &Finding, explanation: &Explanation) -> String {
         line(&mut out, "None.");
     } else {
         table(&mut out, &faults);
+    }
+    let set = settings::table(finding);
+    if !set.rows.is_empty() {
+        section(&mut out, "Settings");
+        table(&mut out, &set);
     }
     reproduce(&mut out, finding);
     section(&mut out, "Not tested");
@@ -121,6 +129,11 @@ fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
             line(out, "");
             table(out, &tried);
         }
+    }
+    let remedies = causes::remedies(finding);
+    if !remedies.rows.is_empty() {
+        section(out, "Remedies, run on the same plan");
+        table(out, &remedies);
     }
 }
 

@@ -9,6 +9,8 @@ pub mod index;
 pub mod json;
 pub mod mark;
 pub mod markdown;
+pub mod service;
+pub mod settings;
 pub mod svg;
 pub mod text;
 

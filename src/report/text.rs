@@ -4,11 +4,13 @@ use std::fmt::Write;
 
 use crate::check::Verdict;
 use crate::explain::Explanation;
+use crate::explain::experiment::Remedied;
 use crate::explain::finding::Finding;
-use crate::explain::quantity::moment;
+use crate::explain::quantity::{length, moment};
 use crate::explain::sentence::{class_words, verdict_words};
 use crate::report::causes;
 use crate::report::content::{self, Table};
+use crate::report::{service, settings};
 
 /// Columns that a sentence may take before it is wrapped.
 const WIDTH: usize = 96;
@@ -48,9 +50,12 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     for (title, table) in [
         ("One thing changed", causes::but_for(finding)),
         ("Thresholds", causes::thresholds(finding)),
+        ("Remedies, run on the same plan", causes::remedies(finding)),
         ("Counts", content::counts(finding)),
+        ("Availability", service::table(finding)),
         ("Violations", content::violations(finding)),
         ("Faults", content::faults(finding)),
+        ("Settings", settings::table(finding)),
     ] {
         if !table.rows.is_empty() {
             section(&mut out, title, pen);
@@ -67,13 +72,19 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
 }
 
 /// The finding in short, a line a piece: the sentence, how it became possible, what made the
-/// difference, and from which figures on.
+/// difference, from which figures on, by how much, and what heals it. Of a run that held, what
+/// struck and how near it came.
 pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let mut out = String::new();
     heading(&mut out, finding, explanation, Pen { colour: false });
     if let Some(mechanism) = &explanation.mechanism {
         let how = mechanism.how.word();
         wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
+    }
+    if matches!(finding.judgement.verdict, Verdict::Holds) {
+        for told in &explanation.story.lines {
+            wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
+        }
     }
     for (index, sentence) in explanation.causes.iter().enumerate() {
         wrapped(&mut out, if index == 0 { "  why:    " } else { "          " }, sentence);
@@ -82,6 +93,43 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, row) in thresholds.iter().enumerate() {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    if let (Verdict::Violated(_), Some(miss)) =
+        (&finding.judgement.verdict, finding.judgement.nearest_miss)
+    {
+        // Where two held it, the write of either may have been early enough.
+        if miss < 0 {
+            let by = length(miss.unsigned_abs());
+            let margin = format!("a write came {by} after another could have been let in");
+            wrapped(&mut out, "  margin: ", &margin);
+        }
+    }
+    let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
+    let (healed, others): (Vec<_>, Vec<_>) =
+        tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
+    for (index, tried) in healed.into_iter().enumerate() {
+        let lead = if index == 0 { "  heals:  " } else { "          " };
+        let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
+        wrapped(&mut out, lead, &format!("{name}; it held on {fresh} fresh seeds"));
+    }
+    if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
+        && matches!(finding.judgement.verdict, Verdict::Violated(_))
+        && !out.contains("  heals:")
+    {
+        let what = match finding.experiments.iter().any(|tried| !tried.remedies.is_empty()) {
+            true => "none of the remedies that were tried",
+            false => "no remedy is known for this mechanism",
+        };
+        wrapped(&mut out, "  heals:  ", what);
+    }
+    let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
+    let is_less = |tried: &&Remedied| {
+        tried.kinds.len() < own.len() && tried.kinds.iter().all(|kind| own.contains(kind))
+    };
+    for (index, tried) in others.into_iter().filter(is_less).enumerate() {
+        let lead = if index == 0 { "  eases:  " } else { "          " };
+        let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+        wrapped(&mut out, lead, &format!("{}; what is left: {left}", tried.name));
     }
     out.lines().map(str::to_owned).collect()
 }

@@ -112,6 +112,7 @@ impl<'a> Join<'a> {
                 self.see(host, at, Seen::Unreplicated, self.names.name(host));
             }
             Event::Exited => self.see(host, at, Seen::Exited, self.names.name(host)),
+            Event::Tilted => self.see(host, at, Seen::Tilted, self.names.name(host)),
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }

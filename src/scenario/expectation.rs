@@ -1,15 +1,29 @@
-//! What a scenario says will be found.
+//! What a scenario says will be found: an answer, and limits that the lock has to keep on the way.
 
 use std::collections::BTreeSet;
 
-use crate::check::{Kind, Verdict};
+use lockstorm_sim::time::Nanos;
+use toml::de::DeValue;
+
+use crate::check::availability::Availability;
+use crate::check::{Judgement, Kind, Verdict};
+use crate::explain::quantity;
+use crate::length;
 use crate::refusal::Wrong;
 use crate::scenario::section::{Section, other_type, text_of};
-use toml::de::DeValue;
 
 /// What a scenario says will be found, on each of its seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expectation {
+pub struct Expectation {
+    /// The verdict.
+    pub answer: Answer,
+    /// How well callers have to be served.
+    pub limits: Limits,
+}
+
+/// The verdict that a scenario expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
     /// The file does not say.
     Unstated,
     /// Nothing is violated, and something was tested.
@@ -23,6 +37,54 @@ pub enum Expectation {
     },
     /// Nothing can be said.
     Unknown,
+}
+
+/// How well callers have to be served; what is not there is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// No caller waits longer, ns.
+    pub longest_wait: Option<Nanos>,
+    /// The lock is not unavailable for longer at a stretch, ns.
+    pub longest_unavailable: Option<Nanos>,
+    /// So many grants a minute there are at least.
+    pub least_grants_per_minute: Option<u32>,
+}
+
+impl Limits {
+    /// Each limit as a scenario writes it.
+    fn words(&self) -> Vec<String> {
+        let lengths = [
+            ("longest_wait", self.longest_wait),
+            ("longest_unavailable", self.longest_unavailable),
+        ];
+        let write = |(key, limit): (&str, Option<Nanos>)| Some((key.to_owned(), limit?));
+        let lengths = lengths.into_iter().filter_map(write);
+        let lengths = lengths.map(|(key, limit)| format!("{key} {}", length::write(limit)));
+        let least = self.least_grants_per_minute;
+        lengths.chain(least.map(|least| format!("least_grants_per_minute {least}"))).collect()
+    }
+
+    /// Each limit that was not kept, with what was found.
+    pub fn missed(&self, found: &Availability) -> Vec<String> {
+        let mut missed = Vec::new();
+        let waited = found.waits.longest;
+        if let Some(limit) = self.longest_wait.filter(|limit| waited > *limit) {
+            let who = found.waits.callers.first().map_or("nobody", |caller| &caller.caller);
+            let (waited, limit) = (quantity::length(waited), quantity::length(limit));
+            missed.push(format!("{who} waited {waited}, longest_wait is {limit}"));
+        }
+        let out = found.unavailable.as_ref().map_or(0, |stretch| stretch.length());
+        if let Some(limit) = self.longest_unavailable.filter(|limit| out > *limit) {
+            let (out, limit) = (quantity::length(out), quantity::length(limit));
+            missed.push(format!("nobody got the lock for {out}, longest_unavailable is {limit}"));
+        }
+        let given = found.grants_per_minute;
+        if let Some(limit) = self.least_grants_per_minute.filter(|limit| given < *limit) {
+            let given = quantity::count(given.into(), "grant");
+            missed.push(format!("{given} a minute, least_grants_per_minute is {limit}"));
+        }
+        missed
+    }
 }
 
 /// Whether a violation is the lock's bug.
@@ -56,13 +118,37 @@ pub enum Met {
 }
 
 impl Expectation {
+    /// Compares what was found, and the class of what it violates, with what was expected.
+    pub fn met_by(&self, judgement: &Judgement, found: Option<Class>) -> Met {
+        match self.answer.met_by(&judgement.verdict, found) {
+            Met::Yes if !self.limits.missed(&judgement.availability).is_empty() => Met::No,
+            met => met,
+        }
+    }
+
+    /// The expectation in a few words.
+    pub fn words(&self) -> String {
+        let mut words = vec![self.answer.words()];
+        words.extend(self.limits.words());
+        words.join(", ")
+    }
+
+    /// The same, and each limit that was not kept.
+    pub fn held_against(&self, judgement: &Judgement) -> String {
+        let mut words = vec![self.words()];
+        words.extend(self.limits.missed(&judgement.availability));
+        words.join("; ")
+    }
+}
+
+impl Answer {
     /// Compares a verdict, and the class of what it violates, with what was expected.
     pub fn met_by(&self, verdict: &Verdict, found: Option<Class>) -> Met {
         match (self, verdict) {
-            (Expectation::Unknown, Verdict::Unknown(_)) => Met::Yes,
+            (Answer::Unknown, Verdict::Unknown(_)) => Met::Yes,
             (_, Verdict::Unknown(_)) => Met::Unknown,
-            (Expectation::Holds | Expectation::Unstated, Verdict::Holds) => Met::Yes,
-            (Expectation::Violated { kinds, class }, Verdict::Violated(violations)) => {
+            (Answer::Holds | Answer::Unstated, Verdict::Holds) => Met::Yes,
+            (Answer::Violated { kinds, class }, Verdict::Violated(violations)) => {
                 let seen: BTreeSet<Kind> = violations.iter().map(|found| found.kind).collect();
                 let same_class = class.is_none() || *class == found;
                 if seen == *kinds && same_class { Met::Yes } else { Met::No }
@@ -71,13 +157,12 @@ impl Expectation {
         }
     }
 
-    /// The expectation in a few words.
-    pub fn words(&self) -> String {
+    fn words(&self) -> String {
         match self {
-            Expectation::Unstated => "-".to_owned(),
-            Expectation::Holds => "holds".to_owned(),
-            Expectation::Unknown => "unknown".to_owned(),
-            Expectation::Violated { kinds, class } => {
+            Answer::Unstated => "-".to_owned(),
+            Answer::Holds => "holds".to_owned(),
+            Answer::Unknown => "unknown".to_owned(),
+            Answer::Violated { kinds, class } => {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
                 let class = class.map_or(String::new(), |class| format!(" ({})", class.word()));
                 kinds.join(", ") + &class
@@ -86,17 +171,34 @@ impl Expectation {
     }
 }
 
+/// The keys of `expect` that limit how callers are served.
+const LIMITS: [&str; 3] = ["longest_wait", "longest_unavailable", "least_grants_per_minute"];
+
 /// Reads `expect` of a scenario.
 pub fn read(scenario: &Section) -> Result<Expectation, Wrong> {
-    let keys = ["holds", "violated", "class", "unknown"];
+    let keys: Vec<&str> =
+        ["holds", "violated", "class", "unknown"].into_iter().chain(LIMITS).collect();
     let Some(expect) = scenario.section("expect", &keys)? else {
-        return Ok(Expectation::Unstated);
+        return Ok(Expectation { answer: Answer::Unstated, limits: Limits::default() });
     };
+    let answer = answer(&expect)?;
+    let limits = limits(&expect)?;
+    let limited = LIMITS.into_iter().find_map(|key| Some((key, expect.get(key)?)));
+    match limited {
+        Some((key, value)) if answer == Answer::Unknown => {
+            let what = format!("'{key}' limits a run of which nothing can be said");
+            Err(Wrong::at(value.span(), what, "take it out, or write holds = true"))
+        }
+        _ => Ok(Expectation { answer, limits }),
+    }
+}
+
+fn answer(expect: &Section) -> Result<Answer, Wrong> {
     let said: Vec<&str> =
         ["holds", "violated", "unknown"].into_iter().filter(|k| expect.get(k).is_some()).collect();
     let [said] = said[..] else {
         let what = match said.len() {
-            0 => "'expect' says nothing".to_owned(),
+            0 => "'expect' says nothing of a verdict".to_owned(),
             _ => format!("'expect' cannot be both {}", said.join(" and ")),
         };
         let label = "write { holds = true }, { violated = [...] } or { unknown = true }";
@@ -105,7 +207,7 @@ pub fn read(scenario: &Section) -> Result<Expectation, Wrong> {
     let class =
         expect.word("class", &[Class::InModel, Class::OutOfModel].map(|c| (c.word(), c)))?;
     if said == "violated" {
-        return Ok(Expectation::Violated { kinds: kinds(&expect)?, class });
+        return Ok(Answer::Violated { kinds: kinds(expect)?, class });
     }
     if class.is_some() {
         let what = format!("'{said}' has no class");
@@ -115,7 +217,31 @@ pub fn read(scenario: &Section) -> Result<Expectation, Wrong> {
         let label = "write { violated = [\"stale-holder\"] } or the like";
         return Err(Wrong::at(expect.span(), format!("'{said} = false' says nothing"), label));
     }
-    Ok(if said == "holds" { Expectation::Holds } else { Expectation::Unknown })
+    Ok(if said == "holds" { Answer::Holds } else { Answer::Unknown })
+}
+
+fn limits(expect: &Section) -> Result<Limits, Wrong> {
+    let longest = |key| match expect.length(key)? {
+        Some(0) => Err(nothing(expect, key, "no lock serves anybody in no time", "\"5s\"")),
+        limit => Ok(limit),
+    };
+    let least = "least_grants_per_minute";
+    let limits = Limits {
+        longest_wait: longest("longest_wait")?,
+        longest_unavailable: longest("longest_unavailable")?,
+        least_grants_per_minute: expect.number(least)?,
+    };
+    match limits.least_grants_per_minute {
+        Some(0) => Err(nothing(expect, least, "no run has fewer grants than none", "60")),
+        _ => Ok(limits),
+    }
+}
+
+/// The refusal of a limit of zero.
+fn nothing(expect: &Section, key: &str, why: &str, example: &str) -> Wrong {
+    let span = expect.get(key).map_or(expect.span(), |value| value.span());
+    let label = format!("write {key} = {example} or the like, or take it out");
+    Wrong::at(span, format!("'{key}' cannot be zero: {why}"), label)
 }
 
 fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Wrong> {
@@ -143,9 +269,11 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Expectation, Met};
-    use crate::check::{Kind, Verdict, Violation};
-    use lockstorm_sim::time::Instant;
+    use super::{Answer, Class, Expectation, Limits, Met};
+    use crate::check::availability::reason::Reason;
+    use crate::check::availability::{Availability, CallerWaits, Unavailable, Waits};
+    use crate::check::{Counts, Judgement, Kind, Verdict, Violation};
+    use lockstorm_sim::time::{Instant, SECOND};
 
     fn violated(kinds: &[Kind]) -> Verdict {
         let (from, to) = (Instant::default(), Instant::default());
@@ -158,16 +286,16 @@ mod tests {
         let unknown = Verdict::Unknown("nothing was tested".to_owned());
         let stale = violated(&[Kind::StaleHolder, Kind::StaleHolder]);
         let both = violated(&[Kind::StaleHolder, Kind::Corruption]);
-        let expected = |class| Expectation::Violated { kinds: [Kind::StaleHolder].into(), class };
+        let expected = |class| Answer::Violated { kinds: [Kind::StaleHolder].into(), class };
         let (inside, outside) = (Some(Class::InModel), Some(Class::OutOfModel));
         for (expect, verdict, class, met) in [
-            (Expectation::Holds, &Verdict::Holds, None, Met::Yes),
-            (Expectation::Holds, &unknown, None, Met::Unknown),
-            (Expectation::Holds, &stale, inside, Met::No),
-            (Expectation::Unknown, &unknown, None, Met::Yes),
-            (Expectation::Unknown, &Verdict::Holds, None, Met::No),
-            (Expectation::Unstated, &Verdict::Holds, None, Met::Yes),
-            (Expectation::Unstated, &stale, inside, Met::No),
+            (Answer::Holds, &Verdict::Holds, None, Met::Yes),
+            (Answer::Holds, &unknown, None, Met::Unknown),
+            (Answer::Holds, &stale, inside, Met::No),
+            (Answer::Unknown, &unknown, None, Met::Yes),
+            (Answer::Unknown, &Verdict::Holds, None, Met::No),
+            (Answer::Unstated, &Verdict::Holds, None, Met::Yes),
+            (Answer::Unstated, &stale, inside, Met::No),
             (expected(outside), &stale, outside, Met::Yes),
             (expected(None), &stale, inside, Met::Yes),
             (expected(outside), &stale, inside, Met::No),
@@ -177,5 +305,48 @@ mod tests {
         ] {
             assert_eq!(expect.met_by(verdict, class), met, "{expect:?} {verdict:?} {class:?}");
         }
+    }
+
+    /// c2 waited 7 s, of which nobody had the lock for 4 s, and there were 30 grants a minute.
+    fn served() -> Judgement {
+        let (from, to) = (Instant::default(), Instant { seq: 9, at: 4 * SECOND });
+        let longest = 7 * SECOND;
+        let callers = vec![CallerWaits { caller: "c2".into(), longest, from, grants: 1 }];
+        let waits = Waits { longest: 7 * SECOND, callers, ..Waits::default() };
+        let reason = Reason::Waiting;
+        let unavailable = Some(Unavailable { from, to, reason, owner: None });
+        let availability =
+            Availability { grants_per_minute: 30, unavailable, waits, ..Availability::default() };
+        let (counts, verdict) = (Counts::default(), Verdict::Holds);
+        Judgement { verdict, counts, nearest_miss: None, nearest: None, availability }
+    }
+
+    #[test]
+    fn a_limit_is_kept_up_to_itself_and_said_where_it_is_not() {
+        let judgement = served();
+        for (wait, out, least, missed) in [
+            (7 * SECOND, 4 * SECOND, 30, ""),
+            (7 * SECOND - 1, 4 * SECOND, 30, "; c2 waited 7 s, longest_wait is 6.999 s"),
+            (
+                7 * SECOND,
+                3 * SECOND,
+                30,
+                "; nobody got the lock for 4 s, longest_unavailable is 3 s",
+            ),
+            (7 * SECOND, 4 * SECOND, 31, "; 30 grants a minute, least_grants_per_minute is 31"),
+        ] {
+            let limits = Limits {
+                longest_wait: Some(wait),
+                longest_unavailable: Some(out),
+                least_grants_per_minute: Some(least),
+            };
+            let expect = Expectation { answer: Answer::Holds, limits };
+            let met = if missed.is_empty() { Met::Yes } else { Met::No };
+            assert_eq!(expect.met_by(&judgement, None), met, "{limits:?}");
+            let words = expect.words();
+            assert_eq!(expect.held_against(&judgement), format!("{words}{missed}"));
+        }
+        let expect = Expectation { answer: Answer::Holds, limits: Limits::default() };
+        assert_eq!((expect.met_by(&judgement, None), expect.words()), (Met::Yes, "holds".into()));
     }
 }

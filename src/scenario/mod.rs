@@ -7,12 +7,14 @@ pub mod expectation;
 pub mod fault;
 pub mod section;
 pub mod tables;
+pub mod written;
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use lockstorm_sim::fault::{Anchor, Fault};
 use lockstorm_sim::time::{Nanos, SECOND};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::history::PROBE_MARGIN;
@@ -35,6 +37,10 @@ pub struct Scenario {
     pub expect: Expectation,
     /// The scenarios, by name, that ask the same of a lock or a resource that withstands it.
     pub remedies: Vec<String>,
+    /// Where it names them, bytes of the text.
+    remedies_at: Range<usize>,
+    /// The plans of those, once [`link`] has found them.
+    healed: Vec<Plan>,
     /// Why it cannot be confirmed on real servers, where no rule knows it.
     pub unconfirmable: Option<String>,
     /// The name of the file that it was read from.
@@ -78,10 +84,45 @@ impl Scenario {
         Plan { seed, ..self.plan.clone() }
     }
 
+    /// The plans of its remedies for a seed; none before [`link`].
+    pub fn healed(&self, seed: u64) -> Vec<Plan> {
+        self.healed.iter().map(|plan| Plan { seed, ..plan.clone() }).collect()
+    }
+
     /// The seeds on which the expectation has to come true.
     pub fn seeds(&self) -> Vec<u64> {
         self.seeds.clone()
     }
+}
+
+/// Gives each scenario the plans of the remedies that it names, of those that are among `known`. A
+/// file may stand alone; a name that is nearly one that is known is refused.
+pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusal> {
+    for scenario in scenarios {
+        scenario.healed.clear();
+        for name in &scenario.remedies {
+            match known.iter().find(|other| other.name == *name) {
+                Some(other) => scenario.healed.push(other.plan.clone()),
+                None => is_no_slip(scenario, name, known)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name that differs by so many letters from one that is known was meant to be that.
+const SLIPS: usize = 2;
+
+fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(), Refusal> {
+    let mut others = known.iter().map(|other| &other.name);
+    let Some(near) = others.find(|other| strsim::osa_distance(name, other) <= SLIPS) else {
+        return Ok(());
+    };
+    let what = format!("there is no scenario '{name}' that could be a remedy");
+    let label = format!("did you mean '{near}'?");
+    let wrong = Wrong::at(scenario.remedies_at.clone(), what, label)
+        .help("a remedy is the name of a scenario of the same folder");
+    Err(Refusal::new(&scenario.file, &scenario.text, wrong))
 }
 
 fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
@@ -106,12 +147,35 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
         note: top.text("note")?.map(str::to_owned),
         expect: expectation::read(&top)?,
         remedies: remedies(&top)?,
+        remedies_at: top.get("remedy").map_or(0..0, Spanned::span),
+        healed: Vec::new(),
         unconfirmable: unconfirmable(&top)?,
         file: file.to_owned(),
         text: text.to_owned(),
         seeds,
         plan,
     })
+}
+
+/// The plan of a scenario that names the same kind of topology, the same lock and the same faults,
+/// and nothing else: what settings are held against.
+pub fn default_plan(plan: &Plan) -> Plan {
+    let kind = tables::TOPOLOGIES.iter().find(|(_, kind)| *kind == plan.topology.kind);
+    let (kind, _) = kind.expect("every kind has a word");
+    let text = format!("topology = {{ kind = \"{kind}\" }}\nlock = {{ algorithm = \"none\" }}");
+    let table = DeTable::parse(&text).expect("this is TOML");
+    let top = Section::open("", 0..0, table.get_ref(), &KEYS).expect("its keys are known");
+    let locks = Locks::default();
+    let default = self::plan(&locks, &top, &plan.name, plan.seed, &mut Places::new());
+    let mut default = default.expect("defaults are well-formed");
+    default.format = plan.format;
+    default.is_drawn = plan.is_drawn;
+    default.lock.algorithm.clone_from(&plan.lock.algorithm);
+    default.faults.clone_from(&plan.faults);
+    default.heal_at = usual_heal(&plan.faults);
+    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE_MARGIN);
+    default.until = probed.saturating_add(AFTER_PROBE);
+    default
 }
 
 fn plan(

@@ -1,10 +1,9 @@
-//! Corruption, foreign commands, leaks and the nearest miss, from the words of the table.
+//! Corruption, foreign commands and leaks, from the words of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::{Cause, Invariant, Kind};
-use lockstorm::history::{Access, AccessKind, Condition, Op, OpKind, Outcome, Request};
-use lockstorm_sim::fault::{Target, Verb};
+use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
 use lockstorm_sim::time::{Clock, Instant, MILLISECOND};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
@@ -186,7 +185,7 @@ fn owner_of(table: &Table, by: u32) -> Option<u32> {
 }
 
 /// The tenure whose key was created so.
-fn tenure_of(table: &Table, born: usize) -> Option<u32> {
+pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
     let owner = creator(table, born).and_then(|by| owner_of(table, by));
     owner.map(|owner| table.began(owner))
 }
@@ -217,7 +216,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
     found
 }
 
-fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
+pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     let keys = &table.history.keys;
     (0..keys.len()).filter(move |index| {
         let key = &keys[*index];
@@ -458,74 +457,6 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
 
 fn leg(request: &Request, leg: Leg) -> Option<Instant> {
     request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
-}
-
-/// The smallest time from a tenure's last accepted change to the end of enough of its keys, ns.
-pub fn nearest_miss(table: &Table) -> Option<i64> {
-    let asked = table.history.requests.iter();
-    let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
-    let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
-    if asked.is_empty() {
-        asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
-    }
-    let misses = table.tenures().into_iter().filter_map(|began| {
-        let grants = table.tenure(began);
-        let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
-        let accesses = table.history.accesses.iter().filter(own);
-        let mut writes =
-            accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-        let last = writes.next_back()?.at.at;
-        let mut ends = asked.iter().filter_map(|node| end_on(table, node, began));
-        let mut ends = ends.by_ref().collect::<Vec<_>>();
-        if ends.is_empty() {
-            return None;
-        }
-        ends.sort_unstable();
-        let untouched = asked.len() - ends.len();
-        let needed = (table.terms.site.quorum as usize).saturating_sub(untouched).max(1);
-        let free = ends.get(needed - 1).copied().filter(|end| *end < u64::MAX)?;
-        Some(free as i64 - last as i64)
-    });
-    misses.min()
-}
-
-/// When the last of a tenure's keys on a node ends; `None` if it made none there.
-fn end_on(table: &Table, node: &str, began: u32) -> Option<u64> {
-    let keys = &table.history.keys;
-    let here = births(table).filter(|born| keys[*born].node == node);
-    let own = here.filter(|born| tenure_of(table, *born) == Some(began));
-    let ends = own.map(|born| {
-        let next = |index: &usize| keys[*index].node == node && keys[*index].key == keys[born].key;
-        let (mut until, mut set) = (keys[born].until_ms, born);
-        let mut lost = u64::MAX;
-        for index in (born + 1..keys.len()).filter(next) {
-            match keys[index].change {
-                KeyChange::Extended | KeyChange::Changed => {
-                    (until, set) = (keys[index].until_ms, index);
-                }
-                KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
-                    lost = keys[index].at.at;
-                    break;
-                }
-                _ => break,
-            }
-        }
-        let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
-        passes.map_or(u64::MAX, |at| at.0).min(lost)
-    });
-    ends.map(|end| up_from(table, node, end)).max()
-}
-
-/// From when on a node is up that may be down at that time.
-fn up_from(table: &Table, node: &str, end: u64) -> u64 {
-    let mut outages = table.history.conditions.iter().filter(|condition| {
-        matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
-            && condition.target == Target::Host(node.to_owned())
-    });
-    let is_down =
-        |outage: &&Condition| outage.from.at < end && outage.to.is_none_or(|to| end < to.at);
-    let outage = outages.find(is_down);
-    outage.map_or(end, |outage| outage.to.map_or(u64::MAX, |to| up_from(table, node, to.at)))
 }
 
 /// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.

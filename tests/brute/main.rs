@@ -7,8 +7,10 @@
 mod damage;
 mod holding;
 mod lost;
+mod near;
 mod order;
 mod random;
+mod served;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::case::Case;
 use lockstorm::check::{Cause, Invariant, Kind, Terms, Turn, Violation};
 use lockstorm::check::{
-    corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness, lost_early,
-    nearest_miss, overlap, renewal,
+    availability, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
+    lost_early, nearest_miss, overlap, renewal,
 };
 use lockstorm::explain::argument;
 use lockstorm::history::{History, OpKind};
@@ -53,6 +55,18 @@ fn compare_again<T: PartialEq + std::fmt::Debug>(
         let apart = Terms { reenters: false, ..nested.clone() };
         let (alone, _) = both(&Case::new(&history, &apart), &Table::new(&history, &apart));
         agreed(seed, &history, &nested, both) != alone
+    });
+}
+
+/// The same of callers who take the lock again, where that changes nothing of what is found.
+fn compare_nested<T: PartialEq + std::fmt::Debug + Default>(
+    taste: Taste,
+    one_in: u64,
+    both: fn(&Case, &Table) -> Both<T>,
+) {
+    hits(one_in, |seed| {
+        let (history, terms) = random::history_again(seed, taste);
+        agreed(seed, &history, &terms, both) != T::default()
     });
 }
 
@@ -234,7 +248,32 @@ fn nearest_misses() {
 }
 
 fn nearest_miss(case: &Case, table: &Table) -> Both<Option<i64>> {
-    (nearest_miss::nearest(case), damage::nearest_miss(table))
+    (nearest_miss::nearest(case).map(|nearest| nearest.by), near::nearest_miss(table))
+}
+
+#[test]
+fn times_without_the_lock() {
+    compare(Taste::Holds, 2, unavailable);
+    compare_nested(Taste::Holds, 2, unavailable);
+}
+
+fn unavailable(case: &Case, table: &Table) -> Both<Option<(u64, u64)>> {
+    let found = availability::measure(case).unavailable;
+    (found.map(|found| (found.from.at, found.to.at)), served::unavailable(table))
+}
+
+#[test]
+fn waits() {
+    compare(Taste::Holds, 2, waits_of);
+    compare_nested(Taste::Holds, 2, waits_of);
+}
+
+fn waits_of(case: &Case, table: &Table) -> Both<(u32, [u64; 3])> {
+    let found = availability::measure(case).waits;
+    let lengths = served::waits(table);
+    let expected = [50, 99, 100].map(|percent| served::not_exceeded(&lengths, percent));
+    let count = u32::try_from(lengths.len()).expect("few");
+    ((found.count, [found.median, found.percentile_99, found.longest]), (count, expected))
 }
 
 #[test]

@@ -327,15 +327,8 @@ impl Maker {
             let (from, to) = (self.history.ops[op as usize].process.clone(), node.clone());
             let legs = vec![(Leg::Sent, at), (Leg::Applied, self.tick())];
             let command = "EVAL".to_owned();
-            self.history.requests.push(Request {
-                op,
-                from,
-                to,
-                command,
-                legs,
-                declined: false,
-                answer: None,
-            });
+            let (declined, answer) = (false, None);
+            self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
         }
         let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
         self.history.keys.push(Key { node, key, at, change, until_ms, by });
@@ -376,7 +369,8 @@ impl Maker {
         let to = self.dice.pick(&NODES).to_owned();
         let command = self.dice.pick(&["SET", "EVAL", "DEL"]).to_owned();
         let declined = self.dice.one_in(5);
-        self.history.requests.push(Request { op, from, to, command, legs, declined, answer: None });
+        let answer = None;
+        self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
     }
 
     fn access(&mut self) {

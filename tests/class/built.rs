@@ -68,7 +68,7 @@ fn breach(trial: &Trial, what: Bounded) -> &Breach {
 
 /// What the story says about the assumptions.
 fn told(plan: &Plan, trial: Trial, class: Class) -> Vec<String> {
-    explain(&examine::finding(&Lab::default(), plan, trial, class)).assumptions
+    explain(&examine::finding(&Lab::default(), None, plan, trial, class)).assumptions
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
-//! request op=0 c1->n1 SET sent=1 applied=5                    `declined`, or `declined=LOADING`: answered with an error
+//! request op=0 c1->n1 SET sent=1 applied=5 delivered=9        `declined`, or `declined=LOADING`
 //! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
 //! breach 40 c1 no-panic op=1                                  a line of the contract of locks
 //! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
@@ -55,6 +55,8 @@ pub struct Story {
     pub late: Option<Vec<u64>>,
     /// The nearest miss, ms.
     pub nearest_miss: Option<i64>,
+    /// The longest time without the lock, ms, and why: `8000 dead-holder`.
+    pub unavailable: Option<String>,
     /// Contended acquires.
     pub contended: Option<u32>,
     /// Faults that struck in a hold.
@@ -296,6 +298,9 @@ impl Teller {
         let mut legs = vec![(Leg::Sent, self.instant(value(rest, "sent")?)?)];
         if let Some(applied) = value(rest, "applied") {
             legs.push((Leg::Applied, self.instant(applied)?));
+        }
+        if let Some(delivered) = value(rest, "delivered") {
+            legs.push((Leg::Delivered, self.instant(delivered)?));
         }
         let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
         let answer = rest.iter().find_map(|word| word.strip_prefix("declined="));

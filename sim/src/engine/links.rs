@@ -94,6 +94,11 @@ impl Links {
         }
     }
 
+    /// What was met on each.
+    pub fn met(&self) -> impl Iterator<Item = LinkMet> {
+        self.links.iter().flatten().map(|link| link.met)
+    }
+
     /// The link from one host to another.
     pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
         &mut self.links[usize::from(from.0)][usize::from(to.0)]
@@ -323,7 +328,9 @@ impl State {
             if place >= loss {
                 break;
             }
-            link.met.lost += u64::from(place >= own_loss);
+            let by_fault = place >= own_loss;
+            link.met.lost += u64::from(by_fault);
+            link.met.lost_anyway += u64::from(!by_fault);
             lost += 1;
         }
         let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");

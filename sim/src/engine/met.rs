@@ -18,6 +18,8 @@ pub struct LinkMet {
     pub jittered: u64,
     /// Tries that were lost.
     pub lost: u64,
+    /// Tries that were lost by what the link loses without any fault.
+    pub lost_anyway: u64,
     /// Connections that were broken.
     pub broken: u64,
 }

@@ -247,9 +247,12 @@ impl Sentinel {
 pub const SIGHTS: [(&str, Sight); 3] =
     [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
 
-/// What an event of a Sentinel says of a master: `+odown` with `master NAME IP PORT ...`,
-/// `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+/// What an event of a Sentinel says of itself or of a master: `+odown` with
+/// `master NAME IP PORT ...`, `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
 pub fn sight(channel: &str, text: &str) -> Option<Event> {
+    if channel == "+tilt" {
+        return Some(Event::Tilted);
+    }
     let (_, sight) = *SIGHTS.iter().find(|(known, _)| *known == channel)?;
     let words: Vec<&str> = text.split(' ').collect();
     let (ip, port) = match (sight, &words[..]) {

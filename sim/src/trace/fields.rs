@@ -66,6 +66,7 @@ impl Trace {
             | Event::Declined { .. }
             | Event::Unreplicated
             | Event::Exited
+            | Event::Tilted
             | Event::Dumped { .. }
             | Event::Continued { .. } => {}
         }

@@ -4,12 +4,13 @@
 //! it is over give what it met. Of commands that an operator types the trace has the effects.
 //! Where two faults of a verb overlap on a target, both met what came in both.
 
+use crate::engine::met::LinkMet;
 use crate::engine::state::State;
 use crate::fault::{Fault, Target, Verb};
 use crate::time::Instant;
 use crate::trace::{Entry, Event, HostId, KeyChange, Origin, Trace};
 use crate::world::strike::Struck;
-use crate::world::{OPERATOR_ADDRESS, Part, World};
+use crate::world::{Missed, OPERATOR_ADDRESS, Part, World};
 
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,17 @@ impl World {
             self.struck[place].strike.met = self.engine.counts_met().then_some(met);
         }
         trace
+    }
+
+    /// How many messages were lost or cut on all links, if the engine counts that.
+    pub(super) fn missed(&self) -> Option<Missed> {
+        let state = &*self.engine.state();
+        let sum = |sum: Missed, met: LinkMet| Missed {
+            lost: sum.lost + met.lost + met.lost_anyway,
+            cut: sum.cut + met.held,
+        };
+        let missed = state.links.met().fold(Missed::default(), sum);
+        self.engine.counts_met().then_some(missed)
     }
 
     /// Counts what is not known yet: a heal has its own effects, and they are nobody's.

@@ -2,8 +2,8 @@
 
 use lockstorm_sim::time::Nanos;
 
-use crate::explain::chapter::margin;
-use crate::explain::chapter::strike::told;
+use crate::explain::chapter::strike::{outages, told};
+use crate::explain::chapter::{margin, role};
 use crate::explain::hold::Hold;
 use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -15,6 +15,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
     beats.extend(returns(witness));
+    beats.extend(role::calm(witness));
+    beats.extend(spared(witness));
     beats.extend(overrun(witness));
     beats.extend(renewals(witness));
     beats.extend(longest_wait(witness));
@@ -53,12 +55,19 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    conditions
-        .map(|(index, condition)| {
-            let (text, evidence) = told(witness, index, condition);
+    let mut outages = outages(witness);
+    // What a node still has after a restart tells of the restart, too.
+    outages.retain(|outage| {
+        let (first, index) = (outage.first, outage.indices[0]);
+        let is_restart = first.verb.kills() && first.to == Some(first.from);
+        !is_restart || returned(witness, index, first).is_none()
+    });
+    outages
+        .into_iter()
+        .map(|outage| {
+            let (text, evidence) = told(witness, &outage);
             let weight = if evidence.len() > 1 { Weight::Cause } else { Weight::Effect };
-            Beat::new(weight, condition.from, text, evidence)
+            Beat::new(weight, outage.first.from, text, evidence)
         })
         .collect()
 }
@@ -81,20 +90,50 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     let who = &hold.grant.caller;
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
+    let is_back = if back == condition.from { "is started again" } else { "is back" };
     let text = if life.until.at > back.at {
-        format!("{} is back, and still has {who}'s key.", condition.target)
+        format!("{} {is_back}, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
-        // A lease that was prolonged lasts as long as it covered.
-        let covered = hold.covered.last().map(|(_, end)| *end);
-        let late = hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)));
-        let late = late.filter(|lease| *lease <= back.at);
+        let late = lease_of(hold).filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
-        format!("{} is back without {who}'s key{when}.", condition.target)
+        format!("{} {is_back} without {who}'s key{when}.", condition.target)
     };
     Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// The holder that stood still and went on nearest to the end of its lease: why that broke nothing.
+fn spared(witness: &Witness<'_>) -> Option<Beat> {
+    let conditions = witness.history().conditions.iter().enumerate();
+    let halts = conditions.filter(|(_, condition)| condition.verb.halts());
+    let halts = halts.filter_map(|(index, condition)| {
+        let held = |hold: &&Hold<'_>| {
+            let struck = hold.from < condition.from && condition.from < hold.until;
+            struck && condition.strikes(&hold.grant.process)
+        };
+        let hold = witness.tenures.iter().find(held)?;
+        let (back, lease) = (condition.to?, lease_of(hold)?);
+        let left = lease.checked_sub(back.at)?;
+        Some((left, index, condition, hold, back))
+    });
+    let (left, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
+    let text = format!(
+        "{}'s {} of {} ends {} before its lease, so nobody else could be let in.",
+        hold.grant.caller,
+        condition.verb.word(),
+        length(back.at.saturating_sub(condition.from.at)),
+        length(left),
+    );
+    let evidence = vec![Evidence::Condition(index), Evidence::Op(hold.grant.id)];
+    Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// When a hold's lease is over: as it was granted, or as long as it covered if it was prolonged.
+fn lease_of(hold: &Hold<'_>) -> Option<Nanos> {
+    let covered = hold.covered.last().map(|(_, end)| *end);
+    hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
 }
 
 /// A holder that was past its lease without harm, because nobody else was let in.
@@ -141,37 +180,28 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, at, text, evidence))
 }
 
-/// The caller that asked in vain for longest.
+/// The caller that waited longest, if it was not let in at once.
 fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
-    let mut waits: Vec<Vec<&Op>> = Vec::new();
-    for op in witness.history().ops.iter().filter(|op| op.kind == OpKind::Acquire) {
-        let refused = matches!(op.outcome, Outcome::Refused { .. });
-        let open = waits.iter_mut().rfind(|wait| wait[0].caller == op.caller);
-        match open.filter(|wait| wait.iter().all(|op| !is_granted(op))) {
-            Some(wait) => wait.push(op),
-            None if refused => waits.push(vec![op]),
-            None => {}
-        }
+    let wait = witness.finding.judgement.availability.waits.callers.first()?;
+    let end = wait.from.at + wait.longest;
+    let asked = witness.history().ops.iter().filter(|op| {
+        let is_its = op.kind == OpKind::Acquire && op.caller == wait.caller;
+        is_its && op.call.instant() >= wait.from && op.call.at < end
+    });
+    let asked: Vec<&Op> = asked.collect();
+    let is_let_in = is_granted(asked.last()?) && asked.last()?.ret.is_some_and(|ret| ret.at == end);
+    if is_let_in && asked.len() == 1 {
+        return None;
     }
-    let lasts = |wait: &Vec<&Op>| -> Option<Nanos> {
-        Some(wait.last()?.ret?.at.saturating_sub(wait[0].call.at))
-    };
-    let wait = waits.iter().rev().max_by_key(|wait| lasts(wait))?;
-    let asked = count(wait.len() as u64, "time");
-    let text = match is_granted(wait.last()?) {
-        true => format!(
-            "{} waits longest: it asks {asked} from here on, until it is let in after {}.",
-            wait[0].caller,
-            length(lasts(wait)?),
-        ),
-        false => format!(
-            "{} waits longest: it asks {asked} from here on, in vain for {}.",
-            wait[0].caller,
-            length(lasts(wait)?),
-        ),
-    };
-    let evidence = wait.iter().map(|op| Evidence::Op(op.id)).collect();
-    Some(Beat::new(Weight::Effect, wait[0].call.instant(), text, evidence))
+    let text = format!(
+        "{} waits longest: it asks {} from here on, {} {}.",
+        wait.caller,
+        count(asked.len() as u64, "time"),
+        if is_let_in { "until it is let in after" } else { "in vain for" },
+        length(wait.longest),
+    );
+    let evidence = asked.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Effect, wait.from, text, evidence))
 }
 
 fn is_granted(op: &Op) -> bool {

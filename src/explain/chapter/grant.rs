@@ -1,14 +1,14 @@
 //! Who was granted the lock, how long that counted, and when too many held it at once.
 
-use lockstorm_sim::time::Instant;
-use lockstorm_sim::trace::KeyChange;
+use lockstorm_sim::time::{Instant, Nanos};
+use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::{Kind, Violation};
 use crate::explain::hold::{Hold, op};
 use crate::explain::quantity::{list, moment, span};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, Outcome};
+use crate::history::{Key, Op, OpId, Outcome};
 use crate::reading::hold::Ended;
 
 /// The grants of the witness, and their overlap.
@@ -37,12 +37,13 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
         }
         _ => String::new(),
     };
-    let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(hold));
+    let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(witness, hold));
     let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
     Some(Beat::new(weight, hold.from, text, evidence))
 }
 
-/// The nodes on which an acquire set the key before it returned.
+/// The nodes on which an acquire's own requests set the key before it returned: not those to which
+/// it was replicated.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
     let set =
         witness.history().keys.iter().enumerate().filter(|(_, key)| {
@@ -51,7 +52,8 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
     let mut nodes = Vec::new();
     let mut evidence = Vec::new();
     for (index, key) in set {
-        if key.key == witness.finding.plan.lock.key && !nodes.contains(&key.node) {
+        let is_lock = key.key == witness.finding.plan.lock.key;
+        if is_lock && !nodes.contains(&key.node) && was_asked(witness, grant, key) {
             nodes.push(key.node.clone());
             evidence.push(Evidence::Key(index));
         }
@@ -59,7 +61,17 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
     (nodes, evidence)
 }
 
-fn term(hold: &Hold<'_>) -> String {
+/// Whether a request of the acquire was on that node as the key was set.
+fn was_asked(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
+    let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
+    requests.any(|request| {
+        let sent = request.legs.first().is_some_and(|(_, at)| *at < key.at);
+        let done = request.legs.iter().any(|(leg, at)| *leg == Leg::Applied && *at >= key.at);
+        request.to == key.node && !request.declined && sent && done
+    })
+}
+
+fn term(witness: &Witness<'_>, hold: &Hold<'_>) -> String {
     let Outcome::Granted { deadline, fence, .. } = &hold.grant.outcome else {
         return String::new();
     };
@@ -69,45 +81,110 @@ fn term(hold: &Hold<'_>) -> String {
         (_, Some(lease)) if lease <= hold.from.at => {
             format!("{fence}; the grant is dead on arrival")
         }
-        (_, Some(lease)) => format!("{fence}; its lease runs until {}", moment(lease)),
+        (_, Some(lease)) => {
+            let mut kept = witness.reading.ops_of(hold.grant.id);
+            let first = match kept.any(|op| matches!(op.outcome, Outcome::Kept { .. })) {
+                true => "first lease",
+                false => "lease",
+            };
+            let goes = match as_it_ran(witness, hold) == Some(lease) {
+                true => "",
+                false => ", as its clock goes",
+            };
+            format!("{fence}; its {first} runs until {}{goes}", moment(lease))
+        }
         (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
     }
 }
 
+/// When the lease that was granted would have ended, had its clock gone on as it ran then.
+fn as_it_ran(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Nanos> {
+    let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
+        return None;
+    };
+    let clocks = &witness.reading.clocks;
+    clocks.line(&hold.grant.process, clock, hold.from.into())?.reaches(deadline)
+}
+
 fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let (from, to) = witness.overlap()?;
-    let holds: Vec<&Hold<'_>> =
+    let mut holds: Vec<&Hold<'_>> =
         witness.actors.iter().filter_map(|grant| witness.hold(grant.id)).collect();
-    let [first, second, ..] = holds[..] else { return None };
-    let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
-    let ends = if first.until < second.until { first } else { second };
-    evidence.extend(match ends.end {
-        _ if to < ends.until => None,
+    holds.sort_by_key(|hold| hold.from);
+    let mut who: Vec<String> = Vec::new();
+    for hold in &holds {
+        if !who.contains(&hold.grant.caller) {
+            who.push(hold.grant.caller.clone());
+        }
+    }
+    let who = match holds[..] {
+        [_, _] => format!("{} both", list(&who)),
+        _ => format!("more than one of {}", list(&who)),
+    };
+    let mut evidence: Vec<Evidence> = holds.iter().map(|h| Evidence::Op(h.grant.id)).collect();
+    let (begun, over) = together(&holds, witness.finding.promise.holders as usize)?;
+    let (at, text) = match leased(witness, &holds, (from.at, to.at)) {
+        Some(text) => (from, text),
+        None => (begun, believed(&who, begun, over, &mut evidence)),
+    };
+    // Told after the grant that begins it, which stands at the same instant.
+    let at = Instant { seq: at.seq.saturating_add(1), at: at.at };
+    Some(Beat::new(Weight::Crux, at, text, evidence))
+}
+
+/// From when to when more hold than may, and with whose end that is over.
+fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b Hold<'a>)> {
+    let open = |at: Instant| holds.iter().filter(|h| h.from <= at && at < h.until).count();
+    let begun = holds.iter().map(|hold| hold.from).find(|at| open(*at) > most)?;
+    let mut ends: Vec<&&Hold<'_>> = holds.iter().filter(|hold| hold.until > begun).collect();
+    ends.sort_by_key(|hold| hold.until);
+    ends.into_iter().find(|hold| open(hold.until) <= most).map(|hold| (begun, *hold))
+}
+
+/// Both are within their leases until one of these is over, before either gives the lock up.
+fn leased(
+    witness: &Witness<'_>,
+    holds: &[&Hold<'_>],
+    (from, to): (Nanos, Nanos),
+) -> Option<String> {
+    let [one, other] = holds else { return None };
+    let is_double = witness.primary?.kind == Kind::DoubleGrant;
+    let part = |hold: &Hold<'_>| {
+        hold.covered.iter().copied().find(|(begun, end)| *begun <= from && to <= *end)
+    };
+    let (first, second) = (part(one)?, part(other)?);
+    let ends = if first.1 == to { one } else { other };
+    let is_over = first.1.min(second.1) == to && to < one.until.at.min(other.until.at);
+    (is_double && is_over && from < to).then(|| {
+        format!(
+            "From here on {} and {} both have the lock within their leases, for {}, until {}'s \
+             lease is over at {}.",
+            one.grant.caller,
+            other.grant.caller,
+            span(to - from),
+            ends.grant.caller,
+            moment(to),
+        )
+    })
+}
+
+fn believed(who: &str, begun: Instant, over: &Hold<'_>, evidence: &mut Vec<Evidence>) -> String {
+    evidence.extend(match over.end {
         Ended::Released(id) | Ended::Lost(id) => Some(Evidence::Op(id)),
         Ended::Died(condition) => condition.map(Evidence::Condition),
         Ended::Open => None,
     });
-    let why = match ends.end {
-        _ if to < ends.until => " a lease is over".to_owned(),
-        Ended::Released(_) => format!(" {} gives it back", ends.grant.caller),
-        Ended::Lost(_) => format!(" {} learns of its loss", ends.grant.caller),
-        Ended::Died(_) => format!(" {} dies", ends.grant.caller),
-        Ended::Open => " the run ends".to_owned(),
+    let why = match over.end {
+        Ended::Released(_) => format!("{} gives it back", over.grant.caller),
+        Ended::Lost(_) => format!("{} learns of its loss", over.grant.caller),
+        Ended::Died(_) => format!("{} dies", over.grant.caller),
+        Ended::Open => "the run ends".to_owned(),
     };
-    let who = witness.actors.iter().map(|grant| grant.caller.clone()).collect::<Vec<_>>();
-    let text = format!(
-        "From here on {} believe they hold the lock, for {}, until{why} at {}.",
-        if who.len() > 2 {
-            format!("more than one of {}", list(&who))
-        } else {
-            list(&who) + " both"
-        },
-        span(to.at.saturating_sub(from.at)),
-        moment(to.at),
-    );
-    // Told after the grant that begins it, which stands at the same instant.
-    let at = Instant { seq: from.seq.saturating_add(1), at: from.at };
-    Some(Beat::new(Weight::Crux, at, text, evidence))
+    format!(
+        "From here on {who} believe they hold the lock, for {}, until {why} at {}.",
+        span(over.until.at.saturating_sub(begun.at)),
+        moment(over.until.at),
+    )
 }
 
 /// The end of a hold past its lease under which nothing was accessed any more.

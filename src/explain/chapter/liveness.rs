@@ -1,5 +1,8 @@
 //! Keys that keep everybody out, operations that never end, losses that are told too late.
 
+use lockstorm_sim::time::Stamp;
+use lockstorm_sim::trace::Leg;
+
 use crate::check::Kind;
 use crate::explain::chapter::grant::granted;
 use crate::explain::hold::op;
@@ -33,15 +36,26 @@ fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat
         return granted(witness, owner);
     }
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
-    let end = if owner.ret.is_none() { "never returns" } else { "does not grant the lock" };
+    let end = match owner.outcome {
+        Outcome::Pending => "never returns",
+        Outcome::Unknown => "ends without an answer",
+        _ => "is refused all the same",
+    };
     let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Beat::new(Weight::Crux, life.from, text, evidence))
 }
 
-/// Who asked in vain while a key that was left stood there.
+/// Who asked in vain while a key that was left stood there, and whose key it was.
 fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
-    let (life, owner) = witness.left().next()?;
+    witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
+}
+
+fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat> {
+    let tenure = witness.tenures.iter().find(|tenure| witness.is_of(tenure, owner.id));
+    let left = tenure.map_or(life.from, |tenure| tenure.until.max(life.from));
+    let mut others = witness.holds.iter().map(|hold| hold.from).filter(|from| *from > left);
+    let next = others.next().unwrap_or(witness.history().end);
     let refused: Vec<&Op> = witness
         .history()
         .ops
@@ -49,32 +63,39 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
         .filter(|op| op.kind == OpKind::Acquire && op.process != "probe" && op.id != owner.id)
         .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
         .filter(|op| {
-            life.from < op.call.instant() && op.ret.is_some_and(|r| r.instant() < life.until)
+            let done = |ret: Stamp| ret.instant() < life.until.min(next);
+            left < op.call.instant() && op.ret.is_some_and(done)
         })
-        .filter(|op| !is_declined(witness, op))
+        .filter(|op| came_to(witness, op, life))
         .collect();
-    let (first, last) = (refused.first()?, refused.last()?);
+    let first = refused.first()?;
+    let last = refused.iter().filter_map(|op| op.ret).map(|ret| ret.at).max()?;
     let mut callers: Vec<String> = refused.iter().map(|op| op.caller.clone()).collect();
     callers.sort_unstable();
     callers.dedup();
     let text = format!(
-        "{} begins to ask: {} until {}, all refused.",
+        "{} asks while {}'s key is on {}: {} until {}, all refused.",
         first.caller,
+        owner.caller,
+        life.node,
         match callers.len() {
             1 => count(refused.len() as u64, "time"),
             _ => format!("{} by {}", count(refused.len() as u64, "acquire"), list(&callers)),
         },
-        moment(last.ret?.at),
+        moment(last),
     );
-    let evidence = refused.iter().map(|op| Evidence::Op(op.id)).collect();
+    let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    evidence.extend(refused.iter().map(|op| Evidence::Op(op.id)));
     Some(Beat::new(Weight::Effect, first.call.instant(), text, evidence))
 }
 
-/// Whether nodes answered an acquire with errors alone: no key kept it out.
-fn is_declined(witness: &Witness<'_>, op: &Op) -> bool {
-    let requests = witness.history().requests.iter().filter(|request| request.op == op.id);
-    let mut requests = requests.peekable();
-    requests.peek().is_some() && requests.all(|request| request.declined)
+/// Whether an acquire came to the node of a key, and no error kept it out.
+fn came_to(witness: &Witness<'_>, op: &Op, life: &Incarnation) -> bool {
+    let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
+    requests.any(|request| {
+        let done = request.legs.iter().any(|(leg, _)| *leg == Leg::Applied);
+        request.to == life.node && !request.declined && done
+    })
 }
 
 /// The keys that are still there when the faults are healed, with who left them.

@@ -3,9 +3,16 @@
 use lockstorm_sim::trace::KeyChange;
 
 use crate::check::Kind;
+use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::moment;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
+
+/// Whether the end of a life is told here.
+pub fn tells(witness: &Witness<'_>, life: &Incarnation) -> bool {
+    let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
+    lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())
+}
 
 /// What took the key, and how long its holder could count on it.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {

@@ -1,46 +1,54 @@
-//! The nearest miss of a run that held, as an event: which write it was, and what kept it safe.
-
-use lockstorm_sim::time::{Clock, MILLISECOND, Nanos};
+//! The nearest miss of a run, as an event: which write it was, and what kept it safe.
 
 use crate::explain::hold::Hold;
-use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{length, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind, OpId};
+use crate::history::{Access, AccessKind};
 
-/// The write that the checks measured; nothing if it cannot be told which it was.
+/// The write that the checks measured; nothing if it is not in the history.
 pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
-    let miss = witness.finding.judgement.nearest_miss?;
-    witness.tenures.iter().find_map(|hold| {
-        let (index, access) = last_write(witness, hold)?;
-        let is_of = |owner: Option<OpId>| owner.is_some_and(|owner| witness.is_of(hold, owner));
-        let mut lives = witness.lives.iter().filter(|life| is_of(life.owner));
-        let life = lives.find(|life| {
-            let free = free_at(witness, life).map(i128::from);
-            free.is_some_and(|free| free - i128::from(access.at.at) == i128::from(miss))
-        })?;
-        let who = &hold.grant.caller;
-        let text = if miss < 0 {
-            format!(
-                "The nearest miss: {who} writes {} after its key on {} could have let another in; \
-                 nobody came.",
-                length(miss.unsigned_abs()),
-                life.node
-            )
-        } else {
-            format!(
-                "The nearest miss: {who} writes for the last time under its grant of {}, {} before \
-                 its key on {} would have let another in.",
-                moment(hold.from.at),
-                length(miss.unsigned_abs()),
-                life.node
-            )
-        };
-        let evidence =
-            vec![Evidence::Op(hold.grant.id), Evidence::Access(index), Evidence::Key(life.born)];
-        Some(Beat::new(Weight::Crux, access.at, text, evidence))
-    })
+    let nearest = witness.finding.judgement.nearest.as_ref()?;
+    let hold = witness.tenures.iter().find(|hold| hold.grant.id == nearest.grant)?;
+    let (_, access) = last_write(witness, hold).filter(|(index, _)| *index == nearest.write)?;
+    let who = &hold.grant.caller;
+    let mut evidence = vec![Evidence::Op(hold.grant.id), Evidence::Access(nearest.write)];
+    let by = length(nearest.by.unsigned_abs());
+    if nearest.node.is_empty() {
+        let text = format!(
+            "The nearest miss: {who} writes {by} after its grant, and nothing would have kept \
+             another out since; nobody came."
+        );
+        return Some(Beat::new(Weight::Crux, access.at, text, evidence));
+    }
+    let own = |owner| witness.is_of(hold, owner);
+    let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
+    let life = lives.rfind(|life| life.owner.is_some_and(own) && life.from <= access.at);
+    let node = &nearest.node;
+    if let Some(life) = life {
+        evidence.push(Evidence::Key(life.born));
+    }
+    let text = match life.is_some() {
+        true if nearest.by < 0 => format!(
+            "The nearest miss: {who} writes {by} after its key on {node} was over; nobody else \
+             was let in."
+        ),
+        false if nearest.by < 0 => format!(
+            "The nearest miss: {who} writes {by} after {node} led without its key; nobody else was \
+             let in."
+        ),
+        true => format!(
+            "The nearest miss: {who} writes {by} before its key on {node} would have been over, \
+             under its grant of {}.",
+            moment(hold.from.at),
+        ),
+        false => format!(
+            "The nearest miss: {who} writes {by} before {node} leads without its key, under its \
+             grant of {}.",
+            moment(hold.from.at),
+        ),
+    };
+    Some(Beat::new(Weight::Crux, access.at, text, evidence))
 }
 
 fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a Access)> {
@@ -50,11 +58,4 @@ fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a 
             && access.accepted
             && access.kind != AccessKind::Read
     })
-}
-
-/// When a key would have ended by itself, as its node's wall clock went when it was set.
-fn free_at(witness: &Witness<'_>, life: &Incarnation) -> Option<Nanos> {
-    let reading = life.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    let wall = witness.reading.clocks.line(&life.node, Clock::Wall, life.from.into())?;
-    wall.reaches(reading)
 }

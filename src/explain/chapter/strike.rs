@@ -1,36 +1,119 @@
 //! What was done to hosts and links while the witness's grants were under way.
 
 use lockstorm_sim::fault::{Target, Verb};
-use lockstorm_sim::time::Instant;
+use lockstorm_sim::time::{Instant, SECOND};
+use lockstorm_sim::trace::KeyChange;
 
+use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{figure, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
+use crate::ledger::part::Part;
 
-/// The conditions that met the witness, each a sentence.
+/// A fault as it was felt: with those that struck the same host alike before it was over.
+pub struct Outage<'a> {
+    /// The first of them.
+    pub first: &'a Condition,
+    /// Their places among the conditions.
+    pub indices: Vec<usize>,
+    to: Option<Instant>,
+    power: Option<Instant>,
+}
+
+impl<'a> Outage<'a> {
+    fn new(index: usize, first: &'a Condition) -> Outage<'a> {
+        Outage { first, indices: vec![index], to: first.to, power: None }
+    }
+
+    fn takes_in(&self, other: &Condition) -> bool {
+        let (one, two) = (&self.first.verb, &other.verb);
+        let alike = one.kills() && two.kills() || one.halts() && two.halts();
+        let in_time = self.to.is_none_or(|to| other.from <= to);
+        alike && self.first.target == other.target && in_time
+    }
+
+    fn add(&mut self, index: usize, other: &Condition) {
+        let lasts = self.to.is_some_and(|to| other.to.is_none_or(|end| end > to));
+        let power = other.verb == Verb::PowerLoss && self.first.verb != Verb::PowerLoss;
+        if lasts {
+            self.to = other.to;
+        }
+        if power && self.power.is_none() {
+            self.power = Some(other.from);
+        }
+        if lasts || power {
+            self.indices.push(index);
+        }
+    }
+}
+
+/// Everything that struck something, one outage told once.
+pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
+    let mut outages: Vec<Outage<'_>> = Vec::new();
+    for (index, condition) in witness.history().conditions.iter().enumerate() {
+        if condition.met == Some(0) {
+            continue;
+        }
+        match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
+            Some(outage) => outage.add(index, condition),
+            None => outages.push(Outage::new(index, condition)),
+        }
+    }
+    outages
+}
+
+/// What met the witness, each a sentence.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
-    let conditions = witness.history().conditions.iter().enumerate();
-    conditions
-        .filter(|(_, c)| c.from <= to && c.to.is_none_or(|end| end >= from))
-        .map(|(index, condition)| {
-            let (text, evidence) = told(witness, index, condition);
-            Beat::new(weight(witness, condition), condition.from, text, evidence)
+    let met = |outage: &Outage<'_>| {
+        let felt = outage.to.is_none_or(|end| end >= from) || trial(witness, outage) == Some(true);
+        outage.first.from <= to && felt
+    };
+    outages(witness)
+        .into_iter()
+        .filter(met)
+        .map(|outage| {
+            let (text, evidence) = told(witness, &outage);
+            Beat::new(weight(witness, &outage), outage.first.from, text, evidence)
         })
         .collect()
 }
 
 /// From the first call of the witness to the end of what it shows.
-fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
+pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     let violation = witness.primary?;
     let cast = witness.cast().into_iter().chain(witness.left().map(|(_, owner)| owner));
     let first = cast.map(|grant| grant.call.instant()).min();
     Some((first.unwrap_or_default().min(violation.from), violation.to))
 }
 
-fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
+/// When the first of what made the difference struck, or the span began if that was earlier: from
+/// then on it matters what became of the nodes.
+pub fn since(witness: &Witness<'_>) -> Option<Instant> {
+    let (from, _) = span(witness)?;
+    let outages = outages(witness);
+    let acting = outages.iter().filter(|outage| trial(witness, outage) == Some(true));
+    Some(acting.map(|outage| outage.first.from).fold(from, Ord::min))
+}
+
+/// Whether a trial showed that the outage made a difference, where one was made.
+fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
+    let acting = witness.finding.experiments.as_ref()?.causes.acting();
+    let conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
+    let mut faults = conditions.map(|condition| Part::Fault(condition.fault));
+    Some(faults.any(|fault| acting.contains(&fault)))
+}
+
+/// What made the difference by trial comes first; where nothing was tried, what could have.
+fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
+    let condition = outage.first;
+    match trial(witness, outage) {
+        Some(true) => return Weight::Crux,
+        Some(false) => return Weight::Minor,
+        None => {}
+    }
     let meets = |host: &str| condition.touches(host);
     let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
     let is_left = witness.left().any(|(_, owner)| meets(&owner.process));
@@ -44,10 +127,25 @@ fn weight(witness: &Witness<'_>, condition: &Condition) -> Weight {
     }
 }
 
-/// A condition as a sentence, and who held the lock as it struck its process.
-pub fn told(witness: &Witness<'_>, index: usize, condition: &Condition) -> (String, Vec<Evidence>) {
-    let mut text = strikes(condition);
-    let mut evidence = vec![Evidence::Condition(index)];
+/// An outage as a sentence, and who held the lock as it struck its process.
+pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
+    let condition = outage.first;
+    let mut evidence: Vec<Evidence> =
+        outage.indices.iter().map(|index| Evidence::Condition(*index)).collect();
+    if let Some((life, owner)) = taken(witness, condition) {
+        evidence.extend([Evidence::Op(owner.id), Evidence::Key(life.born)]);
+        evidence.extend(life.end.map(Evidence::Key));
+        let (node, who) = (&life.node, &owner.caller);
+        return match condition.verb {
+            Verb::Flush => (format!("{node} is flushed: {who}'s key is gone."), evidence),
+            _ => (format!("{node} evicts {who}'s key."), evidence),
+        };
+    }
+    let mut text = strikes(condition, outage.to);
+    if let Some(power) = outage.power {
+        text.pop();
+        text.push_str(&format!("; its machine loses power at {}.", moment(power.at)));
+    }
     let is_failover = condition.verb == Verb::Failover;
     let held = witness.holds.iter().filter(|_| !is_failover).find(|hold| {
         let struck = hold.from < condition.from && condition.from <= hold.until;
@@ -83,37 +181,91 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
     })
 }
 
-/// Whether the new master has the keys of those who hold the lock as it is made so.
+/// The life of the lock's key that an eviction or a flush ended, and whose it was.
+fn taken<'w, 'a>(
+    witness: &'w Witness<'a>,
+    condition: &Condition,
+) -> Option<(&'w Incarnation, &'a Op)> {
+    let ends = match condition.verb {
+        Verb::Evict { .. } => KeyChange::Evicted,
+        Verb::Flush => KeyChange::Deleted,
+        _ => return None,
+    };
+    witness.lives.iter().find_map(|life| {
+        let end = witness.history().keys.get(life.end?)?;
+        let soon = condition.from <= end.at && end.at.at - condition.from.at <= SECOND;
+        let is_it = condition.strikes(&life.node) && end.change == ends && end.by.is_none();
+        let owner = op(witness.history(), life.owner?)?;
+        (soon && is_it).then_some((life, owner))
+    })
+}
+
+/// Whether the end of a life is told with the fault that ended it.
+pub fn takes(witness: &Witness<'_>, life: &Incarnation) -> bool {
+    let struck = witness.history().conditions.iter().filter(|c| c.met != Some(0));
+    struck.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
+}
+
+/// Whether the new master has the key of who holds the lock as it is made so, and who asks it.
 fn promoted(
     witness: &Witness<'_>,
     condition: &Condition,
     text: &mut String,
     evidence: &mut Vec<Evidence>,
 ) {
-    let at = condition.from;
-    let held = witness.holds.iter().find(|hold| hold.from < at && at < hold.until);
-    let Some(hold) = held else { return };
-    let lives = || witness.lives.iter().filter(|life| life.owner == Some(hold.grant.id));
-    let here = lives().find(|life| condition.strikes(&life.node) && life.from < at);
-    let who = &hold.grant.caller;
     let Target::Host(node) = &condition.target else { return };
-    let nth = node.strip_prefix('n').and_then(|nth| nth.parse().ok());
-    let master = nth.and_then(|nth| witness.finding.plan.topology.master_of(nth));
-    let on_master = |life: &&Incarnation| master.is_some_and(|n| life.node == format!("n{n}"));
-    let there = lives().find(on_master).or_else(|| lives().next());
-    let (news, life) = match (here, there) {
-        (Some(here), _) if here.until > at => (format!("it has {who}'s key"), here),
-        (None, Some(there)) => (format!("{who}'s key on {} never came to it", there.node), there),
-        _ => return,
-    };
+    let Some((news, of)) = news(witness, node, condition.from) else { return };
     text.pop();
-    text.push_str(&format!(": {news}, and clients go to it from now on."));
-    evidence.extend([Evidence::Key(life.born), Evidence::Op(hold.grant.id)]);
+    text.push_str(&format!(": {news}, and {}.", asked(witness, condition, node)));
+    evidence.extend(of);
+}
+
+/// Whether a node has the key of who holds the lock at an instant.
+pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
+    let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
+    let owner = Some(hold.grant.id);
+    let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
+    let who = &hold.grant.caller;
+    let (news, life) = match lives().rfind(|life| life.node == node) {
+        Some(here) if here.until > at => (format!("it has {who}'s key"), here),
+        Some(_) => return None,
+        None => {
+            let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
+            let topology = &witness.finding.plan.topology;
+            let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+            let there = lives().find(|life| master(&life.node) == master(node));
+            let there = there.or_else(|| lives().next())?;
+            (format!("{who}'s key on {} has not come to it", there.node), there)
+        }
+    };
+    Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
+}
+
+/// Whom clients ask from a failover by hand to the next, of the nodes that it concerns.
+fn asked(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
+    let topology = &witness.finding.plan.topology;
+    let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
+    let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+    let mut later = witness.history().conditions.iter().filter(|c| c.from > condition.from);
+    let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
+    let requests = witness.history().requests.iter().filter(|request| {
+        let sent = request.legs.first().map(|(_, at)| *at);
+        let in_time = |at| at > condition.from && next.is_none_or(|next| at < next);
+        sent.is_some_and(in_time) && master(&request.to) == master(node)
+    });
+    let here: Vec<bool> = requests.map(|request| request.to == node).collect();
+    match here.iter().position(|is_here| *is_here) {
+        None => "no client asks it".to_owned(),
+        Some(0) if here.iter().all(|is_here| *is_here) => "clients go to it from now on".to_owned(),
+        Some(0) => "the next request of a client goes to it".to_owned(),
+        Some(1) => "1 request goes elsewhere before one comes to it".to_owned(),
+        Some(more) => format!("{more} requests go elsewhere before one comes to it"),
+    }
 }
 
 /// A condition as a sentence in the present tense.
-pub fn strikes(condition: &Condition) -> String {
-    let until = match condition.to {
+fn strikes(condition: &Condition, to: Option<Instant>) -> String {
+    let until = match to {
         Some(to) if to.at > condition.from.at => {
             format!(" for {}, until {}", length(to.at - condition.from.at), moment(to.at))
         }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_sim::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_sim::trace::{KeyChange, Leg};
 
 use crate::check::Kind;
+use crate::explain::chapter::{lost, strike};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
 use crate::explain::quantity::{length, list};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId};
+use crate::history::{Key, OpId, Seen};
+use crate::reading::moment::Moment;
 
 /// Keys that end alike within this are told of in one sentence.
 const TOGETHER: Nanos = SECOND;
@@ -43,6 +45,10 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Change(KeyChange),
+    /// Its time was over while the node was down.
+    RanOut,
+    /// Its owner's own operation deleted it.
+    Own(OpId),
     DeletedBy(OpId),
     OverwrittenBy(OpId),
 }
@@ -50,14 +56,42 @@ enum Ending {
 fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
     let owner = life.owner?;
     let key = witness.history().keys.get(life.end?)?;
-    let foreign = key.by.filter(|by| grant_of_id(witness, *by) != Some(owner));
+    let is_own = |by: OpId| {
+        grant_of_id(witness, by).is_some_and(|grant| witness.reading.are_one(grant, owner))
+    };
+    let foreign = key.by.filter(|by| !is_own(*by));
     let is_in_cast = witness.cast().iter().any(|grant| grant.id == owner);
+    if strike::takes(witness, life) || lost::tells(witness, life) {
+        return None;
+    }
     match (key.change, foreign) {
         (KeyChange::Set, Some(by)) => Some((owner, Ending::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, Ending::DeletedBy(by))),
+        (KeyChange::Deleted, None) if is_in_cast => Some((owner, Ending::Own(key.by?))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
+        (KeyChange::Expired, _) if is_in_cast && ran_out(witness, life, key) => {
+            Some((owner, Ending::RanOut))
+        }
         (change, _) => is_in_cast.then_some((owner, Ending::Change(change))),
     }
+}
+
+/// Whether a node was down between the instant at which a key's time was over on its clock and
+/// the one at which that showed.
+fn ran_out(witness: &Witness<'_>, life: &Incarnation, end: &Key) -> bool {
+    let over = life.until_ms.and_then(|until| {
+        let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
+        witness.reading.clocks.reaches(&life.node, Clock::Wall, life.from.into(), reading)
+    });
+    let over = over.map_or(end.at.at, |over| over.at.min(end.at.at));
+    let deaths = witness.history().conditions.iter().filter(|c| c.verb.kills());
+    let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from <= end.at);
+    let was_killed = deaths.any(|death| death.to.is_none_or(|to| to.at >= over));
+    let mut told = witness.history().sightings.iter().rev();
+    let last = told.find(|seen| seen.by == life.node && seen.at.at <= over);
+    let was_killed = was_killed || last.is_some_and(|seen| seen.what == Seen::Exited);
+    let over = Moment { at: over, seq: 0 };
+    was_killed || witness.reading.ended_within(&life.node, over, end.at.into())
 }
 
 fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
@@ -75,13 +109,19 @@ fn ended(
     let on = list(&nodes);
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = match ending {
-        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) => hand(witness, id, lives),
-        Ending::Change(_) => (String::new(), None),
+        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) | Ending::Own(id) => {
+            hand(witness, id, lives)
+        }
+        Ending::Change(_) | Ending::RanOut => (String::new(), None),
     };
     evidence.extend(sent.map(Evidence::Request));
     let what = match ending {
         Ending::DeletedBy(id) | Ending::OverwrittenBy(id) if witness.caller(id) == Some(whose) => {
-            "its own newer key".to_owned()
+            let began = |id| op(witness.history(), id).map(|op| op.call.seq);
+            match grant_of_id(witness, id).and_then(began) < began(owner) {
+                true => "its own newer key".to_owned(),
+                false => "its own older key".to_owned(),
+            }
         }
         _ => format!("{whose}'s key"),
     };
@@ -92,6 +132,11 @@ fn ended(
             format!("{on} comes back without {whose}'s key.")
         }
         Ending::Change(_) => format!("{on} loses {whose}'s key: its master does not have it."),
+        Ending::RanOut => {
+            let are = if nodes.len() == 1 { "is" } else { "are" };
+            format!("{on} {are} back; {whose}'s key has run out meanwhile.")
+        }
+        Ending::Own(_) => format!("{hand} deletes its own key on {on}."),
         Ending::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
         Ending::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
     };
@@ -99,12 +144,13 @@ fn ended(
         evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
-    if let Ending::DeletedBy(id) | Ending::OverwrittenBy(id) = ending {
+    if let Ending::DeletedBy(id) | Ending::OverwrittenBy(id) | Ending::Own(id) = ending {
         evidence.push(Evidence::Op(id));
     }
     let weight = match ending {
+        Ending::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        Ending::Change(_) => Weight::Cause,
+        Ending::Change(_) | Ending::RanOut | Ending::Own(_) => Weight::Cause,
         Ending::DeletedBy(_) | Ending::OverwrittenBy(_) => Weight::Crux,
     };
     Some(Beat::new(weight, at, text, evidence))

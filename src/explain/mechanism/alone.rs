@@ -9,10 +9,11 @@ use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::{How, Mechanism, overlap};
-use crate::explain::quantity::{length, moment};
+use crate::explain::quantity::{length, list, moment};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Op, OpId, OpKind, Outcome, Request, Seen};
+use crate::ledger::node::SERVES_NOBODY;
 use crate::plan::TopologyKind;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -88,12 +89,18 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
                  value."
             ),
         ),
-        _ if thief.kind == OpKind::Acquire => (
+        _ if thief.kind == OpKind::Acquire && key.change == KeyChange::Set => (
             How::Overwritten,
             format!("{who}'s {command}{way} set the key on {node} over {whose}'s."),
         ),
-        true => return None,
-        false if requests.next_back().is_some() => (
+        true => (
+            How::BlindCommand,
+            format!(
+                "{who}'s {command}{way} struck {whose}'s key on {node}: what its script compares \
+                 lets it."
+            ),
+        ),
+        false if requests.any(|request| LOOKS.contains(&request.command.as_str())) => (
             How::CheckedTooEarly,
             format!(
                 "{who} had looked whose key it is before its {command}{way} and not with it: that \
@@ -111,6 +118,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     Some(Mechanism::new(how, text, evidence))
 }
 
+/// Commands by which a caller looks whose key it is.
+const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
 /// A command that takes longer to its node is said to be late, ns.
 const LATE: u64 = 100_000_000;
 
@@ -148,7 +157,18 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             evidence.push(Evidence::Op(release.id));
             let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
             let put_back = life.from > release.call.instant();
+            let keys = witness.history().keys.iter();
+            let mut deleted = keys.filter(|key| key.by == Some(release.id));
+            let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
             match is_later || put_back {
+                false if deleted.is_some_and(|key| key.node != *node) => (
+                    How::SetAgain,
+                    format!(
+                        "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
+                         come.",
+                        deleted.map_or("", |key| &key.node)
+                    ),
+                ),
                 true => (
                     How::SetAgain,
                     format!("{who}'s key came back on {node} after it had been given back."),
@@ -193,13 +213,38 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     }
     let quorum = quorum(witness);
     let gaps = leaders::leaderless(&witness.reading, quorum);
-    let (from, _) = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from))?;
+    let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
+    let Some((from, _)) = gap else { return nobody_served(witness, violation) };
     let since = moment(from.at);
+    let tilted = witness.history().sightings.iter();
+    let tilted = tilted.filter(|seen| seen.what == Seen::Tilted && Moment::from(seen.at) <= *from);
+    let tilted: BTreeSet<&str> = tilted.map(|seen| seen.by.as_str()).collect();
     let text = match quorum {
+        1 if !tilted.is_empty() => {
+            let names: Vec<String> = tilted.into_iter().map(str::to_owned).collect();
+            format!(
+                "No node has led since {since}, and {} acted on nothing: TILT, since clocks had \
+                 jumped.",
+                list(&names)
+            )
+        }
         1 => format!("No node has led since {since}."),
         _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
     };
     Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// Nodes that say of themselves that they serve nobody.
+fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let requests = witness.history().requests.iter().enumerate();
+    let mut told = requests.filter_map(|(index, request)| {
+        let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
+        let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
+        is_late.then_some((index, word, request))
+    });
+    let (index, word, request) = told.next_back()?;
+    let text = format!("{} answers {word}: it serves nobody.", request.to);
+    Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
 
 /// How many nodes have to grant: where several are independent, of those that one acquire asked.
@@ -225,8 +270,18 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let mut evidence = vec![Evidence::Op(extend.id)];
     evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
     let who = &extend.caller;
-    let text =
-        format!("{who}'s renewal was under way when the lock was given back, and came later.");
+    let OpKind::Extend { grant, .. } = extend.kind else { return None };
+    let given_back = witness.reading.releases(grant).map(|release| release.call.instant()).min();
+    let text = match given_back.filter(|back| *back < extend.call.instant()) {
+        Some(back) => format!(
+            "{who}'s renewal of {} began after it had given the lock back at {}.",
+            moment(extend.call.at),
+            moment(back.at)
+        ),
+        None => {
+            format!("{who}'s renewal was under way when the lock was given back, and came later.")
+        }
+    };
     Some(Mechanism::new(How::RenewalLate, text, evidence))
 }
 
@@ -306,7 +361,7 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         );
         return Some(Mechanism::new(How::CounterForgotten, text, evidence));
     }
-    let text = "The fence is drawn apart from the grant: their orders differ.".to_owned();
+    let text = "The fences do not grow in the order of the grants.".to_owned();
     Some(Mechanism::new(How::CounterApart, text, evidence))
 }
 

@@ -91,6 +91,9 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
             && until > hold.grant.call.instant()
     });
     let (index, halt) = halts.next_back()?;
+    if overworks_anyway(witness, hold) {
+        return None;
+    }
     let lasted = halt.until(witness.history().end).at.saturating_sub(halt.from.at);
     let who = &hold.grant.caller;
     let text = format!("{who} stood still for {}, and its lease ran out.", length(lasted));
@@ -99,6 +102,22 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
         text,
         vec![Evidence::Op(hold.grant.id), Evidence::Condition(index)],
     ))
+}
+
+/// Whether a tenure would have outlasted its lease as well if its process had never stood still.
+fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
+    let end = witness.history().end;
+    let halts = witness
+        .history()
+        .conditions
+        .iter()
+        .filter(|condition| condition.strikes(&hold.grant.process) && condition.verb.halts());
+    let inside = halts.map(|halt| {
+        let (from, to) = (halt.from.max(hold.from), halt.until(end).min(hold.until));
+        to.at.saturating_sub(from.at)
+    });
+    let works = hold.until.at.saturating_sub(hold.from.at).saturating_sub(inside.sum());
+    hold.lease.is_some_and(|lease| hold.from.at.saturating_add(works) > lease)
 }
 
 /// Whether a renewal had failed.

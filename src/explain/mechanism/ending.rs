@@ -11,7 +11,7 @@ use crate::explain::mechanism::{How, Mechanism};
 use crate::explain::quantity::{length, moment};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId};
+use crate::history::{Key, Op, OpId, Seen};
 use crate::reading::moment::Moment;
 
 /// How the key of a life was gone.
@@ -41,6 +41,9 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
         };
     };
     evidence.push(Evidence::Key(index));
+    if let Some(first) = obeyed(witness, life, owner, key) {
+        return ending(witness, first, owner, by);
+    }
     let taken =
         |how, sentence: String, evidence| Ending::Taken(Mechanism::new(how, sentence, evidence));
     let is_own = |id: OpId| {
@@ -72,6 +75,23 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
             }
         }
     }
+}
+
+/// The life on its master by whose end a replica was told to end its own.
+fn obeyed<'a>(
+    witness: &'a Witness<'_>,
+    life: &Incarnation,
+    owner: OpId,
+    end: &Key,
+) -> Option<&'a Incarnation> {
+    let is_told = end.by.is_none() && end.change == KeyChange::Deleted;
+    let sightings = witness.history().sightings.iter();
+    let mut followed = sightings.filter(|seen| is_told && seen.by == life.node);
+    let master = followed.rfind(|seen| seen.at <= end.at && seen.what == Seen::Follows)?;
+    let mut lives = witness.lives.iter();
+    lives.rfind(|first| {
+        first.node == master.master && first.owner == Some(owner) && first.until < life.until
+    })
 }
 
 fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (How, String) {
@@ -145,10 +165,16 @@ fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
     let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    // A replica applies what its master has set: the origin is the same operation's change on
-    // another node.
+    // A replica applies what its master has set, in fewer steps: the origin is the same operation's
+    // change on a node that it followed.
+    let of_master = |node: &str| {
+        let sightings = history.sightings.iter();
+        node == last.node
+            || sightings.filter(|seen| seen.by == last.node).any(|seen| seen.master == node)
+    };
     let mut origins = history.keys.iter().filter(|key| {
-        key.by == last.by && key.change == last.change && key.until_ms == last.until_ms
+        let is_same = key.by == last.by && key.until_ms == last.until_ms;
+        is_same && of_master(&key.node)
     });
     let origin = origins.find(|_| last.by.is_some()).unwrap_or(last);
     let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;

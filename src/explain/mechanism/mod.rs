@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Kind;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
+use crate::lock::Bounded;
 
 pub mod alone;
 pub mod belief;
@@ -284,6 +285,23 @@ impl How {
     pub fn row(self) -> &'static Row {
         let mut rows = ROWS.iter();
         rows.find(|row| row.how == self).expect("every mechanism has a row")
+    }
+
+    /// The assumptions that what makes it possible breaks, of which one or another is.
+    pub fn strains(self) -> &'static [Bounded] {
+        match self {
+            How::StoodStill => &[Bounded::ClientPause],
+            How::Overworked => &[Bounded::Work],
+            How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
+            How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift],
+            How::NodeClock | How::ReplicaClock => &[Bounded::NodeClockStep, Bounded::Drift],
+            How::NeverReached | How::OldMaster | How::LostInResync => &[Bounded::Failover],
+            How::Forgotten | How::CounterForgotten => &[Bounded::AmnesiacRestart],
+            How::Removed => &[Bounded::KeyRemoval],
+            How::LeftByDead => &[Bounded::ClientCrash],
+            How::NoLeader => &[Bounded::Leaderless],
+            _ => &[],
+        }
     }
 
     /// The word that stands for it: `stood-still`.

@@ -153,6 +153,12 @@ fn apart(
     let (one, other) = (&first.grant.caller, &second.grant.caller);
     let mut evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
     evidence.extend(own.iter().chain(set).map(|(index, _)| Evidence::Key(*index)));
+    for (who, keys) in [(one, &own[..]), (other, set)] {
+        if keys.is_empty() {
+            let text = format!("{who} was granted the lock, and has its key on no node.");
+            return Some(Mechanism::new(How::NothingLocked, text, evidence));
+        }
+    }
     let names = |keys: &[(usize, &Key)]| {
         list(&keys.iter().map(|(_, key)| key.node.clone()).collect::<Vec<_>>())
     };

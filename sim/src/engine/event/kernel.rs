@@ -2,7 +2,7 @@
 //!
 //! It polls nothing: it changes state and notes wakers. Tasks are the executor's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::task::Waker;
 
@@ -13,8 +13,9 @@ use crate::engine::state::{Appointments, State};
 use crate::time::{Clock, ClockSetting, HostClocks, Nanos, Stamp};
 use crate::trace::{Event, Happening, HostId};
 
-/// The first port that a connecting socket gets; the next one the next port.
-const FIRST_EPHEMERAL_PORT: u16 = 10_000;
+/// The first port that a connecting socket gets; the next one the next port. After the last it
+/// begins anew.
+pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
 /// What the engine knows of a machine beside its [`State`].
 pub struct HostState {
@@ -22,6 +23,8 @@ pub struct HostState {
     pub parked: Vec<TaskId>,
     pub listening: BTreeMap<u16, Listening>,
     pub next_port: u16,
+    /// The ports that were in use when the numbers began anew.
+    pub taken: BTreeSet<u16>,
     pub spawned: u32,
 }
 
@@ -72,6 +75,7 @@ impl Kernel {
             parked: Vec::new(),
             listening: BTreeMap::new(),
             next_port: FIRST_EPHEMERAL_PORT,
+            taken: BTreeSet::new(),
             spawned: 0,
         });
         self.state.add_host(name, ip, clocks)

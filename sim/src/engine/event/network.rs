@@ -6,12 +6,12 @@
 
 mod disturbance;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddrV4;
 use std::task::Waker;
 
-use crate::engine::event::kernel::Kernel;
+use crate::engine::event::kernel::{FIRST_EPHEMERAL_PORT, Kernel};
 use crate::engine::event::queue::Due;
 use crate::engine::links::{Flow, Way};
 use crate::trace::{Connection, Happening, HostId};
@@ -90,6 +90,15 @@ impl Network {
         self.pairs[connection as usize].id
     }
 
+    /// The ports of a machine's connections that it has not let go of.
+    fn ports(&self, host: HostId) -> BTreeSet<u16> {
+        let own = self.pairs.iter().filter(|pair| {
+            let side = &pair.sides[usize::from(CLIENT)];
+            side.host == host && !side.closed && !side.forgotten
+        });
+        own.map(|pair| pair.id.client.port()).collect()
+    }
+
     fn side(&mut self, connection: u32, side: u8) -> &mut Side {
         &mut self.pairs[connection as usize].sides[usize::from(side)]
     }
@@ -133,13 +142,11 @@ impl Side {
 
 /// What an application does with its side.
 impl Kernel {
-    /// Sends a SYN. `None` if no machine has the address.
+    /// Sends a SYN. `None` if no machine has the address, or this one no port left.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
         let server = self.state.names.at(*to.ip())?;
         let ip = self.state.machine(from).ip;
-        let host = self.host(from);
-        let client = SocketAddrV4::new(ip, host.next_port);
-        host.next_port = host.next_port.checked_add(1).expect("a host connects under 55,000 times");
+        let client = SocketAddrV4::new(ip, self.free_port(from)?);
         let id = Connection { client, server: to };
         let [there, back] = self.state.links.link(from, server).dial();
         let sides = [Side::new(from, back), Side::new(server, there)];
@@ -147,6 +154,25 @@ impl Kernel {
         self.network.pairs.push(Pair { id, sides, tag: 0 });
         self.send(connection, SERVER, Payload::Syn);
         Some(connection)
+    }
+
+    /// The next port of a machine that none of its connections has. `None` if each has one.
+    fn free_port(&mut self, from: HostId) -> Option<u16> {
+        for _ in FIRST_EPHEMERAL_PORT..=u16::MAX {
+            let host = self.host(from);
+            let port = host.next_port;
+            if let Some(next) = port.checked_add(1) {
+                host.next_port = next;
+            } else {
+                let taken = self.network.ports(from);
+                let host = self.host(from);
+                (host.next_port, host.taken) = (FIRST_EPHEMERAL_PORT, taken);
+            }
+            if !self.host(from).taken.contains(&port) {
+                return Some(port);
+            }
+        }
+        None
     }
 
     /// Whether the connection has come up; otherwise `waker` is woken when that is decided.

@@ -186,6 +186,8 @@ fn what_is_told_of_a_master_is_a_sight_and_the_rest_is_none() {
     let replica = "slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379";
     assert_eq!(sight("+sdown", replica), None);
     assert_eq!(sight("-odown", odown), None);
+    assert_eq!(sight("+tilt", "#tilt mode entered"), Some(Event::Tilted));
+    assert_eq!(sight("-tilt", "#tilt mode exited"), None);
 }
 
 #[test]

@@ -1,0 +1,277 @@
+//! Availability and fairness: how well callers were served until the faults were healed. Nothing
+//! of the probe counts. It decides no verdict; a scenario may limit it.
+//!
+//! A caller *wants* the lock from the call of its first try on, until it is granted, its process
+//! dies, or the faults are healed: that is one wait. Who asks again while it holds wants nothing.
+//! The lock is *unavailable* while somebody wants it, fewer hold it than may, and nobody is
+//! granted it; a grant ends one such stretch, and another may begin in the same instant.
+//!
+//! Every wait counts with what it lasted, also one that ended without a grant: to leave those out
+//! would flatter a lock that serves nobody.
+
+pub mod reason;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::{Instant, Nanos, SECOND};
+use serde::{Deserialize, Serialize};
+
+use crate::check::availability::reason::Reason;
+use crate::check::case::Case;
+use crate::check::counts;
+use crate::history::{History, Op, OpId, Outcome, PROBE};
+use crate::lock::is_usual;
+use crate::reading::hold::Hold;
+use crate::reading::moment::Moment;
+
+/// How well callers were served. What is in thousandths says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Availability {
+    /// Grants a minute, cut to a whole number.
+    pub grants_per_minute: u32,
+    /// The same of the same plan without its faults, if that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants_per_minute_without_faults: Option<u32>,
+    /// The longest stretch in which the lock was unavailable; the first of several.
+    pub unavailable: Option<Unavailable>,
+    /// How long callers waited.
+    pub waits: Waits,
+    /// Acquires that were refused, of those that were answered, in thousandths.
+    pub refused: u32,
+    /// Acquires whose outcome is unknown, of those that were answered, in thousandths.
+    pub unknown: u32,
+    /// Tries for each grant, in thousandths; `None` without a grant.
+    pub tries_per_grant: Option<u64>,
+    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    pub requests_per_grant: Option<u64>,
+}
+
+/// A stretch in which somebody wanted the lock, it could be had, and nobody got it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// From when on.
+    pub from: Instant,
+    /// Until when.
+    pub to: Instant,
+    /// Why nobody got it.
+    pub reason: Reason,
+    /// The acquire whose key stood in the way longest, where a key is the reason.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub owner: Option<OpId>,
+}
+
+impl Unavailable {
+    /// How long it lasted, ns.
+    pub fn length(&self) -> Nanos {
+        self.to.at.saturating_sub(self.from.at)
+    }
+}
+
+/// How long callers waited, in ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waits {
+    /// How many waits there were.
+    pub count: u32,
+    /// Those that ended without a grant: with the heal or a death.
+    pub ungranted: u32,
+    /// Half of them lasted no longer.
+    pub median: Nanos,
+    /// 99 in a hundred lasted no longer.
+    pub percentile_99: Nanos,
+    /// None lasted longer.
+    pub longest: Nanos,
+    /// Each caller's longest, the longest first.
+    pub callers: Vec<CallerWaits>,
+}
+
+/// How one caller fared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerWaits {
+    /// The caller.
+    pub caller: String,
+    /// Its longest wait, ns; the first of several.
+    pub longest: Nanos,
+    /// When that began.
+    pub from: Instant,
+    /// How many of its waits ended with a grant.
+    pub grants: u32,
+}
+
+/// One caller's wait.
+pub struct Wait<'a> {
+    /// The tries, in order of their calls.
+    pub tries: Vec<&'a Op>,
+    /// The call of the first.
+    pub from: Moment,
+    /// The grant, the death of the process, or the heal.
+    pub to: Moment,
+    /// Whether it was granted.
+    pub granted: bool,
+}
+
+impl Wait<'_> {
+    fn length(&self) -> Nanos {
+        self.to.at.saturating_sub(self.from.at)
+    }
+}
+
+/// How well the callers of a case were served.
+pub fn measure(case: &Case) -> Availability {
+    let until = Moment::from(case.history.healed.unwrap_or(case.history.end));
+    let waits = waits(case, until);
+    let grants = counts::granted_before_heal(case.history, case.terms);
+    let each = |all: usize| (grants > 0).then(|| all as u64 * 1_000 / u64::from(grants));
+    let tries = clients_acquires(case).filter(|op| Moment::from(op.call) < until);
+    let per_minute = u128::from(grants) * u128::from(60 * SECOND) / u128::from(until.at.max(1));
+    Availability {
+        grants_per_minute: u32::try_from(per_minute).unwrap_or(u32::MAX),
+        grants_per_minute_without_faults: None,
+        unavailable: unavailable(case, &waits, until),
+        waits: summed_up(case, &waits),
+        refused: share(case, until, |outcome| matches!(outcome, Outcome::Refused { .. })),
+        unknown: share(case, until, |outcome| *outcome == Outcome::Unknown),
+        tries_per_grant: each(tries.count()),
+        requests_per_grant: each(requests(case, until)),
+    }
+}
+
+fn clients_acquires<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Op> {
+    case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>().into_iter()
+}
+
+/// Thousandths of the acquires that returned by then and came to that.
+fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
+    let told = clients_acquires(case);
+    let told = told.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
+    let (all, found) =
+        told.fold((0_u64, 0), |(all, found), op| (all + 1, found + u64::from(is(&op.outcome))));
+    u32::try_from(found * 1_000 / all.max(1)).unwrap_or(1_000)
+}
+
+/// How many requests clients had sent to nodes by then.
+fn requests(case: &Case, until: Moment) -> usize {
+    let sent = case.history.requests.iter().filter(|request| {
+        let at = request.legs.first().map(|(_, at)| Moment::from(*at));
+        request.from != PROBE && at.is_some_and(|at| at < until)
+    });
+    sent.filter(|request| case.terms.site.nodes.contains(&request.to)).count()
+}
+
+/// Every wait that began before then.
+fn waits<'a>(case: &Case<'a>, until: Moment) -> Vec<Wait<'a>> {
+    let mut holds: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
+    for hold in &case.holds {
+        holds.entry(hold.owner).or_default().push(hold);
+    }
+    let mut open: BTreeMap<usize, Wait> = BTreeMap::new();
+    let mut over = Vec::new();
+    for op in clients_acquires(case).filter(|op| Moment::from(op.call) < until) {
+        let (caller, call) = (case.caller(op.id), Moment::from(op.call));
+        let own = holds.get(&caller).into_iter().flatten();
+        if own.into_iter().any(|hold| hold.start <= call && call < hold.end) {
+            continue;
+        }
+        if open.get(&caller).is_some_and(|wait| wait.to <= call) {
+            over.extend(open.remove(&caller));
+        }
+        let wait = open.entry(caller).or_insert_with(|| {
+            let death = case.death_after(&op.process, call).map(|death| death.at);
+            let to = death.unwrap_or(Moment::NEVER).min(until);
+            Wait { tries: Vec::new(), from: call, to, granted: false }
+        });
+        wait.tries.push(op);
+        let granted = op.ret.map(Moment::from).filter(|_| case.is_granted(op.id));
+        if let Some(granted) = granted.filter(|granted| *granted < wait.to) {
+            (wait.to, wait.granted) = (granted, true);
+            over.extend(open.remove(&caller));
+        }
+    }
+    over.extend(open.into_values());
+    over.sort_by_key(|wait| wait.from);
+    over
+}
+
+fn summed_up(case: &Case, waits: &[Wait]) -> Waits {
+    let mut lengths: Vec<Nanos> = waits.iter().map(Wait::length).collect();
+    lengths.sort_unstable();
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Waits {
+        count: number(waits.len()),
+        ungranted: number(waits.iter().filter(|wait| !wait.granted).count()),
+        median: no_longer(&lengths, 50),
+        percentile_99: no_longer(&lengths, 99),
+        longest: no_longer(&lengths, 100),
+        callers: callers(waits, case.history),
+    }
+}
+
+/// What so many in a hundred did not exceed: the nearest rank. 0 of none.
+fn no_longer(sorted: &[Nanos], percent: usize) -> Nanos {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    rank.checked_sub(1).map_or(0, |index| sorted[index])
+}
+
+fn callers(waits: &[Wait], history: &History) -> Vec<CallerWaits> {
+    let mut callers: BTreeMap<&str, CallerWaits> = BTreeMap::new();
+    for wait in waits {
+        let (caller, from) = (&wait.tries[0].caller, wait.from.instant(history));
+        let new = || CallerWaits { caller: caller.clone(), longest: 0, from, grants: 0 };
+        let fared = callers.entry(caller).or_insert_with(new);
+        if wait.length() > fared.longest {
+            (fared.longest, fared.from) = (wait.length(), from);
+        }
+        fared.grants += u32::from(wait.granted);
+    }
+    let mut callers: Vec<CallerWaits> = callers.into_values().collect();
+    callers.sort_by_key(|caller| Reverse(caller.longest));
+    callers
+}
+
+/// What changes in an instant.
+#[derive(Default)]
+struct Change {
+    wanting: i64,
+    holding: i64,
+    granted: bool,
+}
+
+fn unavailable(case: &Case, waits: &[Wait], until: Moment) -> Option<Unavailable> {
+    let stretches = stretches(case, waits, until).into_iter().rev();
+    let longest = stretches.max_by_key(|(from, to)| to.at - from.at);
+    let (from, to) = longest.filter(|(from, to)| from.at < to.at)?;
+    let (reason, owner) = reason::reason(case, waits, from, to);
+    let (from, to) = (from.instant(case.history), to.instant(case.history));
+    Some(Unavailable { from, to, reason, owner })
+}
+
+/// Every stretch in which the lock was unavailable, in order.
+fn stretches(case: &Case, waits: &[Wait], until: Moment) -> Vec<(Moment, Moment)> {
+    let mut changes: BTreeMap<Moment, Change> = BTreeMap::new();
+    for wait in waits {
+        changes.entry(wait.from).or_default().wanting += 1;
+        changes.entry(wait.to).or_default().wanting -= 1;
+    }
+    for tenure in case.tenures.iter().map(|tenure| &tenure.whole).filter(|whole| !whole.by_probe) {
+        changes.entry(tenure.start).or_default().holding += 1;
+        changes.entry(tenure.end).or_default().holding -= 1;
+    }
+    for hold in case.holds.iter().filter(|hold| !hold.by_probe) {
+        changes.entry(hold.start).or_default().granted = true;
+    }
+    let (mut wanting, mut holding, mut open) = (0, 0, None);
+    let mut stretches = Vec::new();
+    for (at, change) in changes.range(..until) {
+        wanting += change.wanting;
+        holding += change.holding;
+        let is_out = wanting > 0 && holding < i64::from(case.terms.holders);
+        if !is_out || change.granted {
+            stretches.extend(open.take().map(|from| (from, *at)));
+        }
+        if is_out {
+            open = open.or(Some(*at));
+        }
+    }
+    stretches.extend(open.map(|from| (from, until)));
+    stretches
+}

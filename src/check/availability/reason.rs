@@ -1,0 +1,224 @@
+//! Why nobody got the lock, from what the tries of a stretch met.
+//!
+//! A try counts from its call to its caller's next. What it met is decided node by node: the node
+//! did not answer, answered with an error, or a key stood there, by whose owner it is told apart.
+//! A try that was under way when the stretch began met what had become of that key by then: a
+//! blocking one may have asked while its owner was still alive.
+//!
+//! If enough nodes were free, nothing stood in the way, but for what came after that: too few
+//! replicas that acknowledged, or an answer that never came. Else the reason is what kept most of
+//! the others, and a key is one for as long as it stands; the rest of the try's time is waiting.
+//! Time in which the caller's process stood still is its own. The reason of the stretch is what
+//! takes most of its callers' time, and of equals the first in the order of [`Reason`].
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::{Instant, Nanos};
+use lockstorm_sim::trace::Leg;
+use serde::{Deserialize, Serialize};
+
+use crate::check::availability::Wait;
+use crate::check::case::Case;
+use crate::history::{Op, OpId, Outcome, Request};
+use crate::reading::incarnation::Incarnation;
+use crate::reading::leaders;
+use crate::reading::moment::Moment;
+
+/// Why nobody got the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The key of a caller whose process had died.
+    DeadHolder,
+    /// A key that nobody owned: its caller was not granted the lock, or had done with it.
+    Unowned,
+    /// No node led that could have served the lock.
+    NoMaster,
+    /// Nodes answered with an error: READONLY, NOREPLICAS, LOADING, ...
+    Declined,
+    /// Too few nodes answered.
+    NoQuorum,
+    /// Keys of other tries that were under way: the votes were split.
+    SplitVotes,
+    /// Too few replicas acknowledged what a try had set.
+    Unacknowledged,
+    /// Those who wanted the lock stood still themselves.
+    Halted,
+    /// Nothing: callers waited before they asked again, or for an answer that came.
+    Waiting,
+}
+
+/// What a try met.
+struct Met {
+    reason: Reason,
+    /// Whose key it was.
+    owner: Option<OpId>,
+    /// Until when it stood in the way.
+    until: Moment,
+}
+
+/// Why nobody got the lock between two moments, and the acquire whose key was in the way longest.
+pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
+    let tries = tries(waits, from, to);
+    let requests = requests(case, &tries);
+    let leaderless = leaders::leaderless(case, case.terms.site.quorum);
+    let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
+    let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
+    for (op, begin, end) in tries {
+        let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
+        let met = met(case, requests, &leaderless, (op, begin));
+        let turn = met.until.clamp(begin, end);
+        let awake = |from: Moment, to: Moment| to.at - from.at - halted(case, op, from, to);
+        let blocked = awake(begin, turn);
+        *spent.entry(met.reason).or_default() += blocked;
+        *spent.entry(Reason::Waiting).or_default() += awake(turn, end);
+        *spent.entry(Reason::Halted).or_default() += halted(case, op, begin, end);
+        if let Some(owner) = met.owner {
+            *owners.entry((met.reason, owner)).or_default() += blocked;
+        }
+    }
+    let longest = spent.into_iter().rev().max_by_key(|(_, spent)| *spent);
+    let reason = longest.map_or(Reason::Waiting, |(reason, _)| reason);
+    let own = owners.into_iter().rev().filter(|((why, _), _)| *why == reason);
+    (reason, own.max_by_key(|(_, spent)| *spent).map(|((_, owner), _)| owner))
+}
+
+/// The tries that count between two moments, each with the part that does.
+fn tries<'a>(waits: &[Wait<'a>], from: Moment, to: Moment) -> Vec<(&'a Op, Moment, Moment)> {
+    let mut tries = Vec::new();
+    for wait in waits {
+        for (index, op) in wait.tries.iter().enumerate() {
+            let next = wait.tries.get(index + 1).map_or(wait.to, |next| next.call.into());
+            let (begin, end) = (from.max(op.call.into()), to.min(next));
+            if begin < end {
+                tries.push((*op, begin, end));
+            }
+        }
+    }
+    tries
+}
+
+fn requests<'a>(
+    case: &Case<'a>,
+    tries: &[(&Op, Moment, Moment)],
+) -> BTreeMap<OpId, Vec<&'a Request>> {
+    let mut requests: BTreeMap<OpId, Vec<&Request>> =
+        tries.iter().map(|(op, ..)| (op.id, Vec::new())).collect();
+    for request in &case.history.requests {
+        if let Some(of_op) = requests.get_mut(&request.op)
+            && case.terms.site.nodes.contains(&request.to)
+        {
+            of_op.push(request);
+        }
+    }
+    requests
+}
+
+fn met(
+    case: &Case,
+    requests: &[&Request],
+    leaderless: &[(Moment, Moment)],
+    (op, begin): (&Op, Moment),
+) -> Met {
+    if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
+        return Met { reason: Reason::NoMaster, owner: None, until: *until };
+    }
+    let mut nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
+    for request in requests {
+        nodes.entry(&request.to).or_default().push(request);
+    }
+    let asked = (case.terms.site.asked as usize).max(nodes.len());
+    let unasked = if case.history.requests.is_empty() { 0 } else { asked - nodes.len() };
+    let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
+    blocked.insert(Reason::NoQuorum, vec![None; unasked]);
+    for (node, requests) in nodes {
+        let (reason, key) = on_node(case, node, &requests, (op, begin));
+        blocked.entry(reason).or_default().push(key);
+    }
+    let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
+    let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
+    if free >= case.terms.site.quorum as usize {
+        let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
+        let is_answered = requests.iter().all(|request| leg(request, Leg::Delivered).is_some());
+        return match op.outcome {
+            Outcome::Refused { .. } if has_set => Met { reason: Reason::Unacknowledged, ..waits },
+            Outcome::Unknown | Outcome::Pending if !is_answered => {
+                Met { reason: Reason::NoQuorum, ..waits }
+            }
+            _ => waits,
+        };
+    }
+    let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
+    let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };
+    let last = keys.into_iter().flatten().max_by_key(|key| key.to);
+    let owner = last.and_then(|key| case.owner(key.by?));
+    Met { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
+}
+
+/// What a try met on one node from a moment on, and the key that stood in its way, if one did.
+fn on_node<'c, 'a>(
+    case: &'c Case<'a>,
+    node: &str,
+    requests: &[&Request],
+    (op, begin): (&Op, Moment),
+) -> (Reason, Option<&'c Incarnation<'a>>) {
+    let answered = requests.iter().filter(|request| !request.declined);
+    let applied = answered.filter_map(|request| {
+        leg(request, Leg::Delivered)?;
+        leg(request, Leg::Applied).map(Moment::from)
+    });
+    let applied: Vec<Moment> = applied.collect();
+    let last_before = applied.iter().rfind(|at| **at <= begin);
+    let Some(at) = last_before.or(applied.first()).copied() else {
+        let declined = requests.iter().any(|request| request.declined);
+        return (if declined { Reason::Declined } else { Reason::NoQuorum }, None);
+    };
+    let mut here = case.lives.incarnations.iter().filter(|key| key.node == node);
+    let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
+    let seen = at.max(begin);
+    let key = key.filter(|key| seen < key.to);
+    match key.map(|key| (key, whose(case, key, seen))) {
+        Some((_, Reason::Waiting)) | None => (Reason::Waiting, None),
+        Some((key, reason)) => (reason, Some(key)),
+    }
+}
+
+/// Whose a key is at a moment, as a reason; one that somebody holds under is worth waiting for.
+fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
+    let owner = key.by.and_then(|by| case.op(case.owner(by)?));
+    let Some(owner) = owner else { return Reason::Unowned };
+    let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
+    if whole.is_some_and(|whole| whole.start <= at && at < whole.end) {
+        return Reason::Waiting;
+    }
+    let over = whole.map_or(Moment::NEVER, |whole| whole.end).min(at);
+    match case.death_after(&owner.process, owner.call.into()) {
+        Some(death) if death.at <= over => Reason::DeadHolder,
+        _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => Reason::SplitVotes,
+        _ => Reason::Unowned,
+    }
+}
+
+/// How long the process of an operation stood still between two moments.
+fn halted(case: &Case, op: &Op, from: Moment, to: Moment) -> Nanos {
+    let halts = case
+        .history
+        .conditions
+        .iter()
+        .filter(|condition| condition.verb.halts() && condition.strikes(&op.process));
+    let mut parts: Vec<(Nanos, Nanos)> = halts
+        .map(|halt| (halt.from.at.max(from.at), halt.until(case.history.end).at.min(to.at)))
+        .filter(|(from, to)| from < to)
+        .collect();
+    parts.sort_unstable();
+    let (mut sum, mut reached) = (0, 0);
+    for (from, to) in parts {
+        sum += to.saturating_sub(from.max(reached));
+        reached = reached.max(to);
+    }
+    sum
+}
+
+fn leg(request: &Request, wanted: Leg) -> Option<Instant> {
+    request.legs.iter().find(|(leg, _)| *leg == wanted).map(|(_, at)| *at)
+}

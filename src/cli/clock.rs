@@ -1,0 +1,21 @@
+//! Real time, for what a user waits for. No world reads it.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use lockstorm_sim::time::Nanos;
+
+use crate::cli::progress;
+use crate::explore::budget::Budget;
+
+/// How long explaining may take, from when it begins; a person who watches sees what it is at.
+pub fn budget(length: Nanos) -> Option<Budget> {
+    Some(Budget { length: Duration::from_nanos(length), clock: passed, told: progress::explaining })
+}
+
+/// The time since the first look.
+#[expect(clippy::disallowed_methods, reason = "the user's patience is real time")]
+fn passed() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
+}

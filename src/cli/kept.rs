@@ -1,0 +1,105 @@
+//! What earlier runs of the same build found out by running plans again, kept beside the reports:
+//! a plan that is explained there is not explained anew.
+//!
+//! The build is known by the hash of its own file, so nothing is trusted that other code wrote, and
+//! a plan by its digest and the engine that ran it. A file that cannot be read is no file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use lockstorm_sim::trace::hash_of;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::act::Page;
+use crate::explain::experiment::Experiments;
+use crate::explain::finding::Finding;
+use crate::plan::Plan;
+use crate::report::mark::WRITTEN_BY;
+
+/// Its name in the folder of reports.
+pub const NAME: &str = "experiments.json";
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    written_by: String,
+    build: String,
+    /// By engine and digest of the plan.
+    experiments: BTreeMap<String, Experiments>,
+}
+
+impl Kept {
+    /// What a folder of reports has of this build; nothing, if there is none.
+    pub fn read(folder: Option<&Path>) -> Kept {
+        let fresh =
+            || Kept { written_by: WRITTEN_BY.to_owned(), build: build(), ..Kept::default() };
+        let text = folder.and_then(|folder| fs::read_to_string(folder.join(NAME)).ok());
+        let kept = text.and_then(|text| serde_json::from_str::<Kept>(&text).ok());
+        let kept = kept.filter(|kept| !kept.build.is_empty() && kept.build == build());
+        kept.unwrap_or_else(fresh)
+    }
+
+    /// What is known of the plan of a finding, if nothing was left undone, and these are the
+    /// remedies that were named then.
+    pub fn of(&self, finding: &Finding, named: &[Plan]) -> Option<&Experiments> {
+        let known = self.experiments.get(&key(finding))?;
+        let tried = known.remedies.iter().map(|remedied| &remedied.scenario_plan);
+        let tried = tried.filter(|digest| !digest.is_empty()).cloned();
+        let is_whole = known.undone.is_empty() && tried.eq(named.iter().map(Plan::digest));
+        is_whole.then_some(known)
+    }
+
+    /// The file for the next run.
+    pub fn page<'a>(mut self, findings: impl Iterator<Item = &'a Finding>) -> Page {
+        for finding in findings {
+            if let Some(experiments) = &finding.experiments {
+                self.experiments.insert(key(finding), experiments.clone());
+            }
+        }
+        let text = serde_json::to_string_pretty(&self).expect("experiments are JSON");
+        Page { name: NAME.to_owned(), text: text + "\n" }
+    }
+}
+
+fn key(finding: &Finding) -> String {
+    format!("{} {}", finding.engine, finding.plan_hash)
+}
+
+/// The hash of the running program; empty where it cannot be read, and then nothing is kept.
+fn build() -> String {
+    let program = std::env::current_exe().and_then(fs::read);
+    program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", hash_of(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Kept, NAME};
+    use crate::explain::experiment::Experiments;
+    use crate::explain::fixture;
+
+    #[test]
+    fn what_another_build_wrote_is_not_trusted_and_what_this_one_wrote_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut finding = fixture::gc_pause::finding();
+        finding.experiments = Some(Experiments { runs: 7, ..Experiments::default() });
+        let page = Kept::read(Some(folder.path())).page([&finding].into_iter());
+        fs::write(folder.path().join(NAME), &page.text).expect("it fits");
+        let known = Kept::read(Some(folder.path()));
+        assert_eq!(known.of(&finding, &[]), finding.experiments.as_ref());
+        let other =
+            crate::explain::finding::Finding { plan_hash: "other".into(), ..finding.clone() };
+        assert_eq!(known.of(&other, &[]), None, "another plan");
+        let named = [finding.plan.clone()];
+        assert_eq!(known.of(&finding, &named), None, "a remedy that was not tried");
+        let foreign = page.text.replacen("\"build\": \"", "\"build\": \"0", 1);
+        fs::write(folder.path().join(NAME), foreign).expect("it fits");
+        assert_eq!(Kept::read(Some(folder.path())).of(&finding, &[]), None, "another build");
+        fs::write(folder.path().join(NAME), "{").expect("it fits");
+        assert_eq!(Kept::read(Some(folder.path())).of(&finding, &[]), None, "a broken file");
+        assert_eq!(Kept::read(None).of(&finding, &[]), None, "no folder");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the witness's operations were answered: errors, no answer, "not mine", more time.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::time::Instant;
+use lockstorm_sim::trace::Leg;
+
+use crate::explain::hold::{Hold, grant_of};
+use crate::explain::quantity::{count, moment};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId, OpKind, Outcome, Request};
+
+/// What the operations of the grants that are told of came to.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut grants: Vec<OpId> = witness.cast().iter().map(|grant| grant.id).collect();
+    grants.extend(witness.left().map(|(_, owner)| owner.id));
+    let of = |op: &&Op| grant_of(op).is_some_and(|grant| grants.contains(&grant));
+    let ops: Vec<&Op> = witness.history().ops.iter().filter(of).collect();
+    let begun = witness.primary.map_or_else(Instant::default, |primary| primary.from);
+    let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(op, begun)).collect();
+    beats.extend(ops.iter().flat_map(|op| refused(witness, op)));
+    beats.extend(ops.iter().flat_map(|op| again(witness, op)));
+    for hold in witness.tenures.iter().filter(|hold| grants.contains(&hold.grant.id)) {
+        beats.extend(prolonged(witness, hold));
+        beats.extend(nested(witness, hold));
+    }
+    beats
+}
+
+/// An operation that came to nothing, or of which nobody knows what it came to.
+fn ended(op: &Op, begun: Instant) -> Option<Beat> {
+    let ret = op.ret?.instant();
+    let (what, of_grant) = match op.kind {
+        OpKind::Acquire => ("acquire", false),
+        OpKind::Extend { background: true, .. } => ("renewal", true),
+        OpKind::Extend { .. } => ("extend", true),
+        OpKind::Release { .. } => ("release", true),
+        _ => return None,
+    };
+    let came = match op.outcome {
+        Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
+        Outcome::Lost if of_grant => "finds the lock lost",
+        Outcome::NotMine => "finds nothing of its own",
+        _ => return None,
+    };
+    let text = format!("{}'s {what} {came}.", op.caller);
+    // What comes after the harm has begun did not lead to it.
+    let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
+    Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
+}
+
+/// The errors that nodes answered an operation with, each once.
+fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
+    let mut answers: BTreeMap<(&str, &str, &str), (usize, &Request)> = BTreeMap::new();
+    for (index, request) in witness.history().requests.iter().enumerate() {
+        if let (true, Some(word)) = (request.op == op.id, &request.answer) {
+            let of = (request.to.as_str(), request.command.as_str(), word.as_str());
+            answers.entry(of).or_insert((index, request));
+        }
+    }
+    let told = |((node, command, word), (index, request)): (_, (usize, &Request))| {
+        let (_, at) = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?;
+        let text = format!("{node} answers {}'s {command} with {word}.", op.caller);
+        let weight = if matches!(word, "MOVED" | "ASK") { Weight::Detail } else { Weight::Cause };
+        let evidence = vec![Evidence::Op(op.id), Evidence::Request(index)];
+        Some(Beat::new(weight, *at, text, evidence))
+    };
+    answers.into_iter().filter_map(told).collect()
+}
+
+/// Requests that were sent again to a node that had not answered the first.
+fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
+    let requests = witness.history().requests.iter().enumerate();
+    let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == op.id).collect();
+    let sent = |request: &Request| request.legs.first().copied();
+    let told = own.iter().enumerate().filter_map(|(place, (index, request))| {
+        let (Leg::Sent, at) = sent(request)? else { return None };
+        let mut earlier = own[..place].iter();
+        let first = earlier.rfind(|(_, r)| r.to == request.to && r.command == request.command)?;
+        let is_answered = first.1.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
+        let is_sent = sent(first.1).is_some_and(|(leg, _)| leg == Leg::Sent);
+        if is_answered || !is_sent {
+            return None;
+        }
+        let (who, command, node) = (&op.caller, &request.command, &request.to);
+        let text = format!("{who} sends its {command} to {node} again, without an answer so far.");
+        let evidence =
+            vec![Evidence::Op(op.id), Evidence::Request(*index), Evidence::Request(first.0)];
+        Some(Beat::new(Weight::Minor, at, text, evidence))
+    });
+    told.collect()
+}
+
+/// How often a lease was prolonged.
+fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
+    let kept = witness.history().ops.iter().filter(|op| {
+        let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
+        // What comes when all is given back prolongs nothing of its own.
+        let in_time = op.call.instant() < hold.until;
+        is_of && in_time && matches!(op.outcome, Outcome::Kept { .. })
+    });
+    let kept: Vec<&Op> = kept.collect();
+    let (first, last) = (kept.first()?, kept.last()?);
+    let often = match kept.len() {
+        1 => "once".to_owned(),
+        more => format!("{} from here to {}", count(more as u64, "time"), moment(last.ret?.at)),
+    };
+    let text = format!("{}'s lease is prolonged {often}.", hold.grant.caller);
+    let evidence = kept.iter().map(|op| Evidence::Op(op.id)).collect();
+    Some(Beat::new(Weight::Cause, first.ret?.instant(), text, evidence))
+}
+
+/// How often a holder took the lock again.
+fn nested(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
+    let inner = witness
+        .holds
+        .iter()
+        .filter(|other| other.grant.id != hold.grant.id && witness.is_of(hold, other.grant.id));
+    let inner: Vec<&Hold<'_>> = inner.collect();
+    let first = inner.first()?;
+    let often = count(inner.len() as u64, "time");
+    let text = format!("{} takes the lock again while it has it, {often}.", hold.grant.caller);
+    let evidence = inner.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
+    Some(Beat::new(Weight::Detail, first.from, text, evidence))
+}

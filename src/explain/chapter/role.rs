@@ -1,0 +1,184 @@
+//! Who suspected a master, who was promoted, and whether it had the key.
+
+use std::collections::BTreeMap;
+
+use lockstorm_sim::fault::Verb;
+use lockstorm_sim::time::{Instant, Nanos, SECOND};
+use lockstorm_sim::trace::Sight;
+
+use crate::explain::chapter::strike;
+use crate::explain::quantity::{length, list};
+use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::witness::Witness;
+use crate::history::{Seen, Sighting};
+use crate::ledger::part::Part;
+
+/// What is seen of one master within this is told of in one sentence.
+const TOGETHER: Nanos = 2 * SECOND;
+
+/// What was seen of masters and what nodes became, from the first of what made the difference on.
+pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
+    let Some((from, to)) = strike::span(witness) else { return Vec::new() };
+    let since = strike::since(witness).unwrap_or(from);
+    let in_time = |seen: &Sighting| since <= seen.at && seen.at <= to;
+    let mut beats: Vec<Beat> = watched(witness, &in_time);
+    beats.extend(offsets(witness));
+    beats.extend(tilted(witness));
+    let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
+    for (index, seen) in witness.history().sightings.iter().enumerate() {
+        let by = seen.by.as_str();
+        let before = follows.get(by).copied();
+        match seen.what {
+            Seen::Follows => drop(follows.insert(by, &seen.master)),
+            Seen::Leads => drop(follows.insert(by, by)),
+            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => {}
+        }
+        if in_time(seen) {
+            beats.extend(became(witness, (index, seen), before));
+        }
+    }
+    beats
+}
+
+/// Clocks that were off from the start, where a trial showed that it made the difference.
+fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
+    let tried = witness.finding.experiments.as_ref();
+    if !tried.is_some_and(|tried| tried.causes.acting().contains(&Part::Offsets)) {
+        return Vec::new();
+    }
+    let off = witness.finding.plan.clocks.iter().filter(|(_, clock)| clock.wall_offset != 0);
+    let tell = |(host, by): (&String, i64)| {
+        let side = if by < 0 { "behind" } else { "ahead" };
+        let by = length(by.unsigned_abs());
+        let text = format!("{host}'s wall clock is {by} {side} from the start.");
+        Beat::new(Weight::Crux, Instant::default(), text, Vec::new())
+    };
+    off.map(|(host, clock)| tell((host, clock.wall_offset))).collect()
+}
+
+/// Who was made master in a run that held, and what Sentinels and nodes of a cluster saw.
+pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut beats = watched(witness, &|_| true);
+    let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
+    for (index, seen) in witness.history().sightings.iter().enumerate() {
+        let by = seen.by.as_str();
+        let before = match seen.what {
+            Seen::Follows => follows.insert(by, &seen.master),
+            Seen::Leads => follows.insert(by, by),
+            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => continue,
+        };
+        beats.extend(became(witness, (index, seen), before));
+    }
+    beats.extend(tilted(witness));
+    beats
+}
+
+/// What a node became that was something else before: `before` is whom it followed.
+fn became(
+    witness: &Witness<'_>,
+    (index, seen): (usize, &Sighting),
+    before: Option<&str>,
+) -> Option<Beat> {
+    let (by, mut evidence) = (&seen.by, vec![Evidence::Sighting(index)]);
+    let (text, weight) = match (seen.what, before) {
+        (Seen::Leads, Some(before)) if before != by && !by_hand(witness, seen) => {
+            let news = strike::news(witness, by, seen.at);
+            let news = news.map_or_else(String::new, |(news, of)| {
+                evidence.extend(of);
+                format!(": {news}")
+            });
+            (
+                format!("{by}, which followed {before}, is a master from now on{news}."),
+                Weight::Cause,
+            )
+        }
+        (Seen::Follows, Some(before)) if before == by => {
+            (format!("{by}, which led, follows {} from now on.", seen.master), Weight::Detail)
+        }
+        (Seen::Exited, _) => (format!("{by}'s process ends by itself."), Weight::Cause),
+        _ => return None,
+    };
+    Some(Beat::new(weight, seen.at, text, evidence))
+}
+
+/// Whether the node was made master by a fault, which is told of already.
+fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
+    let mut conditions = witness.history().conditions.iter();
+    conditions.any(|c| {
+        let soon = c.from <= seen.at && seen.at.at - c.from.at <= TOGETHER;
+        c.verb == Verb::Failover && c.strikes(&seen.by) && soon
+    })
+}
+
+/// What Sentinels and nodes of a cluster saw of a master, each kind once in a while.
+fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Beat> {
+    let mut views: Vec<View<'_>> = Vec::new();
+    for (index, seen) in witness.history().sightings.iter().enumerate() {
+        let Seen::Watched(sight) = seen.what else { continue };
+        if !in_time(seen) {
+            continue;
+        }
+        let same = views.iter_mut().rev().find(|view| {
+            let soon = seen.at.at - view.at.at <= TOGETHER;
+            view.sight == sight && view.of == seen.master && soon
+        });
+        match same {
+            Some(view) if view.by.iter().any(|(_, name)| *name == seen.by) => {}
+            Some(view) => view.by.push((index, &seen.by)),
+            None => {
+                let (of, by) = (seen.master.as_str(), vec![(index, seen.by.as_str())]);
+                views.push(View { sight, of, at: seen.at, by });
+            }
+        }
+    }
+    views.iter().map(saw).collect()
+}
+
+/// The Sentinels that see their clocks jump, those of one time together: for a while they have no
+/// part in what follows.
+fn tilted(witness: &Witness<'_>) -> Vec<Beat> {
+    let mut groups: Vec<Vec<(usize, &Sighting)>> = Vec::new();
+    let sightings = witness.history().sightings.iter().enumerate();
+    for seen in sightings.filter(|(_, seen)| seen.what == Seen::Tilted) {
+        let is_of = |group: &&mut Vec<(usize, &Sighting)>| {
+            let soon = seen.1.at.at - group[0].1.at.at <= TOGETHER;
+            soon && group.iter().all(|(_, other)| other.by != seen.1.by)
+        };
+        match groups.last_mut().filter(is_of) {
+            Some(group) => group.push(seen),
+            None => groups.push(vec![seen]),
+        }
+    }
+    groups.iter().map(|group| tilt(group)).collect()
+}
+
+fn tilt(group: &[(usize, &Sighting)]) -> Beat {
+    let names: Vec<String> = group.iter().map(|(_, seen)| seen.by.clone()).collect();
+    let text = match &names[..] {
+        [one] => format!("{one} sees its clock jump and acts on nothing for 30 s: TILT."),
+        _ => format!("{} see their clocks jump and act on nothing for 30 s: TILT.", list(&names)),
+    };
+    let evidence = group.iter().map(|(index, _)| Evidence::Sighting(*index)).collect();
+    Beat::new(Weight::Cause, group[0].1.at, text, evidence)
+}
+
+/// What several saw of a master: by whom, with the places in the history.
+struct View<'a> {
+    sight: Sight,
+    of: &'a str,
+    at: Instant,
+    by: Vec<(usize, &'a str)>,
+}
+
+fn saw(view: &View<'_>) -> Beat {
+    let View { sight, of, at, by } = view;
+    let names: Vec<String> = by.iter().map(|(_, name)| (*name).to_owned()).collect();
+    let who = list(&names);
+    let text = match sight {
+        Sight::Suspected => format!("No answer comes from {of} to {who}: it is suspected."),
+        Sight::Down => format!("Enough agree that {of} is down, by {who}."),
+        Sight::Named => format!("The master is {of} from now on, by {who}."),
+    };
+    let evidence = by.iter().map(|(index, _)| Evidence::Sighting(*index)).collect();
+    Beat::new(Weight::Detail, *at, text, evidence)
+}

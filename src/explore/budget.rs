@@ -1,0 +1,76 @@
+//! How long explaining one violation may take, by a clock of the caller's: no world knows it, and
+//! what is left out for want of it is said.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// How long the experiments of one explanation may take in real time.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// So long.
+    pub length: Duration,
+    /// The time since some moment.
+    pub clock: fn() -> Duration,
+    /// Is told what is begun.
+    pub told: fn(&str),
+}
+
+/// A budget that is spent, and what was left undone for want of it.
+pub struct Spending {
+    ends: Option<(Duration, fn() -> Duration)>,
+    told: fn(&str),
+    undone: Mutex<Vec<String>>,
+}
+
+impl Spending {
+    /// From now on. Without a budget all is done, however long it takes.
+    pub fn of(budget: Option<Budget>) -> Spending {
+        let ends = budget.map(|budget| (budget.clock)().saturating_add(budget.length));
+        Spending {
+            ends: ends.zip(budget.map(|budget| budget.clock)),
+            told: budget.map_or(|_| {}, |budget| budget.told),
+            undone: Mutex::default(),
+        }
+    }
+
+    /// Says what is begun, to whoever waits for it.
+    pub fn begin(&self, name: &str) {
+        (self.told)(name);
+    }
+
+    /// Does a piece of the work, unless the budget is used up: then it is noted as undone.
+    pub fn within<T>(&self, name: &str, work: impl FnOnce() -> T) -> Option<T> {
+        if self.ends.is_some_and(|(end, clock)| clock() >= end) {
+            self.undone.lock().expect("nobody panics with it").push(name.to_owned());
+            return None;
+        }
+        self.begin(name);
+        Some(work())
+    }
+
+    /// What was left undone, in the order of its words.
+    pub fn undone(self) -> Vec<String> {
+        let mut undone = self.undone.into_inner().expect("nobody panics with it");
+        undone.sort_unstable();
+        undone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Budget, Spending};
+
+    #[test]
+    fn what_comes_after_the_end_is_left_out_and_named() {
+        let still =
+            Budget { length: Duration::from_secs(1), clock: || Duration::ZERO, told: |_| {} };
+        let over = Budget { length: Duration::ZERO, ..still };
+        for (budget, done) in [(None, true), (Some(still), true), (Some(over), false)] {
+            let spending = Spending::of(budget);
+            assert_eq!(spending.within("the threshold of lock.ttl", || 7), done.then_some(7));
+            assert_eq!(spending.undone().is_empty(), done);
+        }
+    }
+}

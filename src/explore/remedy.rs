@@ -1,0 +1,458 @@
+//! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
+//! equal, and on fresh seeds of it.
+
+use lockstorm_sim::fault::{Anchor, Target, Verb};
+use lockstorm_sim::time::{Clock, MILLISECOND, SECOND};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::check::signature::Signature;
+use crate::check::{Judgement, Verdict};
+use crate::explain::experiment::{Fresh, Remedied, Service};
+use crate::explain::mechanism::How;
+use crate::explore::budget::Spending;
+use crate::explore::trial::{attempt, judgement};
+use crate::ledger::part::{Strikes, strikes};
+use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
+use crate::run::Lab;
+
+/// Fresh seeds that a remedy is run on.
+const FRESH: u64 = 50;
+
+/// Something that may heal a violation.
+struct Remedy {
+    name: &'static str,
+    /// The mechanisms that it may heal.
+    heals: &'static [How],
+    /// The plan with it; `None` where it has it, or cannot. Told when each fault struck.
+    apply: fn(&Plan, &Strikes) -> Option<Plan>,
+}
+
+/// Holders that go on past their lease.
+const LATE_HOLDERS: &[How] = &[
+    How::StoodStill,
+    How::Overworked,
+    How::AccessesLate,
+    How::RenewalFailed,
+    How::HolderClock,
+    How::ScriptUnknown,
+];
+
+/// What a fence sees: holders that go on past their lease, and keys that end before their time.
+const FENCED: &[How] = &[
+    How::StoodStill,
+    How::Overworked,
+    How::AccessesLate,
+    How::RenewalFailed,
+    How::HolderClock,
+    How::ScriptUnknown,
+    How::NodeClock,
+    How::ReplicaClock,
+    How::NeverReached,
+    How::OldMaster,
+    How::Forgotten,
+    How::Removed,
+    How::LostInResync,
+];
+
+static REMEDIES: [Remedy; 19] = [
+    Remedy {
+        name: "a fence that the resource checks on every access",
+        heals: FENCED,
+        apply: |plan, _| fenced(plan),
+    },
+    Remedy {
+        name: "a write that checks what it read",
+        heals: &[
+            How::StoodStill,
+            How::Overworked,
+            How::OldMaster,
+            How::NeverReached,
+            How::Forgotten,
+        ],
+        apply: |plan, _| fence(plan, FenceMode::CompareAndSet),
+    },
+    Remedy {
+        name: "a look at the deadline before each access",
+        heals: LATE_HOLDERS,
+        apply: |plan, _| changed(plan, |plan| plan.workload.check_validity = true),
+    },
+    Remedy {
+        name: "a lease that is longer than what the holder takes",
+        heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
+        apply: |plan, _| longer_lease(plan),
+    },
+    Remedy {
+        name: "extends while the work lasts",
+        heals: &[How::Overworked],
+        apply: |plan, _| changed(plan, |p| p.workload.extend = "1/2".parse().unwrap_or_default()),
+    },
+    Remedy {
+        name: "a renewal in the background",
+        heals: &[How::Overworked],
+        apply: |plan, _| {
+            (plan.lock.algorithm == "token-lua").then(|| with_lock(plan, "token-lua-renewed"))?
+        },
+    },
+    Remedy {
+        name: "a clock that nobody steps, and that goes on in a suspend",
+        heals: &[How::HolderClock],
+        apply: |plan, _| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
+    },
+    Remedy {
+        name: "clocks of nodes that are slewed, and within 100 ms of each other",
+        heals: &[How::NodeClock, How::ReplicaClock],
+        apply: |plan, _| slewed(plan),
+    },
+    Remedy {
+        name: "an append-only file that is synced before each answer",
+        heals: &[How::Forgotten, How::CounterForgotten, How::SetAgain],
+        apply: |plan, _| changed(plan, |plan| plan.topology.persistence = Persistence::AofAlways),
+    },
+    Remedy {
+        name: "nodes that stay down for longer than the longest lease",
+        heals: &[How::Forgotten, How::CounterForgotten],
+        apply: delayed_restart,
+    },
+    Remedy {
+        name: "grants that wait for all replicas",
+        heals: &[How::NeverReached, How::OldMaster, How::LostInResync],
+        apply: |plan, _| wait_for_replicas(plan),
+    },
+    Remedy {
+        name: "a master that refuses writes without a replica",
+        heals: &[How::OldMaster],
+        apply: |plan, _| min_replicas(plan),
+    },
+    Remedy {
+        name: "clients that hear of a new master",
+        heals: &[How::OldMaster],
+        apply: |plan, _| {
+            let is_watched = plan.topology.kind == TopologyKind::Sentinel;
+            is_watched
+                .then(|| changed(plan, |p| p.lock.discovery = DiscoveryShape::SwitchMaster))?
+        },
+    },
+    Remedy {
+        name: "more votes",
+        heals: &[
+            How::Forgotten,
+            How::NodeClock,
+            How::NeverReached,
+            How::TwoMajorities,
+            How::Removed,
+        ],
+        apply: |plan, _| more_votes(plan),
+    },
+    Remedy {
+        name: "an own token with a lease, compared in the command that deletes",
+        heals: &[
+            How::SameOwner,
+            How::BlindCommand,
+            How::CheckedTooEarly,
+            How::DeletedByAnother,
+            How::Overwritten,
+            How::NothingLocked,
+            How::LeftByDead,
+            How::ReleaseFailed,
+        ],
+        apply: |plan, _| own_token(plan),
+    },
+    Remedy {
+        name: "scripts that are sent whole where the node has lost them",
+        heals: &[How::ScriptUnknown],
+        apply: |plan, _| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
+    },
+    Remedy {
+        name: "a deadline that counts from before the request",
+        heals: &[How::DeadlineTooLate],
+        apply: |plan, _| changed(plan, |plan| plan.lock.deadline_from = DeadlineFrom::Send),
+    },
+    Remedy {
+        name: "a check of what is left of the lease before the grant is taken",
+        heals: &[How::DeadOnArrival],
+        apply: |plan, _| {
+            (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?
+        },
+    },
+    Remedy {
+        name: "a release that compares",
+        heals: &[How::DeletedByAnother, How::BlindCommand],
+        apply: |plan, _| changed(plan, |plan| plan.lock.release = ReleaseShape::Own),
+    },
+];
+
+/// What each remedy of a plan comes to: those that are named, and those that apply to a mechanism.
+pub fn remedies(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    how: How,
+    named: &[Plan],
+    spending: &Spending,
+) -> Vec<Remedied> {
+    let apply = |remedy: &Remedy| {
+        let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan, struck))??;
+        let is_named = named.iter().any(|named| diff(plan, named) == diff(plan, &with));
+        let fits = !is_named && with.validate_with(&lab.locks).is_ok();
+        fits.then(|| (remedy.name.to_owned(), with))
+    };
+    let of_names = named.iter().map(|with| (format!("scenario {}", with.name), with.clone()));
+    let known = of_names.chain(REMEDIES.iter().filter_map(apply)).enumerate();
+    let within = |(index, (name, with)): (usize, (String, Plan))| {
+        let scenario_plan = if index < named.len() { with.digest() } else { String::new() };
+        let what = format!("the remedy '{name}'");
+        let remedied = spending.within(&what, || tried(lab, (plan, struck), &name, &with))?;
+        Some(Remedied { scenario_plan, ..remedied })
+    };
+    known.filter_map(within).collect()
+}
+
+fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) -> Remedied {
+    let (with, own) = run(lab, struck, with);
+    let with = &with;
+    Remedied {
+        name: name.to_owned(),
+        scenario_plan: String::new(),
+        diff: diff(plan, with),
+        kinds: Signature::of(&own.verdict).kinds,
+        is_unknown: matches!(own.verdict, Verdict::Unknown(_)),
+        service: Service::of(&own.availability),
+        on_fresh: on_fresh(lab, with),
+    }
+}
+
+/// A plan as it is run, and what it comes to. A fault that waits for what does not happen in it
+/// strikes when it did.
+fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
+    let trial = attempt(lab, with);
+    let strikes = strikes(&trial.run.history);
+    let mut moved = with.clone();
+    for fault in &mut moved.faults {
+        let waits = matches!(fault.anchor, Anchor::After { .. });
+        let at = struck.get(&fault.id).filter(|_| waits && !strikes.contains_key(&fault.id));
+        fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
+    }
+    if moved == *with {
+        return (moved, trial.judgement);
+    }
+    let judgement = judgement(lab, &moved);
+    (moved, judgement)
+}
+
+/// What a plan comes to on the seeds that follow its own.
+pub fn on_fresh(lab: &Lab, plan: &Plan) -> Fresh {
+    let seeds: Vec<u64> = (1..=FRESH).map(|more| plan.seed.wrapping_add(more)).collect();
+    let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..plan.clone() }).verdict;
+    let verdicts: Vec<Verdict> = seeds.par_iter().map(on_seed).collect();
+    let count = |is: fn(&Verdict) -> bool| {
+        u32::try_from(verdicts.iter().filter(|verdict| is(verdict)).count()).unwrap_or(u32::MAX)
+    };
+    Fresh {
+        runs: count(|_| true),
+        held: count(|verdict| *verdict == Verdict::Holds),
+        unknown: count(|verdict| matches!(verdict, Verdict::Unknown(_))),
+    }
+}
+
+/// The plan with a change; `None` if that changes nothing.
+fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
+    let mut with = plan.clone();
+    change(&mut with);
+    (with != *plan).then_some(with)
+}
+
+/// With another lock of the catalogue, which is set up with what every lock has. None where the
+/// lock is somebody's own: another lock is no remedy of that.
+fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
+    if !ALGORITHMS.iter().any(|known| known.name == plan.lock.algorithm) {
+        return None;
+    }
+    changed(plan, |plan| {
+        let own = &plan.lock;
+        plan.lock = LockConfig {
+            algorithm: algorithm.to_owned(),
+            key: own.key.clone(),
+            ttl: own.ttl.or(Some(10 * SECOND)),
+            timeout: own.timeout,
+            tries: own.tries,
+            retry: own.retry,
+            ..LockConfig::default()
+        };
+    })
+}
+
+fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
+    changed(plan, |plan| {
+        plan.workload.fence = mode;
+        plan.workload.fence_on = FenceOn::All;
+    })
+}
+
+fn fenced(plan: &Plan) -> Option<Plan> {
+    if plan.topology.kind == TopologyKind::Independent {
+        return None;
+    }
+    let plan =
+        if plan.lock.algorithm == "fenced" { plan.clone() } else { with_lock(plan, "fenced")? };
+    fence(&plan, FenceMode::RejectSmaller)
+}
+
+/// Three times what it was: a pause, or work, of twice the lease fits.
+fn longer_lease(plan: &Plan) -> Option<Plan> {
+    let ttl = plan.lock.ttl?;
+    let tripled = ttl.saturating_mul(3);
+    let longer = tripled - ttl;
+    changed(plan, |plan| {
+        plan.lock.ttl = Some(tripled);
+        plan.until = plan.until.saturating_add(longer);
+    })
+}
+
+/// No clock of a node is set, but by what little is left to slewing.
+fn slewed(plan: &Plan) -> Option<Plan> {
+    let most = (50 * MILLISECOND).cast_signed();
+    let nodes = plan.nodes();
+    changed(plan, |plan| {
+        for (_, clock) in plan.clocks.iter_mut().filter(|(host, _)| nodes.contains(host)) {
+            clock.wall_offset = clock.wall_offset.clamp(-most, most);
+        }
+        for fault in &mut plan.faults {
+            let is_nodes = matches!(&fault.target, Target::Host(host) if nodes.contains(host));
+            if let Verb::ClockStep { by } = &mut fault.verb
+                && is_nodes
+            {
+                *by = (*by).clamp(-most, most);
+            }
+        }
+    })
+}
+
+fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
+    let least = plan.longest_ttl().saturating_add(SECOND);
+    let nodes = plan.nodes();
+    let mut later = changed(plan, |plan| {
+        for fault in &mut plan.faults {
+            let Target::Host(host) = &fault.target else { continue };
+            if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
+                continue;
+            }
+            // What has no length lasts to the heal.
+            fault.length = fault.length.or((fault.verb == Verb::Restart).then_some(0));
+            fault.length = fault.length.map(|length| length.max(least));
+            if fault.verb == Verb::Restart {
+                fault.verb = Verb::Crash;
+            }
+        }
+    })?;
+    let over = later.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
+    let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(later.heal_at);
+    later.heal_at += more;
+    later.until += more;
+    Some(later)
+}
+
+fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
+    let replicas = plan.topology.replicas();
+    let mut with = match &*plan.lock.algorithm {
+        "wait-replicas" => plan.clone(),
+        _ => with_lock(plan, "wait-replicas")?,
+    };
+    with.lock.acks = (replicas > 0).then_some(replicas);
+    with.lock.wait = crate::lock::WaitShape::Own;
+    (replicas > 0 && with != *plan).then_some(with)
+}
+
+fn min_replicas(plan: &Plan) -> Option<Plan> {
+    let has_replicas = plan.topology.replicas() > 0;
+    let least = MinReplicas { to_write: 1, max_lag: SECOND };
+    has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
+}
+
+fn more_votes(plan: &Plan) -> Option<Plan> {
+    let is_quorum = plan.lock.algorithm.starts_with("redlock");
+    let nodes = plan.topology.masters();
+    let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
+    let fits = is_quorum && quorum <= nodes;
+    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
+}
+
+fn own_token(plan: &Plan) -> Option<Plan> {
+    let foreign =
+        ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
+    foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
+}
+
+/// What differs between two plans, a line each: `lock.algorithm: token-lua, then fenced`.
+fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
+    let flat = |plan: &Plan| {
+        let value = serde_json::to_value(plan).expect("a plan is plain data");
+        let mut flat = Vec::new();
+        flatten("", &value, &mut flat);
+        flat
+    };
+    let (before, after) = (flat(plan), flat(with));
+    let of = |flat: &[(String, String)], path: &str| {
+        flat.iter().find(|(own, _)| own == path).map_or("-".to_owned(), |(_, value)| value.clone())
+    };
+    let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let shown = paths.into_iter().filter(|path| !["name", "until"].contains(&&***path));
+    let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
+    let differing = pairs.filter(|(path, before, after)| before != after && !is_anchor(path));
+    let differing =
+        differing.map(|(path, before, after)| format!("{path}: {before}, then {after}"));
+    differing.chain(moved(plan, with)).collect()
+}
+
+/// A figure as a scenario writes it.
+fn figure(path: &str, number: &serde_json::Number) -> String {
+    if is_count(path) || path.ends_with("_per_million") || path.ends_with("_ppm") {
+        return number.to_string();
+    }
+    match (number.as_u64(), number.as_i64()) {
+        (Some(ns), _) => crate::length::write(ns),
+        (None, Some(ns)) => format!("-{}", crate::length::write(ns.unsigned_abs())),
+        (None, None) => number.to_string(),
+    }
+}
+
+fn is_anchor(path: &str) -> bool {
+    path.starts_with("faults.") && path.contains(".anchor.")
+}
+
+/// The faults that wait for no event any more.
+fn moved<'a>(plan: &'a Plan, with: &'a Plan) -> impl Iterator<Item = String> {
+    let numbered = (1..).zip(plan.faults.iter().zip(&with.faults));
+    numbered.filter_map(|(number, (before, after))| match (&before.anchor, &after.anchor) {
+        (before, after) if before == after => None,
+        (_, Anchor::At(at)) => {
+            Some(format!("faults.{number}.at: when it did, {}", crate::length::write(*at)))
+        }
+        _ => Some(format!("faults.{number}.after: another event")),
+    })
+}
+
+fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String)>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&below(name), value, flat));
+        }
+        serde_json::Value::Array(items) => {
+            let numbered = items.iter().enumerate();
+            numbered.for_each(|(at, value)| flatten(&below(&(at + 1).to_string()), value, flat));
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::Number(number) => flat.push((path.to_owned(), figure(path, number))),
+        serde_json::Value::String(text) => flat.push((path.to_owned(), text.clone())),
+        other => flat.push((path.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

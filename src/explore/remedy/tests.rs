@@ -1,0 +1,72 @@
+//! What a remedy makes of a plan, and how it is told.
+
+use lockstorm_sim::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_sim::time::{MILLISECOND, Nanos, SECOND};
+
+use super::{delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed};
+use crate::explore::ground::ground;
+use crate::ledger::part::Strikes;
+use crate::plan::{Plan, TopologyKind};
+
+fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
+    let anchor = Anchor::At(5 * SECOND);
+    Fault { id: 1, anchor, length, verb, target: Target::Host(target.to_owned()) }
+}
+
+fn redlock(faults: Vec<Fault>) -> Plan {
+    Plan { faults, ..ground("redlock", TopologyKind::Independent) }
+}
+
+#[test]
+fn a_node_that_stays_down_longer_has_the_time_for_it() {
+    let struck: Strikes = [(1, 25 * SECOND)].into();
+    for (verb, length) in [(Verb::Crash, Some(SECOND)), (Verb::Restart, None)] {
+        let plan = redlock(vec![fault("n1", verb, length)]);
+        let with = delayed_restart(&plan, &struck).expect("it is back too early");
+        let least = plan.longest_ttl() + SECOND;
+        assert_eq!(with.faults, [fault("n1", Verb::Crash, Some(least))]);
+        assert!(with.heal_at > 25 * SECOND + least, "the heal would end it");
+        assert_eq!(with.until - with.heal_at, plan.until - plan.heal_at, "the probe has its time");
+    }
+    let late = redlock(vec![fault("n1", Verb::Crash, Some(60 * SECOND))]);
+    assert_eq!(delayed_restart(&late, &Strikes::new()), None, "it is down for long enough");
+    let client = redlock(vec![fault("c1", Verb::Crash, Some(SECOND))]);
+    assert_eq!(delayed_restart(&client, &struck), None, "a client is no node");
+}
+
+#[test]
+fn a_quorum_grows_up_to_all_nodes() {
+    let plan = redlock(Vec::new());
+    let four = more_votes(&plan).expect("3 of 5 can be more");
+    assert_eq!(four.lock.quorum, Some(4));
+    let five = more_votes(&four).expect("4 of 5 can be more");
+    assert_eq!(five.lock.quorum, Some(5));
+    assert_eq!(more_votes(&five), None);
+    assert_eq!(more_votes(&ground("token-lua", TopologyKind::Replicated)), None);
+}
+
+#[test]
+fn only_clocks_of_nodes_are_slewed() {
+    let step = |target, by| fault(target, Verb::ClockStep { by }, None);
+    let by = SECOND.cast_signed();
+    let with = slewed(&redlock(vec![step("n1", by), step("c1", by)])).expect("a node's steps");
+    let left = (50 * MILLISECOND).cast_signed();
+    assert_eq!(with.faults, [step("n1", left), step("c1", by)]);
+    assert_eq!(slewed(&redlock(vec![step("c1", by)])), None);
+}
+
+#[test]
+fn a_diff_has_what_a_person_would_change() {
+    let plan = ground("token-lua", TopologyKind::Single);
+    let longer = longer_lease(&plan).expect("there is a lease");
+    assert_eq!(diff(&plan, &longer), ["lock.ttl: 3s, then 9s"]);
+    let fenced = fenced(&plan).expect("one node draws fences");
+    assert_eq!(
+        diff(&plan, &fenced),
+        ["lock.algorithm: token-lua, then fenced", "workload.fence: none, then reject-smaller"]
+    );
+    assert_eq!(own_token(&plan), None, "it has one");
+    let (one, mut moved) = (redlock(vec![fault("n1", Verb::Crash, None)]), redlock(Vec::new()));
+    moved.faults = vec![Fault { anchor: Anchor::At(7 * SECOND), ..one.faults[0].clone() }];
+    assert_eq!(diff(&one, &moved), ["faults.1.at: when it did, 7s"]);
+}

@@ -1,0 +1,99 @@
+//! How well callers were served, as a table: what the checks measured, in words.
+
+use crate::check::availability::reason::Reason;
+use crate::check::availability::{CallerWaits, Unavailable, Waits};
+use crate::explain::finding::Finding;
+use crate::explain::quantity::{count, length, list, moment, thousandths};
+use crate::report::content::Table;
+
+/// So many callers are named.
+const NAMED: usize = 3;
+
+/// Grants, waits, and the longest time in which nobody got the lock.
+pub fn table(finding: &Finding) -> Table {
+    let served = &finding.judgement.availability;
+    let calm = served.grants_per_minute_without_faults;
+    let calm = calm.map_or_else(String::new, |calm| format!(", without faults {calm}"));
+    let out = served.unavailable.as_ref();
+    let each = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), thousandths);
+    let share = |number: u32| format!("{} %", thousandths(u64::from(number) * 100));
+    let rows = [
+        ("grants a minute", format!("{}{calm}", served.grants_per_minute)),
+        ("longest time unavailable", out.map_or_else(never, |out| stretch(finding, out))),
+        ("time from the first try to the grant", waits(&served.waits)),
+        ("longest waits", longest(&served.waits)),
+        ("acquires refused", share(served.refused)),
+        ("acquires with unknown outcome", share(served.unknown)),
+        ("tries for each grant", each(served.tries_per_grant)),
+        ("requests for each grant", each(served.requests_per_grant)),
+    ];
+    let rows = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]);
+    Table { head: vec!["until the faults were healed", ""], rows: rows.collect() }
+}
+
+fn never() -> String {
+    "never: whoever wanted the lock got it, or another held it".to_owned()
+}
+
+fn stretch(finding: &Finding, out: &Unavailable) -> String {
+    let (from, to) = (moment(out.from.at), moment(out.to.at));
+    format!("{}, from {from} to {to}: {}", length(out.length()), why(finding, out))
+}
+
+/// Why nobody got the lock, in words.
+fn why(finding: &Finding, out: &Unavailable) -> String {
+    let owner = out.owner.and_then(|owner| finding.history.ops.get(owner as usize));
+    let owner = owner.map(|op| op.caller.as_str());
+    match (out.reason, owner) {
+        (Reason::DeadHolder, Some(who)) => format!("the key of {who}, whose process had died"),
+        (Reason::DeadHolder, None) => "the key of a process that had died".to_owned(),
+        (Reason::Unowned, Some(who)) => format!("a key that {who} had set and no longer owned"),
+        (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
+        (Reason::NoMaster, _) => "no node led".to_owned(),
+        (Reason::Declined, _) => "nodes answered with an error".to_owned(),
+        (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),
+        (Reason::SplitVotes, Some(who)) => {
+            format!("keys of tries that were under way, as {who}'s: split votes")
+        }
+        (Reason::SplitVotes, None) => "keys of tries that were under way: split votes".to_owned(),
+        (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
+        (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
+        (Reason::Waiting, _) => {
+            "nothing stood in the way; callers waited before they asked again, or for an answer"
+                .to_owned()
+        }
+    }
+}
+
+fn waits(waits: &Waits) -> String {
+    if waits.count == 0 {
+        return "nobody wanted the lock".to_owned();
+    }
+    let ungranted = match waits.ungranted {
+        0 => String::new(),
+        some => format!(", {some} of them without a grant"),
+    };
+    format!(
+        "median {}, 99th percentile {}, longest {} ({}{ungranted})",
+        length(waits.median),
+        length(waits.percentile_99),
+        length(waits.longest),
+        count(waits.count.into(), "wait"),
+    )
+}
+
+/// Who waited longest, and who of all callers waited least.
+fn longest(waits: &Waits) -> String {
+    let name = |caller: &CallerWaits| {
+        let grants = count(caller.grants.into(), "grant");
+        format!("{} {} ({grants})", caller.caller, length(caller.longest))
+    };
+    let (first, others) = waits.callers.split_at(waits.callers.len().min(NAMED));
+    let named = list(&first.iter().map(name).collect::<Vec<_>>());
+    match others {
+        [.., least] => {
+            format!("{named}; the least of {} callers: {}", waits.callers.len(), name(least))
+        }
+        [] => named,
+    }
+}

@@ -1,0 +1,316 @@
+//! A plan as the scenario that a person would have written: what differs from the defaults, and
+//! nothing else.
+//!
+//! Every setting is written down first. Then each line is left out as long as the file that is
+//! left reads as the same plan: so what a default is stands in one place, where scenarios are read.
+
+use lockstorm_sim::fault::verbs::Figure;
+use lockstorm_sim::fault::{Anchor, Fault, Pattern};
+use lockstorm_sim::network::Latency;
+use lockstorm_sim::time::Nanos;
+use serde::Serialize;
+
+use crate::length;
+use crate::lock::LockConfig;
+use crate::lock::catalogue::Locks;
+use crate::plan::{Plan, Topology, TopologyKind, Workload};
+use crate::scenario::Scenario;
+
+/// What a scenario says beside its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// What it asks.
+    pub ask: &'a str,
+    /// What one should learn from it.
+    pub note: &'a str,
+    /// What is violated; `None` if it holds.
+    pub violated: Option<Violated<'a>>,
+}
+
+/// What a scenario expects to be violated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violated<'a> {
+    /// The words of the kinds, in order.
+    pub kinds: Vec<&'a str>,
+    /// The word of the class.
+    pub class: &'a str,
+}
+
+/// A setting, by the header of its table; none for the top of the file.
+struct Line {
+    table: String,
+    key: String,
+    value: String,
+}
+
+/// The text of a scenario whose plan is this one, but for the numbers of its faults, and that is
+/// not said to be drawn. `None` if no scenario says the same: draws that were fixed by hand.
+pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
+    let wanted = numbered(plan);
+    let says_it = |lines: &[Line]| {
+        let scenario = Scenario::parse_with(locks, &plan.name, &file(plan, question, lines));
+        scenario.is_ok_and(|scenario| scenario.plan(plan.seed) == wanted)
+    };
+    let mut lines = lines(&wanted);
+    if !says_it(&lines) {
+        return None;
+    }
+    // From the end on: what a table says later hangs on what it says first.
+    for index in (0..lines.len()).rev() {
+        let line = lines.remove(index);
+        if !says_it(&lines) {
+            lines.insert(index, line);
+        }
+    }
+    Some(file(plan, question, &lines))
+}
+
+/// With faults that are numbered as they stand in a file, and nothing that a file cannot say.
+fn numbered(plan: &Plan) -> Plan {
+    let mut plan = Plan { is_drawn: false, ..plan.clone() };
+    let number = |old: u32| (1..).zip(&plan.faults).find(|(_, fault)| fault.id == old);
+    let number = |old: u32| number(old).map_or(old, |(new, _)| new);
+    let renumbered = plan.faults.iter().map(|fault| {
+        let mut fault = Fault { id: number(fault.id), ..fault.clone() };
+        if let Anchor::After { event: Pattern::Fault { id, .. }, .. } = &mut fault.anchor {
+            *id = number(*id);
+        }
+        fault
+    });
+    plan.faults = renumbered.collect();
+    plan
+}
+
+fn file(plan: &Plan, question: &Question, lines: &[Line]) -> String {
+    let expect = match &question.violated {
+        None => "{ holds = true }".to_owned(),
+        Some(Violated { kinds, class }) => {
+            let kinds: Vec<String> = kinds.iter().map(|kind| quoted(kind)).collect();
+            format!("{{ violated = [{}], class = {} }}", kinds.join(", "), quoted(class))
+        }
+    };
+    let mut text = String::new();
+    let Question { ask, note, .. } = question;
+    let top = [
+        ("name", quoted(&plan.name)),
+        ("ask", quoted(ask)),
+        ("expect", expect),
+        ("note", quoted(note)),
+    ];
+    for (key, value) in top {
+        text += &format!("{key} = {value}\n");
+    }
+    text += &format!("seed = {}\n", plan.seed);
+    let mut table = "";
+    for line in lines {
+        if line.table != table {
+            table = &line.table;
+            let header = table.split_once('#').map_or(table, |(header, _)| header);
+            text += &format!("\n{header}\n");
+        }
+        text += &format!("{} = {}\n", line.key, line.value);
+    }
+    text
+}
+
+fn lines(plan: &Plan) -> Vec<Line> {
+    let mut lines = vec![
+        line("", "heal_at", &length::write(plan.heal_at)),
+        line("", "until", &length::write(plan.until)),
+    ];
+    lines.extend(topology(&plan.topology));
+    lines.extend(lock(&plan.lock));
+    lines.extend(workload(&plan.workload));
+    lines.push(bare("[links]", "latency", &latency(plan.links.latency)));
+    lines.push(line("[links]", "loss", &percent(plan.links.loss_per_million)));
+    let named = plan.links.named.iter();
+    lines.extend(named.map(|(link, own)| bare("[links.named]", &quoted(link), &latency(*own))));
+    for (host, clock) in &plan.clocks {
+        let table = format!("[clocks.{host}]");
+        lines.push(line(&table, "wall_offset", &shift(clock.wall_offset)));
+        lines.push(bare(&table, "rate_ppm", &clock.rate_ppm.to_string()));
+    }
+    lines.extend(plan.faults.iter().flat_map(fault));
+    lines
+}
+
+fn topology(topology: &Topology) -> Vec<Line> {
+    let table = "[topology]";
+    let several = matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
+    let nodes = if several { topology.masters() } else { topology.nodes };
+    let mut lines = vec![
+        line(table, "kind", &word(&topology.kind)),
+        bare(table, "nodes", &nodes.to_string()),
+        line(table, "persistence", &word(&topology.persistence)),
+        line(table, "save", &topology.files.save),
+        line(table, "save_time", &length::write(topology.files.save_time)),
+        line(table, "load_time", &length::write(topology.files.load_time)),
+        bare(table, "aof_load_truncated", &(!topology.files.refuse_torn).to_string()),
+        bare(table, "keep_down", &topology.keep_down.to_string()),
+        line(table, "compat", topology.compat.word()),
+    ];
+    if several {
+        lines.push(bare(table, "replicas", &topology.replicas().to_string()));
+    }
+    if let Some(least) = topology.min_replicas {
+        lines.push(bare(table, "min_replicas", &least.to_write.to_string()));
+        lines.push(line(table, "min_replicas_lag", &length::write(least.max_lag)));
+    }
+    if let Some(sentinels) = topology.sentinels {
+        lines.push(bare(table, "sentinels", &sentinels.count.to_string()));
+        lines.push(bare(table, "quorum", &sentinels.quorum.to_string()));
+        lines.push(line(table, "down_after", &length::write(sentinels.down_after)));
+        lines.push(line(table, "failover_timeout", &length::write(sentinels.failover_timeout)));
+        lines.push(bare(table, "parallel_syncs", &sentinels.parallel_syncs.to_string()));
+    }
+    if let Some(shards) = topology.shards {
+        lines.push(line(table, "node_timeout", &length::write(shards.node_timeout)));
+    }
+    lines
+}
+
+fn lock(lock: &LockConfig) -> Vec<Line> {
+    let table = "[lock]";
+    let lengths = [
+        ("ttl", lock.ttl),
+        ("timeout", lock.timeout),
+        ("retry", lock.retry),
+        ("needs", lock.needs),
+        ("renew_every", lock.renew_every),
+        ("renew_ttl", lock.renew_ttl),
+        ("ack_timeout", lock.ack_timeout),
+        ("wait_for", lock.wait_for),
+    ];
+    let numbers = [("quorum", lock.quorum), ("tries", lock.tries), ("acks", lock.acks)];
+    let mut lines = vec![line(table, "algorithm", &lock.algorithm), line(table, "key", &lock.key)];
+    let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?)));
+    lines.extend(lengths.map(|(key, length)| line(table, key, &length::write(length))));
+    let numbers = numbers.into_iter().filter_map(|(key, number)| Some((key, number?)));
+    lines.extend(numbers.map(|(key, number)| bare(table, key, &number.to_string())));
+    lines.extend([
+        line(table, "deadline_from", &word(&lock.deadline_from)),
+        line(table, "release", &word(&lock.release)),
+        line(table, "extend", &word(&lock.extend)),
+        bare(table, "fsync", &lock.fsync.to_string()),
+        line(table, "wait", &word(&lock.wait)),
+        line(table, "scripts", &word(&lock.scripts)),
+        line(table, "discovery", &word(&lock.discovery)),
+    ]);
+    lines.extend(lock.clock.map(|clock| line(table, "clock", &word(&clock))));
+    lines
+}
+
+fn workload(work: &Workload) -> Vec<Line> {
+    let table = "[workload]";
+    vec![
+        line(table, "kind", &word(&work.kind)),
+        bare(table, "clients", &work.clients.to_string()),
+        bare(table, "rounds", &work.rounds.to_string()),
+        line(table, "hold", &length::write(work.hold)),
+        line(table, "rest", &length::write(work.rest)),
+        line(table, "retry", &length::write(work.retry)),
+        line(table, "fence", &word(&work.fence)),
+        line(table, "fence_on", &word(&work.fence_on)),
+        bare(table, "check_validity", &work.check_validity.to_string()),
+        bare(table, "items", &work.items.to_string()),
+        line(table, "timeout", &length::write(work.timeout)),
+        line(table, "stagger", &length::write(work.stagger)),
+        line(table, "extend", &work.extend.to_string()),
+        bare(table, "reenter", &work.reenter.to_string()),
+    ]
+}
+
+fn fault(fault: &Fault) -> Vec<Line> {
+    // Each begins a table of the same name.
+    let table = format!("[[fault]]#{}", fault.id);
+    let row = fault.verb.row();
+    let mut lines =
+        vec![line(&table, "kind", row.word), line(&table, "target", &fault.target.to_string())];
+    lines.push(match &fault.anchor {
+        Anchor::At(at) => line(&table, "at", &length::write(*at)),
+        Anchor::After { event, nth, plus } => bare(&table, "after", &after(event, *nth, *plus)),
+    });
+    lines.extend(fault.length.map(|length| line(&table, "for", &length::write(length))));
+    if let Some(key) = row.figure {
+        lines.push(match fault.verb.figure() {
+            Figure::Length(length) => line(&table, key, &length::write(length)),
+            Figure::Share(share) => line(&table, key, &percent(share)),
+            Figure::Shift(by) => line(&table, key, &shift(by)),
+            Figure::Rate(ppm) => bare(&table, key, &ppm.to_string()),
+            Figure::Key(name) => line(&table, key, &name),
+            Figure::None => return lines,
+        });
+    }
+    lines
+}
+
+fn after(event: &Pattern, nth: u32, plus: Nanos) -> String {
+    let mut fields = match event {
+        Pattern::Step { who, label } => {
+            vec![("event", quoted("step")), ("by", quoted(who)), ("label", quoted(label))]
+        }
+        Pattern::Outcome { who, what } => vec![("event", quoted(what)), ("by", quoted(who))],
+        Pattern::Fault { id, edge } => {
+            vec![("event", quoted("fault")), ("id", id.to_string()), ("edge", quoted(&word(edge)))]
+        }
+        Pattern::Message { from, to, command, leg } => {
+            let mut fields =
+                vec![("event", quoted(&word(leg))), ("from", quoted(from)), ("to", quoted(to))];
+            fields.extend(command.as_ref().map(|command| ("command", quoted(command))));
+            fields
+        }
+    };
+    if nth != 1 {
+        fields.push(("nth", nth.to_string()));
+    }
+    if plus != 0 {
+        fields.push(("plus", quoted(&length::write(plus))));
+    }
+    let fields: Vec<String> =
+        fields.into_iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    format!("{{ {} }}", fields.join(", "))
+}
+
+fn latency(latency: Latency) -> String {
+    let text = |length: Nanos| quoted(&length::write(length));
+    match latency {
+        Latency::Constant(length) => text(length),
+        Latency::Uniform { min, max } => format!("{{ uniform = [{}, {}] }}", text(min), text(max)),
+        Latency::Exponential { mean } => format!("{{ exponential = {} }}", text(mean)),
+        Latency::LongTail { median } => format!("{{ long_tail = {} }}", text(median)),
+    }
+}
+
+/// A share in a million, as it is read.
+fn percent(share: u32) -> String {
+    let (whole, part) = (share / 10_000, share % 10_000);
+    let part = format!("{part:04}");
+    match part.trim_end_matches('0') {
+        "" => format!("{whole}%"),
+        part => format!("{whole}.{part}%"),
+    }
+}
+
+fn shift(by: i64) -> String {
+    let sign = if by < 0 { "-" } else { "" };
+    format!("{sign}{}", length::write(by.unsigned_abs()))
+}
+
+/// The word that plans and scenarios have for a choice.
+fn word(choice: &impl Serialize) -> String {
+    let value = serde_json::to_value(choice).expect("a word is JSON");
+    value.as_str().expect("a choice is a word").to_owned()
+}
+
+fn line(table: &str, key: &str, text: &str) -> Line {
+    bare(table, key, &quoted(text))
+}
+
+fn bare(table: &str, key: &str, value: &str) -> Line {
+    Line { table: table.to_owned(), key: key.to_owned(), value: value.to_owned() }
+}
+
+/// A string of TOML.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

@@ -1,0 +1,72 @@
+//! What is told: violated plans of every lock on every topology that it can run on.
+
+use lockstorm::explain::finding::Finding;
+use lockstorm::explore::examine;
+use lockstorm::explore::ground::ground;
+use lockstorm::explore::hunt::{Hunt, draw};
+use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::trial::attempt;
+use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::plan::{Persistence, TopologyKind};
+use lockstorm::run::Lab;
+use lockstorm_sim::fault::verbs;
+
+/// The most seeds that are tried for one violation of a row, on the whole.
+const MAX_SEEDS: u64 = 60;
+
+/// A lock on a topology.
+pub struct Row {
+    lock: &'static str,
+    kind: TopologyKind,
+}
+
+/// Every row that makes a plan.
+pub fn rows() -> Vec<Row> {
+    let kinds = [
+        TopologyKind::Single,
+        TopologyKind::Replicated,
+        TopologyKind::Independent,
+        TopologyKind::Sentinel,
+        TopologyKind::Cluster,
+    ];
+    let locks = ALGORITHMS.iter().map(|algorithm| algorithm.name);
+    let rows = locks.flat_map(|lock| kinds.map(|kind| Row { lock, kind }));
+    rows.filter(|row| ground(row.lock, row.kind).validate().is_ok()).collect()
+}
+
+/// The violated plans of a row as findings, from a seed on.
+pub fn violations(row: &Row, from: u64) -> impl Iterator<Item = Finding> {
+    let lab = Lab::default();
+    let files = [
+        Persistence::None,
+        Persistence::AofAlways,
+        Persistence::AofEverysec,
+        Persistence::AofNo,
+        Persistence::Rdb,
+    ];
+    let hunts = files.map(|persistence| hunt(&lab, row, persistence));
+    let mut idle = 0;
+    let seeds = (from..).map_while(move |seed| {
+        idle += 1;
+        if idle > MAX_SEEDS {
+            return None;
+        }
+        let plan = draw(&hunts[(seed % hunts.len() as u64) as usize], seed).current();
+        let trial = attempt(&lab, &plan);
+        if !trial.is_violated() {
+            return Some(None);
+        }
+        idle = 0;
+        Some(Some(examine::once(&lab, &plan, trial)))
+    });
+    seeds.flatten()
+}
+
+fn hunt(lab: &Lab, row: &Row, persistence: Persistence) -> Hunt {
+    let mut base = ground(row.lock, row.kind);
+    base.topology.persistence = persistence;
+    base.name = format!("{} on {:?} with {persistence:?}", row.lock, row.kind);
+    let verbs = verbs::words().map(str::to_owned).collect();
+    let alphabet = Alphabet { verbs, ..Alphabet::of(*lab.algorithm(&base)) };
+    Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=1 }
+}

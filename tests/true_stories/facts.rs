@@ -1,0 +1,260 @@
+//! What a history says of itself, read here on its own: who held from when to when, what a clock
+//! read, whether a host was there, whose key stood on a node.
+
+use lockstorm::explain::finding::Finding;
+use lockstorm::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
+use lockstorm_sim::fault::{Target, Verb};
+use lockstorm_sim::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_sim::trace::KeyChange;
+
+/// What a predicate answers: why the sentence is false.
+pub type Truth = Result<(), String>;
+
+/// Refuses with the reason unless it is so.
+pub fn ensure(is_so: bool, why: &str) -> Truth {
+    if is_so { Ok(()) } else { Err(why.to_owned()) }
+}
+
+/// A finding, and who held the lock.
+pub struct Facts<'a> {
+    pub finding: &'a Finding,
+    pub history: &'a History,
+    pub holds: Vec<Held<'a>>,
+}
+
+/// A grant, from its return to the first thing that ended it for its caller.
+#[derive(Clone, Copy)]
+pub struct Held<'a> {
+    pub op: &'a Op,
+    pub from: Instant,
+    pub until: Instant,
+    pub how: How,
+}
+
+/// What ended a grant for its caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Released,
+    Lost,
+    Died,
+    Open,
+}
+
+impl<'a> Facts<'a> {
+    /// Reads a finding.
+    pub fn of(finding: &'a Finding) -> Facts<'a> {
+        let history = &finding.history;
+        let mut facts = Facts { finding, history, holds: Vec::new() };
+        facts.holds = history.ops.iter().filter_map(|op| facts.held(op)).collect();
+        facts
+    }
+
+    fn held(&self, op: &'a Op) -> Option<Held<'a>> {
+        if !is_granted(op) || op.object != self.lock() {
+            return None;
+        }
+        let from = op.ret?.instant();
+        let ends = self.history.ops.iter().filter_map(|end| match end.kind {
+            OpKind::Release { grant } if grant == op.id => {
+                Some((end.call.instant(), How::Released))
+            }
+            OpKind::Lost { grant } if grant == op.id => Some((end.call.instant(), How::Lost)),
+            OpKind::Extend { grant, background: false }
+                if grant == op.id && end.outcome == Outcome::Lost =>
+            {
+                Some((end.ret?.instant(), How::Lost))
+            }
+            _ => None,
+        });
+        let dead = self.deaths(&op.process).filter(|at| *at > from).map(|at| (at, How::Died));
+        let end = (self.history.end, How::Open);
+        let (until, how) =
+            ends.chain(dead).fold(end, |one, two| if two.0 < one.0 { two } else { one });
+        Some(Held { op, from, until: until.max(from), how })
+    }
+
+    /// When the lease of a grant is over that counts from an instant on, however it is prolonged
+    /// before it is. `None`: it never is.
+    pub fn lease_over(&self, grant: &Op, from: Instant) -> Option<Nanos> {
+        let Outcome::Granted { deadline, .. } = grant.outcome else { return None };
+        let mut terms = vec![(grant.ret?.instant(), grant.call.instant(), deadline?)];
+        for op in &self.history.ops {
+            let is_own = matches!(op.kind, OpKind::Extend { grant: of, .. } if of == grant.id);
+            if let (true, Outcome::Kept { deadline: Some(deadline) }, Some(ret)) =
+                (is_own, &op.outcome, op.ret)
+            {
+                terms.push((ret.instant(), op.call.instant(), *deadline));
+            }
+        }
+        terms.sort_by_key(|(ret, ..)| *ret);
+        let mut over = None;
+        let mut called = Instant::default();
+        for (ret, call, (clock, deadline)) in terms {
+            let late = ret > from && over.is_some_and(|over| over <= ret.at);
+            if late || call < called {
+                continue;
+            }
+            called = call;
+            over = self.comes_to(&grant.process, clock, ret.at, deadline);
+        }
+        over
+    }
+
+    /// The key of the lock.
+    pub fn lock(&self) -> &'a str {
+        &self.finding.plan.lock.key
+    }
+
+    /// The operation of that number.
+    pub fn op(&self, id: OpId) -> Option<&'a Op> {
+        self.history.ops.iter().find(|op| op.id == id)
+    }
+
+    /// Who made it.
+    pub fn caller(&self, id: OpId) -> &'a str {
+        self.op(id).map_or("nobody", |op| &op.caller)
+    }
+
+    /// The acquire that an operation belongs to.
+    pub fn grant(&self, id: OpId) -> Option<OpId> {
+        match self.op(id)?.kind {
+            OpKind::Acquire => Some(id),
+            OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
+                Some(grant)
+            }
+            OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {
+                grant
+            }
+        }
+    }
+
+    /// When a process was killed, or ended by its own lock.
+    fn deaths(&self, host: &str) -> impl Iterator<Item = Instant> {
+        let killed = self.struck(host).filter(|c| is_death(&c.verb)).map(|c| c.from);
+        let host = host.to_owned();
+        let fatal = self.history.breaches.iter().filter(|breach| breach.clause.is_fatal());
+        let fatal = fatal.filter(move |breach| breach.process == host).map(|breach| breach.at);
+        killed.chain(fatal)
+    }
+
+    /// What happened to a host itself.
+    pub fn struck(&self, host: &str) -> impl Iterator<Item = &'a Condition> {
+        let host = host.to_owned();
+        let all = self.history.conditions.iter();
+        all.filter(move |c| matches!(&c.target, Target::Host(name) if *name == host))
+    }
+
+    /// Whether a host's process is not there at a true time.
+    fn is_down(&self, host: &str, at: Nanos) -> bool {
+        let killed = self
+            .struck(host)
+            .any(|c| is_death(&c.verb) && c.from.at <= at && c.to.is_none_or(|to| at < to.at));
+        let mut told = self.history.sightings.iter().rev();
+        let last = told.find(|seen| seen.by == host && seen.at.at <= at);
+        killed || last.is_some_and(|seen| seen.what == Seen::Exited)
+    }
+
+    /// Whether a host was down at any time between two.
+    pub fn was_down(&self, host: &str, from: Instant, to: Instant) -> bool {
+        let falls =
+            self.struck(host).any(|c| is_death(&c.verb) && from.at <= c.from.at && c.from <= to);
+        let exits = self.history.sightings.iter().any(|seen| {
+            seen.by == host && seen.what == Seen::Exited && from.at <= seen.at.at && seen.at <= to
+        });
+        falls || exits || self.is_down(host, from.at)
+    }
+
+    /// What a clock reads at a true time.
+    pub fn reads(&self, host: &str, clock: Clock, at: Nanos) -> Option<Nanos> {
+        let pieces = self.history.clocks.iter();
+        let mut pieces = pieces.filter(|piece| piece.host == host && piece.clock == clock);
+        let piece = pieces.rfind(|piece| piece.from.at <= at)?;
+        Some(piece.line.at(at))
+    }
+
+    /// When a clock comes to a reading, looked for by halving each of its pieces.
+    pub fn comes_to(&self, host: &str, clock: Clock, from: Nanos, reading: Nanos) -> Option<Nanos> {
+        let pieces = self.history.clocks.iter();
+        let pieces = pieces.filter(|piece| piece.host == host && piece.clock == clock);
+        let pieces: Vec<_> = pieces.collect();
+        for (index, piece) in pieces.iter().enumerate() {
+            let far = from.max(piece.from.at) + 400 * 86_400 * SECOND;
+            let next = pieces.get(index + 1).map_or(far, |next| next.from.at);
+            let (mut low, mut high) = (from.max(piece.from.at), next);
+            if low >= high {
+                continue;
+            }
+            if piece.line.at(low) >= reading {
+                return Some(low);
+            }
+            if piece.line.at(high) < reading {
+                continue;
+            }
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if piece.line.at(middle) >= reading { high = middle } else { low = middle }
+            }
+            if high < next || index + 1 == pieces.len() {
+                return Some(high);
+            }
+        }
+        None
+    }
+
+    /// The changes of the lock's key on a node, with their places.
+    pub fn keys_on(&self, node: &str) -> impl DoubleEndedIterator<Item = (usize, &'a Key)> {
+        let (node, lock) = (node.to_owned(), self.lock());
+        let keys = self.history.keys.iter().enumerate();
+        keys.filter(move |(_, key)| key.node == node && key.key == lock)
+    }
+
+    /// The life of the lock's key that stands on a node before the change at that place: where it
+    /// was made, and whose it is.
+    pub fn standing(&self, node: &str, before: usize) -> Option<(usize, Option<OpId>)> {
+        let mut alive: Option<(usize, Option<OpId>)> = None;
+        for (index, key) in self.keys_on(node).take_while(|(index, _)| *index < before) {
+            alive = match (key.change, alive) {
+                (KeyChange::Set, _) | (KeyChange::Changed, None) => Some((index, key.by)),
+                (KeyChange::Extended, None) => Some((index, None)),
+                (KeyChange::Changed | KeyChange::Extended, alive) => alive,
+                _ => None,
+            };
+        }
+        let (born, by) = alive?;
+        Some((born, by.and_then(|by| self.owner(by))))
+    }
+
+    /// The acquire whose key an operation makes.
+    pub fn owner(&self, by: OpId) -> Option<OpId> {
+        match self.op(by)?.kind {
+            OpKind::Acquire => Some(by),
+            OpKind::Extend { grant, .. } => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// When the key that a life leaves on its node runs out on the node's clock.
+    pub fn runs_out(&self, node: &str, born: usize, before: usize) -> Option<Nanos> {
+        let last = self
+            .keys_on(node)
+            .rfind(|(index, key)| *index >= born && *index < before && !is_removal(key.change));
+        let (_, last) = last?;
+        let reading = (last.until_ms? + 1) * MILLISECOND;
+        self.comes_to(node, Clock::Wall, last.at.at, reading)
+    }
+}
+
+/// Whether an operation was granted the lock.
+pub fn is_granted(op: &Op) -> bool {
+    op.kind == OpKind::Acquire && matches!(op.outcome, Outcome::Granted { .. })
+}
+
+/// Whether a change takes a key away.
+pub fn is_removal(change: KeyChange) -> bool {
+    !matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
+}
+
+/// Whether a fault ends a process.
+pub fn is_death(verb: &Verb) -> bool {
+    matches!(verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+}
