@@ -235,12 +235,23 @@ impl<'a> Facts<'a> {
 
     /// When the key that a life leaves on its node runs out on the node's clock.
     pub fn runs_out(&self, node: &str, born: usize, before: usize) -> Option<Nanos> {
+        self.runs_out_since(node, born, before, Nanos::MAX)
+    }
+
+    /// The same, by a clock that is read from a true time on, if that is before its last change.
+    pub fn runs_out_since(
+        &self,
+        node: &str,
+        born: usize,
+        before: usize,
+        from: Nanos,
+    ) -> Option<Nanos> {
         let last = self
             .keys_on(node)
             .rfind(|(index, key)| *index >= born && *index < before && !is_removal(key.change));
         let (_, last) = last?;
         let reading = (last.until_ms? + 1) * MILLISECOND;
-        self.comes_to(node, Clock::Wall, last.at.at, reading)
+        self.comes_to(node, Clock::Wall, last.at.at.min(from), reading)
     }
 }
 

@@ -80,7 +80,12 @@ fn ran_out(facts: &Facts, told: &Told) -> Truth {
     ended(facts, told, told.words[1], told.words[0], &|facts, index, key| {
         is(key, KeyChange::Expired)?;
         let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
-        let over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;
+        let mut over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;
+        // A start may load a key whose time ran out while the node was down.
+        let start = facts.history.keys.get(born).map_or(0, |key| key.at.at);
+        if over == start {
+            over = facts.runs_out_since(&key.node, born, index, 0).unwrap_or(over);
+        }
         let over = Instant { seq: 0, at: over.min(key.at.at) };
         ensure(facts.was_down(&key.node, over, key.at), "the node was there")
     })
@@ -199,7 +204,11 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         ("{who}'s key goes from {node}", 1, KeyChange::Set),
     ];
     let (event, rest) = told.words[0].split_once(", though ").ok_or("no 'though'")?;
-    let words = read("{who} counts on it until {moment}", rest).ok_or("until when?")?;
+    let (granted, words) =
+        match read("{who}, granted it at {moment}, counts on it until {moment}", rest) {
+            Some(words) => (Some(words[1]), vec![words[0], words[2]]),
+            None => (None, read("{who} counts on it until {moment}", rest).ok_or("until when?")?),
+        };
     let found = forms.iter().any(|(form, node, change)| {
         read(form, event).is_some_and(|names| {
             let (node, whose) = (names[*node], names[1 - *node]);
@@ -208,10 +217,11 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         })
     });
     ensure(found, "no such key ends so then")?;
-    let counts = facts
-        .holds
-        .iter()
-        .any(|hold| hold.op.caller == words[0] && hold.from <= told.at && told.at < hold.until);
+    let mut holds = facts.holds.iter().filter(|hold| hold.op.caller == words[0]);
+    let counts = match granted {
+        None => holds.any(|hold| hold.from <= told.at && told.at < hold.until),
+        Some(granted) => holds.any(|hold| told.at < hold.from && is_moment(granted, hold.from.at)),
+    };
     ensure(counts, "who is named does not hold the lock")?;
     let until = crate::pattern::moment(words[1]).unwrap_or(0) * MILLISECOND;
     let others = facts.holds.iter().any(|hold| {

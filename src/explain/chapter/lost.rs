@@ -32,7 +32,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         }
         _ => format!("{whose}'s key goes from {node}"),
     };
-    let still = format!(", though {whose} counts on it until {}", moment(violation.to.at));
+    let granted = grant.ret.map(|ret| ret.at).filter(|at| key.at.at < *at);
+    let granted = granted.map_or(String::new(), |at| format!(", granted it at {},", moment(at)));
+    let still = format!(", though {whose}{granted} counts on it until {}", moment(violation.to.at));
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
     let text = format!("{happens}{still}: anybody could get in, and nobody does.");
     vec![Beat::new(Weight::Crux, key.at, text, evidence)]
