@@ -10,7 +10,8 @@ use crate::frame::request::RequestReader;
 use crate::frame::{Arguments, encode_request, in_17_digits};
 use crate::keyspace::{Database, Value};
 use crate::node::{Node, Told};
-use crate::rdb::{self, Facts, Stream, WrongRdb, save};
+use crate::rdb::cursor::WrongRdb;
+use crate::rdb::{self, Facts, Stream, save};
 use crate::script::library;
 use crate::session::Session;
 

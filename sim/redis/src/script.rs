@@ -14,11 +14,12 @@ pub mod flags;
 pub mod library;
 
 mod api;
-pub mod arguments;
+mod arguments;
 mod bit;
 mod calls;
 mod cjson;
 mod cmsgpack;
+pub mod conversions;
 mod globals;
 mod machine;
 mod raised;

@@ -9,7 +9,7 @@ use crate::command::{Call, Family, Outcome, container};
 use crate::frame::{Reply, integer};
 use crate::rdb;
 use crate::script;
-use crate::script::arguments::until_zero;
+use crate::script::conversions::until_zero;
 use crate::script::flags::told;
 use crate::script::library::{
     Libraries, Library, NOT_FOUND, Registered, find, join, load as load_library,

@@ -7,7 +7,8 @@ use mlua::{Lua, LuaString, Table, Value};
 
 use crate::command::scripting::sha1_hex;
 use crate::command::table::find;
-use crate::script::arguments::{Arguments, function, until_zero};
+use crate::script::arguments::{Arguments, function};
+use crate::script::conversions::until_zero;
 use crate::script::raised::{Raised, refusal};
 
 const LEVELS: [(&str, i64); 5] = [

@@ -10,8 +10,9 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmStat
 
 use crate::frame::Reply;
 use crate::node::Node;
-use crate::script::arguments::until_zero;
+use crate::script::conversions::until_zero;
 use crate::script::calls::caller;
+use crate::script::cjson::settings::Settings;
 use crate::script::library::{Loading, registrar};
 use crate::script::raised::{value_of_error, where_is};
 use crate::script::value::to_reply;
@@ -77,7 +78,7 @@ pub enum Kind {
 struct Choices {
     /// `redis.setresp(3)`.
     resp3: Rc<Cell<bool>>,
-    cjson: Rc<Cell<cjson::Settings>>,
+    cjson: Rc<Cell<Settings>>,
 }
 
 /// How long the script has run.
@@ -184,7 +185,7 @@ impl Machine {
     fn begin(&self) {
         self.meter.instructions.set(0);
         self.choices.resp3.set(false);
-        self.choices.cjson.set(cjson::Settings::default());
+        self.choices.cjson.set(Settings::default());
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
