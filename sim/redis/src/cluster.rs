@@ -42,9 +42,8 @@ use bytes::Bytes;
 
 use crate::cluster::election::{Election, Manual};
 use crate::cluster::slots::SlotSet;
-use crate::command::scripting::sha1_hex;
-use crate::node::Node;
-use crate::settings::{self, Settings};
+use crate::digest::sha1_hex;
+use crate::settings::Settings;
 
 /// A node's name: 40 hexadecimal digits.
 pub type Id = Rc<str>;
@@ -439,50 +438,4 @@ impl Cluster {
 /// set up with it know it.
 pub fn name_of(address: SocketAddrV4) -> Id {
     String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
-}
-
-impl Node {
-    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
-    /// in the one that its file does.
-    pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
-        let Some(config) = self.config.cluster.clone() else { return };
-        let settings = [
-            ("cluster-enabled", "yes".to_owned()),
-            ("cluster-node-timeout", config.node_timeout_ms.to_string()),
-        ];
-        for (name, value) in settings {
-            if let Some(parameter) = settings::find(name.as_bytes()) {
-                self.settings.set(parameter, value);
-            }
-        }
-        let moment = self.cluster_moment();
-        let mut cluster = Cluster::new(own, Rules::of(&self.settings), moment);
-        match file {
-            "" => cluster.set_up(&config.members),
-            file => cluster.read_file(file),
-        }
-        self.master = cluster.own_master().map(|master| master.address);
-        self.cluster = Some(Box::new(cluster));
-    }
-
-    /// What the node knows of its cluster, which is told of the node first.
-    pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
-        self.cluster.as_ref()?;
-        let moment = self.cluster_moment();
-        let cluster = self.cluster.as_mut()?;
-        cluster.set_moment(moment);
-        Some(cluster)
-    }
-
-    fn cluster_moment(&mut self) -> Moment {
-        let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
-        let down_since_s = self.link.down_since_s.unwrap_or(0);
-        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
-        Moment {
-            now: ms(self.now_ms),
-            offset: self.history.offset,
-            heard_at: ms(heard_s.saturating_mul(1_000)),
-            chance: self.draw(usize::MAX) as u64,
-        }
-    }
 }

@@ -10,11 +10,11 @@ use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::command::admission::NOREPLICAS;
 use crate::cycle;
 use crate::frame::request::RequestReader;
 use crate::frame::{self, Arguments, Reply};
 use crate::keyspace::limits::Limits;
+use crate::permission::NOREPLICAS;
 use crate::replication::feed::feed;
 use crate::server::Server;
 use crate::session::{After, Closing, Psync, Session};

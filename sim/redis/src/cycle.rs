@@ -6,6 +6,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{Event, Origin};
 
 use crate::node::Append;
+use crate::requests::end_waits;
 use crate::server::Server;
 use crate::signal::{First, Signal, first};
 
@@ -111,7 +112,7 @@ pub async fn end_waits_in_time(server: Rc<Server>) {
             {
                 let mut node = server.node.borrow_mut();
                 node.set_time(server.host.now(Clock::Wall));
-                node.end_waits();
+                end_waits(&mut node);
             }
             if server.publish(Origin::Node) {
                 server.write_log().await;

@@ -12,8 +12,10 @@ use crate::compat::Difference;
 use crate::cycle;
 use crate::frame::Reply;
 use crate::node::{Append, Node, Told};
-use crate::persistence::{Replayed, Script, changes_of_snapshot, dump, load, restore, snapshot};
+use crate::persistence::{Script, changes_of_snapshot, dump, restore, snapshot};
+use crate::replay::{Replayed, load};
 use crate::saving::Saving;
+use crate::sentinel;
 use crate::server::Server;
 
 /// The append-only file's name on the node's disk.
@@ -89,7 +91,7 @@ impl Server {
     /// any reply goes out.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
-            return self.save_sentinel().await;
+            return sentinel::saving::save(self).await;
         }
         let flushed = self.node.borrow_mut().saving.flushed.take();
         if let Some((bytes, changes)) = flushed {

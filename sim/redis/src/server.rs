@@ -14,16 +14,18 @@ use lockstorm_platform::rng::Purpose;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, KeyName, Origin, Request};
 
-use crate::command::table::{Flags, find};
 use crate::conversation::converse;
 use crate::files::{Log, has_file, read_files};
 use crate::frame::{Arguments, Reply};
 use crate::node::{Append, Change, Effects, Node, NodeConfig};
 use crate::replication::feed::Feeds;
 use crate::replication::follow::follow_anew;
+use crate::requests;
 use crate::script::begins;
 use crate::session::After;
 use crate::signal::{First, Signal, first};
+use crate::specification::find;
+use crate::specification::flags::Flags;
 use crate::witness;
 use crate::{cluster, cycle};
 
@@ -189,7 +191,7 @@ impl Server {
     /// Forgets a connection.
     pub fn disconnect(&self, id: u64) {
         self.wakes.borrow_mut().remove(&id);
-        self.node.borrow_mut().disconnect(id);
+        self.node.borrow_mut().clients.disconnect(id);
     }
 
     /// Executes a request when it is its turn. Its reply is put behind the connection's output.
@@ -278,7 +280,7 @@ impl Server {
         node.clock_us = self.host.now(Clock::Wall) / 1_000;
         let was_busy = node.busy.is_some();
         let heard = witness::hear(&self.host, &node, id, args);
-        node.request(id, args);
+        requests::request(&mut node, id, args);
         witness::tell(&self.host, &node, id, request, args, heard);
         if was_busy && node.busy.is_none() {
             self.freed.raise();

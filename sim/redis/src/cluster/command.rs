@@ -6,12 +6,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome, container};
 use crate::cluster::election::Urgency;
 use crate::cluster::message::Kind;
 use crate::cluster::slots::{SLOTS, SlotSet, of_key};
 use crate::cluster::{Action, Cluster, Id, Peer};
 use crate::command::introspection::{self, unknown_form};
-use crate::command::{Call, Family, Outcome, SYNTAX, container};
+use crate::errors::SYNTAX;
 use crate::frame::{Reply, integer};
 use crate::keyspace::Key;
 use crate::node::Node;
@@ -150,7 +151,7 @@ fn change_slots(call: &mut Call) -> Outcome {
     let (words, lower) = (call.from(2), call.command.lower);
     let cluster = cluster(call)?;
     if by_range && !words.len().is_multiple_of(2) {
-        return Err(crate::command::wrong_arity(lower));
+        return Err(crate::errors::wrong_arity(lower));
     }
     let mut named = SlotSet::default();
     for words in words.chunks(if by_range { 2 } else { 1 }) {

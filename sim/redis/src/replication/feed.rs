@@ -16,6 +16,7 @@ use crate::frame::request::RequestReader;
 use crate::node::{Node, Told};
 use crate::peers::{Announced, Replica};
 use crate::persistence::{Script, dump};
+use crate::requests::request;
 use crate::server::Server;
 use crate::session::Psync;
 use crate::signal::{Signal, first};
@@ -216,7 +217,7 @@ async fn take_acknowledgements(server: &Rc<Server>, id: u64, mut reading: ReadHa
         while let Ok(Some(args)) = reader.next(&mut input) {
             let mut node = server.node.borrow_mut();
             node.set_time(server.host.now(Clock::Wall));
-            node.request(id, &args);
+            request(&mut node, id, &args);
             drop(node);
             server.acknowledged.raise();
         }

@@ -10,14 +10,15 @@ use lockstorm_platform::time::{Clock, SECOND};
 use lockstorm_platform::trace::{Event, Origin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::command::admission::apply;
 use crate::compat::Difference;
+use crate::execution::apply;
 use crate::frame::decode::decode_reply;
 use crate::frame::request::RequestReader;
 use crate::frame::{Arguments, Reply, encode_request, integer};
 use crate::node::Append;
 use crate::peers::LinkState;
 use crate::persistence::restore;
+use crate::requests::settle;
 use crate::server::Server;
 use crate::session::Session;
 use crate::signal::{First, first};
@@ -338,7 +339,7 @@ impl Link<'_> {
         node.set_time(self.server.host.now(Clock::Wall));
         let reply = apply(&mut node, session, args);
         debug_assert!(!reply.is_error(), "what a master did, its replica can do");
-        node.settle();
+        settle(&mut node);
         let history = node.history.number();
         drop(node);
         self.server.publish(Origin::Replication { history, offset });

@@ -2,7 +2,6 @@
 //!
 //! - `global`: what concerns the Sentinel as a whole
 //! - `told`: instances as SENTINEL MASTERS tells them, the section of INFO
-//! - `commands.txt`: facts of the commands that a Sentinel alone has
 
 pub mod global;
 pub mod told;
@@ -11,9 +10,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, container, wrong_arity};
+use crate::call::{Call, Family, Outcome, container};
+use crate::errors::{NOT_INTEGER, wrong_arity};
 use crate::frame::{Reply, integer};
+use crate::glob::matches;
 use crate::sentinel::Sentinel;
 use crate::sentinel::command::told::master_of;
 use crate::sentinel::instance::{Master, Ms, Place, State};
@@ -45,22 +45,6 @@ pub const FAMILY: Family = &[
     ("sentinel|set", set),
     ("sentinel|simulate-failure", global::simulate_failure),
     ("sentinel|slaves", replicas),
-];
-
-/// The commands of nodes that a Sentinel has, too.
-pub const SHARED: [&str; 12] = [
-    "acl",
-    "auth",
-    "client",
-    "command",
-    "hello",
-    "info",
-    "ping",
-    "psubscribe",
-    "punsubscribe",
-    "shutdown",
-    "subscribe",
-    "unsubscribe",
 ];
 
 const NO_SUCH_MASTER: &str = "ERR No such master with that name";

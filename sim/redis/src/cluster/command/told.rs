@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Outcome};
 use crate::cluster::command::{cluster, named};
 use crate::cluster::{Cluster, Peer};
-use crate::command::{Call, Outcome};
 use crate::frame::Reply;
 
 /// CLUSTER INFO

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
-use crate::command::{Call, Outcome, digits, word};
+use crate::call::{Call, Outcome};
 use crate::frame::{Reply, integer};
+use crate::frame::{digits, word};
+use crate::glob::matches;
 use crate::sentinel::command::{now, state};
 use crate::sentinel::globals::{Crashes, Wrong};
 use crate::sentinel::instance::{Instance, Ms};
