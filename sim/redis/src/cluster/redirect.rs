@@ -4,8 +4,9 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
+use crate::cluster::Cluster;
+use crate::cluster::peer::Peer;
 use crate::cluster::slots::of_key;
-use crate::cluster::{Cluster, Peer};
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::session::Session;

@@ -4,8 +4,9 @@ use std::net::SocketAddrV4;
 
 use lockstorm_platform::trace::KeyChange;
 
+use crate::cluster::peer::Ms;
 use crate::cluster::slots::{SlotSet, of_key};
-use crate::cluster::{Cluster, Moment, Ms, Rules};
+use crate::cluster::{Cluster, Moment, Rules};
 use crate::keyspace::Key;
 use crate::node::Node;
 use crate::settings;

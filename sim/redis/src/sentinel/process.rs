@@ -13,10 +13,12 @@ use crate::frame::encode_request;
 use crate::lines::{Line, Lines};
 use crate::node::sentinel::to_ms;
 use crate::node::{Node, NodeConfig};
+use crate::process::{accept_all, ids};
+use crate::replication::follow::follow_anew;
 use crate::sentinel::file::FILE;
 use crate::sentinel::saving::save;
 use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig};
-use crate::server::{Server, accept_all, ids};
+use crate::server::Server;
 
 /// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
 const HZ: usize = 10;
@@ -34,7 +36,7 @@ struct Watch {
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: SentinelConfig) {
     let listener = host.listen(config.port).expect("the Sentinel's port is free");
-    let server = Rc::new(Server::of(&host, node(&host, &config)));
+    let server = Rc::new(Server::new(&host, node(&host, &config), follow_anew));
     let watch = Rc::new(Watch { server: Rc::clone(&server), open: Lines::default() });
     host.spawn(tick(watch));
     accept_all(server, listener).await;

@@ -6,7 +6,7 @@ use crate::call::{Call, Outcome};
 use crate::frame::{Reply, integer};
 use crate::frame::{digits, word};
 use crate::glob::matches;
-use crate::sentinel::command::{now, state};
+use crate::sentinel::command::state::{now, state};
 use crate::sentinel::globals::{Crashes, Wrong};
 use crate::sentinel::instance::{Instance, Ms};
 
