@@ -77,7 +77,7 @@ mod tests {
     fn ask(node: &mut Node, id: u64, line: &str) -> String {
         let words: Vec<Bytes> =
             line.split(' ').map(|w| Bytes::copy_from_slice(w.as_bytes())).collect();
-        requests::request(&mut node, id, &words);
+        requests::request(node, id, &words);
         let output = std::mem::take(&mut node.clients.get_mut(id).unwrap().output);
         String::from_utf8_lossy(&output).into_owned()
     }

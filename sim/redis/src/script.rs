@@ -230,7 +230,7 @@ fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::admission::apply;
+    use crate::execution::apply;
     use crate::frame::Reply;
     use crate::node::{Node, NodeConfig};
     use crate::session::Session;
