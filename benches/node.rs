@@ -20,7 +20,8 @@ use lockstorm_redis::frame::decode::decode_reply;
 use lockstorm_redis::frame::encode_request;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Node, NodeConfig};
-use lockstorm_redis::server::serve;
+use lockstorm_redis::process::serve;
+use lockstorm_redis::requests;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -70,7 +71,7 @@ fn direct(request: &[u8]) -> f64 {
     for _ in 0..REQUESTS {
         input.extend_from_slice(request);
         let args = reader.next(&mut input).expect("well formed").expect("whole");
-        node.request(id, &args);
+        requests::request(&mut node, id, &args);
         node.effects.changes.clear();
         let session = node.clients.get_mut(id).expect("it is connected");
         assert!(session.output.len() > 3);

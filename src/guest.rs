@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use lockstorm_redis::node::NodeConfig;
-use lockstorm_redis::server::serve;
+use lockstorm_redis::process::serve;
 use lockstorm_world::engine::turmoil::guest::{Guest, add_guest};
 use turmoil::Sim;
 

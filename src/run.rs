@@ -20,8 +20,8 @@ use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
+use lockstorm_redis::process::serve;
 use lockstorm_redis::sentinel::{self, SentinelConfig};
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 

@@ -17,7 +17,7 @@ use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
-use lockstorm_redis::server::serve;
+use lockstorm_redis::process::serve;
 use lockstorm_world::engine::EngineKind;
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 

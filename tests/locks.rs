@@ -19,7 +19,7 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::{Host, Stream};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, SECOND};
-use lockstorm_redis::command::admission::apply;
+use lockstorm_redis::execution::apply;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Node, NodeConfig};
 use lockstorm_redis::session::Session;

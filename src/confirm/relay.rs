@@ -16,11 +16,11 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, Leg, Request};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::cluster::BUS;
-use lockstorm_redis::command::table;
 use lockstorm_redis::frame::decode::ReplyReader;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::frame::{self, Arguments};
 use lockstorm_redis::signal::{First, first};
+use lockstorm_redis::specification;
 use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -247,7 +247,7 @@ impl Exchange {
     async fn pass_requests(&mut self) -> io::Result<()> {
         let wrong = |_| io::ErrorKind::InvalidData;
         while let Some(words) = self.requests.next(&mut self.input).map_err(wrong)? {
-            let command = table::find(&words[0]).map_or("UNKNOWN", |command| command.head);
+            let command = specification::find(&words[0]).map_or("UNKNOWN", |command| command.head);
             self.delay(command).await;
             let request = Request { connection: self.client.connection(), nth: self.nth };
             self.nth += 1;

@@ -18,9 +18,9 @@ use bytes::BytesMut;
 use lockstorm_platform::host::Stream;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{Event, Leg, Request};
-use lockstorm_redis::command;
 use lockstorm_redis::frame::decode::ReplyReader;
 use lockstorm_redis::frame::request::RequestReader;
+use lockstorm_redis::specification;
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;
@@ -162,7 +162,7 @@ impl Tap {
         self.stream.write_all(bytes).await?;
         self.asked.extend_from_slice(bytes);
         while let Ok(Some(words)) = self.reader.next(&mut self.asked) {
-            let command = command::table::name(&words[0]).unwrap_or("UNKNOWN");
+            let command = specification::name(&words[0]).unwrap_or("UNKNOWN");
             let op = call.operation().filter(|_| !GREETINGS.contains(&command));
             let request = Request { connection: self.stream.connection(), nth: self.requests };
             self.requests += 1;

@@ -223,8 +223,7 @@ impl<'a> Words<'a> {
             return Err(no_word(word, "CUT REPLY", &["next"]));
         }
         let command = (!self.left.is_empty()).then(|| self.left.remove(0).to_uppercase());
-        match command.as_deref().map(|name| lockstorm_redis::command::table::name(name.as_bytes()))
-        {
+        match command.as_deref().map(|name| lockstorm_redis::specification::name(name.as_bytes())) {
             Some(None) => refused(
                 format!("no command '{}'", command.unwrap_or_default()),
                 "name one that the nodes know, or none for any",

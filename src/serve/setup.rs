@@ -9,7 +9,7 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::{sentinel, server};
+use lockstorm_redis::{process, sentinel};
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, WorldSpec};
 
@@ -168,7 +168,7 @@ impl Setup {
             ..self.topology.node()
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();
-        let run = process(move |host| server::serve(host, config.clone()));
+        let run = process(move |host| process::serve(host, config.clone()));
         HostSpec { clocks, ..host(&name, address, Part::Node, run) }
     }
 

@@ -9,18 +9,13 @@ pub mod told;
 pub mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::clients::channels::{Channel, own_channels};
-use crate::command::admission::apply;
-use crate::command::word;
 use crate::frame::Reply;
-use crate::keyspace::{Key, Keyspace};
-use crate::node::Node;
-use crate::session::{Block, Closing, Pop, Session};
+use crate::keyspace::Key;
+use crate::session::{Closing, Session};
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +86,41 @@ impl Clients {
     /// A session whose request does not run, to change it.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Session> {
         self.sessions.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// Takes a connection up under a number of its own; that number. With so many others there is
+    /// no room for it.
+    pub fn connect(&mut self, session: Session, most: usize) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        let mut session = Session { id, ..session };
+        if self.sessions.len() >= most {
+            session.push(&Reply::error("ERR max number of clients reached"));
+            session.closing = Some(Closing::AfterOutput);
+        }
+        self.new_wait |= self.idle_s > 0;
+        self.sessions.insert(id, Some(Box::new(session)));
+        id
+    }
+
+    /// Forgets a connection.
+    pub fn disconnect(&mut self, id: u64) {
+        self.unblock(id);
+        let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
+        self.forget_interests(&mut session);
+        self.woken.remove(&id);
+    }
+
+    /// Takes a session out while a request of it runs; `None` if one runs already, or nobody has
+    /// this number.
+    pub fn take(&mut self, id: u64) -> Option<Box<Session>> {
+        self.sessions.get_mut(&id)?.take()
+    }
+
+    /// Puts a session back that was taken out.
+    pub fn put_back(&mut self, session: Box<Session>) {
+        let slot = self.sessions.insert(session.id, Some(session));
+        debug_assert!(matches!(slot, Some(None)), "it was taken out, and nobody put it back");
     }
 
     /// How many are connected.
@@ -198,6 +228,11 @@ impl Clients {
         std::mem::take(&mut self.said)
     }
 
+    /// What the running session sees, to stand behind its reply.
+    pub fn take_seen(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.seen)
+    }
+
     /// Notes that a key was changed, for those who watch it, and whether it was created, for those
     /// who wait for it.
     pub fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
@@ -228,8 +263,8 @@ impl Clients {
         }
     }
 
-    /// Marks those who watch what was touched: their EXEC will refuse.
-    fn mark_watchers(&mut self) {
+    /// Marks those who watch what was touched since this was last asked: their EXEC will refuse.
+    pub fn mark_watchers(&mut self) {
         for place in std::mem::take(&mut self.touched) {
             for id in self.watchers.get(&place).cloned().unwrap_or_default() {
                 if let Some(session) = self.get_mut(id) {
@@ -251,152 +286,5 @@ impl Clients {
             }
         }
         session.dirty = false;
-    }
-
-    /// Lets a session wait for its keys.
-    fn enqueue(&mut self, id: u64, pop: &Pop, keyspace: &Keyspace) {
-        self.new_wait = true;
-        for key in &pop.keys {
-            if keyspace.db(pop.db).get(key).is_some() {
-                self.present.insert((pop.db, Key::clone(key)));
-            }
-            let ids = self.waiting.entry((pop.db, Key::clone(key))).or_default();
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-        }
-    }
-
-    fn dequeue(&mut self, id: u64, pop: &Pop) {
-        for key in &pop.keys {
-            let place = (pop.db, Key::clone(key));
-            if let Some(ids) = self.waiting.get_mut(&place) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    self.waiting.remove(&place);
-                    self.present.remove(&place);
-                }
-            }
-        }
-    }
-
-    /// Ends a session's wait; what it waited with is returned.
-    fn unblock(&mut self, id: u64) -> Option<Block> {
-        let block = self.get_mut(id)?.blocked.take()?;
-        if let Block::Keys(pop) = &block {
-            self.dequeue(id, pop);
-        }
-        self.wake(id);
-        Some(block)
-    }
-
-    /// Ends the wait of a blocking command with this answer; whether there was one.
-    pub fn answer_blocked(&mut self, id: u64, reply: &Reply) -> bool {
-        let by_command =
-            |block: &Block| matches!(block, Block::Keys(_) | Block::Acknowledgement(_));
-        let waits = self.get(id).is_some_and(|s| s.blocked.as_ref().is_some_and(by_command));
-        if waits {
-            self.unblock(id);
-            if let Some(session) = self.get_mut(id) {
-                session.answer(reply);
-            }
-        }
-        waits
-    }
-
-    /// Answers the caller of a script that was killed.
-    pub fn answer_script(&mut self, id: u64, reply: &Reply) {
-        if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
-            self.unblock(id);
-            if let Some(session) = self.get_mut(id) {
-                session.push(reply);
-            }
-        }
-    }
-
-    /// When the node next has to look at those who wait, in Unix milliseconds.
-    pub fn next_deadline_ms(&self) -> Option<u64> {
-        let until = |session: &Session| match &session.blocked {
-            Some(Block::Keys(pop)) => pop.until_ms,
-            _ => None,
-        };
-        let pause = self.pause.map(|pause| pause.until_ms);
-        let idle = self.iter().filter_map(|session| self.idle_until_ms(session));
-        self.iter().filter_map(until).chain(pause).chain(idle).min()
-    }
-}
-
-impl Node {
-    /// Takes a connection up; its number.
-    pub fn connect(&mut self, addresses: [SocketAddrV4; 2]) -> u64 {
-        self.clients.last += 1;
-        let id = self.clients.last;
-        let user = (!self.users.ask_for_password()).then(|| word("default"));
-        let since_ms = [self.now_ms; 2];
-        let mut session = Session { id, addresses, since_ms, user, ..Session::default() };
-        if self.clients.sessions.len() >= self.limits.clients {
-            session.push(&Reply::error("ERR max number of clients reached"));
-            session.closing = Some(Closing::AfterOutput);
-        }
-        self.clients.new_wait |= self.clients.idle_s > 0;
-        self.clients.sessions.insert(id, Some(Box::new(session)));
-        id
-    }
-
-    /// Forgets a connection.
-    pub fn disconnect(&mut self, id: u64) {
-        self.clients.unblock(id);
-        let Some(Some(mut session)) = self.clients.sessions.remove(&id) else { return };
-        self.forget_interests(&mut session);
-        self.clients.woken.remove(&id);
-    }
-
-    /// Has a session watch, see and listen to nothing any more.
-    pub fn forget_interests(&mut self, session: &mut Session) {
-        self.clients.unwatch(session);
-        self.clients.monitors.remove(&session.id);
-        session.monitors = false;
-        for kind in [Channel::Plain, Channel::Pattern, Channel::Shard] {
-            for name in std::mem::take(own_channels(session, kind)) {
-                own_channels(session, kind).insert(name.clone());
-                self.clients.unlisten(session, kind, &name);
-            }
-        }
-    }
-
-    /// Executes a request of a connection. The reply is put behind its output, unless the request
-    /// has to wait.
-    ///
-    /// # Panics
-    /// If there is no such connection, or a request of it waits.
-    pub fn request(&mut self, id: u64, args: &[Bytes]) {
-        let slot = self.clients.sessions.get_mut(&id).expect("it is connected");
-        let mut session = slot.take().expect("it asks one thing at a time");
-        assert!(session.blocked.is_none(), "a request waits");
-        session.since_ms[1] = self.now_ms;
-        self.unit += 1;
-        let reply = apply(self, &mut session, args);
-        let asks = session.last_command.is_some_and(|command| command.name == "ASKING");
-        session.asking &= asks || session.queued.is_some();
-        let waits = session.blocked.is_some();
-        if !waits {
-            session.answer(&reply);
-        }
-        for line in std::mem::take(&mut self.clients.seen) {
-            if session.closing.is_none() {
-                session.push(&line);
-            }
-        }
-        match &session.blocked {
-            None | Some(Block::Script | Block::Acknowledgement(_)) => {}
-            Some(Block::Keys(pop)) => self.clients.enqueue(id, pop, &self.keyspace),
-            Some(Block::Paused(_)) => self.clients.held.push(id),
-        }
-        self.clients.sessions.insert(id, Some(session));
-        self.settle();
-        if self.clients.pause.is_some_and(|pause| pause.until_ms <= self.now_ms) {
-            self.clients.pause = None;
-            self.resume_paused();
-        }
     }
 }

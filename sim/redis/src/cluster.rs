@@ -17,12 +17,14 @@
 //! - `command`: CLUSTER and its kin
 //! - `process`: tasks
 
+pub mod candidacy;
 pub mod command;
 pub mod election;
 pub mod file;
 pub mod gossip;
 pub mod links;
 pub mod message;
+pub mod peer;
 pub mod process;
 pub mod redirect;
 pub mod slots;
@@ -36,20 +38,14 @@ pub mod view;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
-use std::rc::Rc;
 
 use bytes::Bytes;
 
-use crate::cluster::election::{Election, Manual};
+use crate::cluster::candidacy::{Election, Manual};
+use crate::cluster::peer::{Id, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
-use crate::command::scripting::sha1_hex;
-use crate::node::Node;
-use crate::settings::{self, Settings};
-
-/// A node's name: 40 hexadecimal digits.
-pub type Id = Rc<str>;
-/// A time or a length in milliseconds of the node's wall clock.
-pub type Ms = i64;
+use crate::digest::sha1_hex;
+use crate::settings::Settings;
 
 /// How far the port of the bus is from that of the clients.
 pub const BUS: u16 = 10_000;
@@ -78,123 +74,6 @@ pub struct Member {
     pub master: Option<SocketAddrV4>,
     /// The slots that it serves, if it is a master.
     pub slots: SlotSet,
-}
-
-/// What a node is in its cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Not known yet: its name is not its own. `meets` until it was asked to let us in.
-    Stranger {
-        /// Whether it is still to be asked.
-        meets: bool,
-    },
-    /// A master, with slots or without.
-    Master,
-    /// A replica of the node with this name.
-    Replica(Id),
-}
-
-/// Whether a node answers, as far as this one knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
-    /// It does.
-    #[default]
-    Up,
-    /// Not this one, for longer than the time-out: PFAIL.
-    Suspect,
-    /// A majority says so, since then: FAIL.
-    Failed(Ms),
-}
-
-/// The connection that a node has opened to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// Its number.
-    pub line: u64,
-    /// When it was opened.
-    pub since: Ms,
-}
-
-/// One node of the cluster, as this one knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its name.
-    pub id: Id,
-    /// Where it serves clients.
-    pub address: SocketAddrV4,
-    /// What it is.
-    pub part: Part,
-    /// Whether it answers.
-    pub health: Health,
-    /// The epoch in which it got its slots: the higher one is right.
-    pub config_epoch: u64,
-    /// The slots that it serves.
-    pub slots: SlotSet,
-    /// How far its replication stream has come.
-    pub offset: u64,
-    /// The connection to it.
-    pub link: Option<Link>,
-    /// When this node began to know it.
-    pub known_since: Ms,
-    /// Since when an answer is waited for; 0 if none is.
-    pub pinged_at: Ms,
-    /// When it last answered.
-    pub answered_at: Ms,
-    /// When anything last came from it.
-    pub heard_at: Ms,
-    /// When this node last voted for a replica of it.
-    pub voted_at: Ms,
-    /// The masters that call it failing, and when they last did.
-    pub accusers: BTreeMap<Id, Ms>,
-}
-
-impl Peer {
-    fn new(id: Id, address: SocketAddrV4, part: Part, now: Ms) -> Peer {
-        Peer {
-            id,
-            address,
-            part,
-            health: Health::Up,
-            config_epoch: 0,
-            slots: SlotSet::default(),
-            offset: 0,
-            link: None,
-            known_since: now,
-            pinged_at: 0,
-            answered_at: 0,
-            heard_at: 0,
-            voted_at: 0,
-            accusers: BTreeMap::new(),
-        }
-    }
-
-    /// Whether it is a master.
-    pub fn is_master(&self) -> bool {
-        self.part == Part::Master
-    }
-
-    /// Whether it is a master that serves slots: one of those who decide.
-    pub fn decides(&self) -> bool {
-        self.is_master() && !self.slots.is_empty()
-    }
-
-    /// Whether it is not known yet.
-    pub fn is_stranger(&self) -> bool {
-        matches!(self.part, Part::Stranger { .. })
-    }
-
-    /// Whether a majority has it failed.
-    pub fn has_failed(&self) -> bool {
-        matches!(self.health, Health::Failed(_))
-    }
-
-    /// The name of the master that it follows.
-    pub fn master(&self) -> Option<&Id> {
-        match &self.part {
-            Part::Replica(master) => Some(master),
-            _ => None,
-        }
-    }
 }
 
 /// What the settings of a node say of its cluster.
@@ -439,50 +318,4 @@ impl Cluster {
 /// set up with it know it.
 pub fn name_of(address: SocketAddrV4) -> Id {
     String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
-}
-
-impl Node {
-    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
-    /// in the one that its file does.
-    pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
-        let Some(config) = self.config.cluster.clone() else { return };
-        let settings = [
-            ("cluster-enabled", "yes".to_owned()),
-            ("cluster-node-timeout", config.node_timeout_ms.to_string()),
-        ];
-        for (name, value) in settings {
-            if let Some(parameter) = settings::find(name.as_bytes()) {
-                self.settings.set(parameter, value);
-            }
-        }
-        let moment = self.cluster_moment();
-        let mut cluster = Cluster::new(own, Rules::of(&self.settings), moment);
-        match file {
-            "" => cluster.set_up(&config.members),
-            file => cluster.read_file(file),
-        }
-        self.master = cluster.own_master().map(|master| master.address);
-        self.cluster = Some(Box::new(cluster));
-    }
-
-    /// What the node knows of its cluster, which is told of the node first.
-    pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
-        self.cluster.as_ref()?;
-        let moment = self.cluster_moment();
-        let cluster = self.cluster.as_mut()?;
-        cluster.set_moment(moment);
-        Some(cluster)
-    }
-
-    fn cluster_moment(&mut self) -> Moment {
-        let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
-        let down_since_s = self.link.down_since_s.unwrap_or(0);
-        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
-        Moment {
-            now: ms(self.now_ms),
-            offset: self.history.offset,
-            heard_at: ms(heard_s.saturating_mul(1_000)),
-            chance: self.draw(usize::MAX) as u64,
-        }
-    }
 }

@@ -10,15 +10,16 @@ use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::command::admission::NOREPLICAS;
 use crate::cycle;
 use crate::frame::request::RequestReader;
 use crate::frame::{self, Arguments, Reply};
 use crate::keyspace::limits::Limits;
+use crate::permission::NOREPLICAS;
 use crate::replication::feed::feed;
 use crate::server::Server;
 use crate::session::{After, Closing, Psync, Session};
 use crate::signal::{First, Signal, first};
+use crate::waits::wait;
 
 /// With less room for bytes to come, so much is made: pipelines come in large pieces.
 const LEAST_ROOM: usize = 512;
@@ -178,7 +179,7 @@ impl Conversation {
         match after {
             After::Wait => {
                 self.flush().await?;
-                cycle::wait(&self.server, self.id, &self.wake).await;
+                wait(&self.server, self.id, &self.wake).await;
                 self.unanswered.push((request, command));
             }
             After::Feed(asked) => return Ok(Next::Feed(asked)),

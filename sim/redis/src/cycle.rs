@@ -1,22 +1,19 @@
-//! What a node does by itself: expire keys, sync the file each second, end a WAIT.
+//! What a node does by itself: it deletes keys whose time has passed, and saves all of them.
 
 use std::rc::Rc;
 
-use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
-use lockstorm_platform::trace::{Event, Origin};
+use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::Origin;
 
 use crate::node::Append;
-use crate::server::Server;
-use crate::signal::{First, Signal, first};
-
-/// Time between two runs of `serverCron` (hz 10).
-pub const TICK_MS: u64 = 100;
+use crate::server::{Server, TICK_MS};
+use crate::signal::{First, first};
 
 /// Starts the tasks that a node always has.
 pub fn start(server: &Rc<Server>) {
     server.host.spawn(expire_in_time(Rc::clone(server)));
     if server.node.borrow().config.append != Append::None {
-        sync_from_now_on(server);
+        server.sync_from_now_on();
     }
     if !server.node.borrow().config.save.is_empty() {
         save_from_now_on(server);
@@ -43,13 +40,6 @@ async fn save_in_time(server: Rc<Server>) {
         }
     }
     server.saves.set(false);
-}
-
-/// Has the file synced each second, if it is not yet.
-pub fn sync_from_now_on(server: &Rc<Server>) {
-    if !server.syncs.replace(true) {
-        server.host.spawn(sync_each_second(Rc::clone(server)));
-    }
 }
 
 /// Deletes keys at the first tick after their time has passed. A replica never does.
@@ -93,74 +83,4 @@ async fn expire_now(server: &Server) {
         server.write_log().await;
     }
     drop(turn);
-}
-
-/// Ends blocking commands and pauses at the first tick after their time.
-pub async fn end_waits_in_time(server: Rc<Server>) {
-    loop {
-        let seen = server.waits.count();
-        let next = server.node.borrow().clients.next_deadline_ms();
-        let Some(next) = next else {
-            server.waits.past(seen).await;
-            continue;
-        };
-        let tick = next.div_ceil(TICK_MS).saturating_mul(TICK_MS).saturating_mul(MILLISECOND);
-        let tick = server.host.sleep_until(Clock::Wall, tick);
-        if let First::That(()) = first(server.waits.past(seen), tick).await {
-            let turn = server.turn.clone().lock().await;
-            {
-                let mut node = server.node.borrow_mut();
-                node.set_time(server.host.now(Clock::Wall));
-                node.end_waits();
-            }
-            if server.publish(Origin::Node) {
-                server.write_log().await;
-            }
-            server.wake();
-            drop(turn);
-        }
-    }
-}
-
-/// `appendfsync everysec`, and what CONFIG SET may turn into it.
-async fn sync_each_second(server: Rc<Server>) {
-    loop {
-        server.host.sleep(SECOND).await;
-        if server.node.borrow().config.append == Append::Everysec {
-            server.sync_log().await;
-        }
-    }
-}
-
-/// Waits until what a session's WAIT or WAITAOF asks for is acknowledged, or it is told to wait no
-/// longer; a time-out takes effect at the next tick.
-pub async fn wait(server: &Server, id: u64, wake: &Signal) {
-    let Some(quorum) = server.node.borrow_mut().look_for_quorum(id, false) else { return };
-    server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());
-    let until = (quorum.timeout_ms > 0).then(|| {
-        let until = server.host.now(Clock::Monotonic) / MILLISECOND;
-        let until = until.saturating_add(quorum.timeout_ms);
-        until.div_ceil(TICK_MS).saturating_mul(TICK_MS).saturating_mul(MILLISECOND)
-    });
-    loop {
-        let (acknowledged, woken) = (server.acknowledged.count(), wake.count());
-        let late = until.is_some_and(|until: Nanos| server.host.now(Clock::Monotonic) >= until);
-        let too_few = late && server.node.borrow().acknowledged(&quorum) < quorum.replicas;
-        if server.node.borrow_mut().look_for_quorum(id, late).is_none() {
-            if too_few {
-                server.host.record(Event::Unreplicated);
-            }
-            return;
-        }
-        let more = first(server.acknowledged.past(acknowledged), wake.past(woken));
-        match until {
-            None => {
-                more.await;
-            }
-            Some(until) => {
-                let tick = server.host.sleep_until(Clock::Monotonic, until);
-                first(more, tick).await;
-            }
-        }
-    }
 }

@@ -1,5 +1,9 @@
-//! The files of a running node: the append-only file between execution and disk, and the file of
-//! all keys. What stands in them is in `persistence` and `rdb`.
+//! The files of a running node: the append-only file, and the file of all keys. What stands in
+//! them is in `persistence` and `rdb`.
+//!
+//! - `log`: the append-only file between execution and disk
+
+pub mod log;
 
 use std::rc::Rc;
 
@@ -9,46 +13,19 @@ use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_platform::trace::{Event, Place};
 
 use crate::compat::Difference;
-use crate::cycle;
+use crate::files::log::Log;
 use crate::frame::Reply;
-use crate::node::{Append, Node, Told};
-use crate::persistence::{Replayed, Script, changes_of_snapshot, dump, load, restore, snapshot};
+use crate::node::{Append, Node};
+use crate::persistence::{changes_of_snapshot, dump, restore, snapshot};
+use crate::replay::{Replayed, load};
 use crate::saving::Saving;
-use crate::server::Server;
+use crate::sentinel;
+use crate::server::{Server, TICK_MS};
 
 /// The append-only file's name on the node's disk.
 const APPENDED: &str = "appendonly.aof";
 /// That of the file of all keys.
 const SAVED: &str = "dump.rdb";
-
-/// The append-only file between execution and disk.
-#[derive(Default)]
-pub struct Log {
-    script: Script,
-    /// Executed and not yet written.
-    pending: BytesMut,
-    /// Bytes written since the start, and how many of them are known to be synced.
-    written: u64,
-    synced: u64,
-    /// The offset of the stream up to which they are written.
-    offset: u64,
-    /// Whether the disk did not take the keys of a resynchronisation: what stands there is from
-    /// before, and nothing can be appended to it.
-    is_stale: bool,
-}
-
-impl Log {
-    /// Takes what was executed. What is only said is not kept.
-    pub fn take(&mut self, commands: &[Told]) {
-        if commands.iter().any(Told::is_said_only) {
-            let kept: Vec<Told> =
-                commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
-            self.script.write(&kept, &mut self.pending, |_, _| {});
-        } else {
-            self.script.write(commands, &mut self.pending, |_, _| {});
-        }
-    }
-}
 
 /// Whether there is a file that a start has to read.
 pub fn has_file(host: &Host, node: &Node) -> bool {
@@ -89,7 +66,7 @@ impl Server {
     /// any reply goes out.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
-            return self.save_sentinel().await;
+            return sentinel::saving::save(self).await;
         }
         let flushed = self.node.borrow_mut().saving.flushed.take();
         if let Some((bytes, changes)) = flushed {
@@ -106,34 +83,32 @@ impl Server {
     /// it has promised more than it can hold; others refuse writes and try again.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
-        let good = log.pending.is_empty() || self.append(&log);
+        let good = log.pending().is_empty() || self.append(&log);
         let mut node = self.node.borrow_mut();
-        if !log.pending.is_empty() {
+        if !log.pending().is_empty() {
             node.saving.append_failed = !good;
             if good {
-                log.written += log.pending.len() as u64;
-                log.pending.clear();
-                log.is_stale = false;
+                log.wrote_pending();
             } else if node.config.append == Append::Always {
                 self.ended.raise();
             }
         }
-        if log.pending.is_empty() {
-            log.offset = node.history.offset;
+        if log.pending().is_empty() {
+            let offset = node.history.offset;
             let everysec = node.config.append == Append::Everysec;
-            if log.synced == log.written || everysec && node.differs(Difference::WrittenIsSynced) {
-                self.note_synced(&mut node, log.offset);
+            if log.reach(offset) || everysec && node.differs(Difference::WrittenIsSynced) {
+                self.note_synced(&mut node, offset);
             }
         }
     }
 
     /// Puts what waits into the file, or all keys in its place; whether the disk took it.
     fn append(&self, log: &Log) -> bool {
-        if log.is_stale {
+        if log.is_stale() {
             let (bytes, mark) = self.base();
             return replace(&self.host, APPENDED, &bytes, mark);
         }
-        self.host.disk().append(APPENDED, &log.pending).is_ok()
+        self.host.disk().append(APPENDED, log.pending()).is_ok()
     }
 
     /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
@@ -154,18 +129,34 @@ impl Server {
     /// another sync is under way waits for one of his own.
     pub async fn sync_log(&self) {
         self.append_pending();
-        let Log { written, synced, offset, .. } = *self.log.borrow();
-        if synced < written {
+        let unsynced = self.log.borrow().unsynced();
+        if let Some((written, offset)) = unsynced {
             self.host.disk().sync(APPENDED).await;
-            let mut log = self.log.borrow_mut();
-            log.synced = log.synced.max(written);
+            self.log.borrow_mut().note_synced(written);
             self.note_synced(&mut self.node.borrow_mut(), offset);
         }
     }
 
+    /// Has the file synced each second, if it is not yet: `appendfsync everysec`, and what CONFIG
+    /// SET may turn into it.
+    pub fn sync_from_now_on(self: &Rc<Server>) {
+        if self.syncs.replace(true) {
+            return;
+        }
+        let server = Rc::clone(self);
+        self.host.spawn(async move {
+            loop {
+                server.host.sleep(SECOND).await;
+                if server.node.borrow().config.append == Append::Everysec {
+                    server.sync_log().await;
+                }
+            }
+        });
+    }
+
     /// Begins a file with what the node holds: `appendonly` was turned on.
     pub async fn begin_log(self: &Rc<Server>) {
-        cycle::sync_from_now_on(self);
+        self.sync_from_now_on();
         self.rewrite_log().await;
     }
 
@@ -182,7 +173,7 @@ impl Server {
             saving.synced = 0;
             saving.rewriting = None;
         }
-        *self.log.borrow_mut() = Log { written: 1, is_stale: !good, ..Log::default() };
+        *self.log.borrow_mut() = Log::anew(good);
         self.sync_log().await;
     }
 
@@ -252,9 +243,8 @@ impl Server {
     pub fn rewrite_in_background(self: &Rc<Server>) {
         self.append_pending();
         let mut log = self.log.borrow_mut();
-        log.script.forget_database();
-        let is_whole = log.pending.is_empty() && !log.is_stale;
-        let from = is_whole.then(|| self.host.disk().read(APPENDED).len());
+        log.forget_database();
+        let from = log.is_whole().then(|| self.host.disk().read(APPENDED).len());
         let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
         node.saving.begin_rewrite(now_s);
@@ -285,7 +275,7 @@ impl Server {
         bytes.extend_from_slice(self.host.disk().read(APPENDED).get(from..).unwrap_or_default());
         let good = replace(&self.host, APPENDED, &bytes, mark);
         if good {
-            self.log.borrow_mut().written += 1;
+            self.log.borrow_mut().wrote_anew();
             self.sync_log().await;
         }
         good
@@ -321,7 +311,7 @@ impl Server {
 
     async fn pass_tick(&self) {
         let now_ms = self.host.now(Clock::Wall) / MILLISECOND;
-        let tick = (now_ms / cycle::TICK_MS + 1) * cycle::TICK_MS;
+        let tick = (now_ms / TICK_MS + 1) * TICK_MS;
         self.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
     }
 

@@ -23,6 +23,16 @@ const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
 /// One request: the command's name and its arguments.
 pub type Arguments = Vec<Bytes>;
 
+/// A word that is known beforehand.
+pub fn word(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// The bytes of a number.
+pub fn digits(value: impl ToString) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
 /// What is wrong with the bytes of a peer: Redis's text behind `Protocol error: `. The connection
 /// is to be closed after it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]

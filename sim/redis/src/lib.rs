@@ -31,18 +31,25 @@
 //! - `lines`: connections that a node opens by itself
 //! - `cluster`: slots over masters, the bus between nodes, elections
 
+pub mod admission;
 pub mod ask;
+pub mod call;
 pub mod clients;
 pub mod cluster;
 pub mod command;
 pub mod compat;
 pub mod conversation;
 pub mod cycle;
+pub mod digest;
 pub mod digits;
+pub mod errors;
+pub mod eviction;
+pub mod execution;
 pub mod extended;
 pub mod files;
 pub mod float;
 pub mod frame;
+pub mod glob;
 pub mod history;
 pub mod keyspace;
 pub mod lines;
@@ -50,9 +57,13 @@ pub mod memory;
 pub mod node;
 pub mod operator;
 pub mod peers;
+pub mod permission;
 pub mod persistence;
+pub mod process;
 pub mod rdb;
+pub mod replay;
 pub mod replication;
+pub mod requests;
 pub mod saving;
 pub mod script;
 pub mod sentinel;
@@ -60,5 +71,8 @@ pub mod server;
 pub mod session;
 pub mod settings;
 pub mod signal;
+pub mod specification;
+pub mod turn;
 pub mod users;
+pub mod waits;
 pub mod witness;

@@ -2,6 +2,19 @@
 //!
 //! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
 //! replicas) is gathered as effects that the server carries out.
+//!
+//! - `keys`: what is live, and what was done to a key
+//! - `connections`: who comes
+//! - `replication`: whom it follows, who follows it
+//! - `saving`: when its keys are to be saved
+//! - `cluster`, `sentinel`: what else a node of a cluster does, or a Sentinel
+
+pub mod cluster;
+pub mod connections;
+pub mod keys;
+pub mod replication;
+pub mod saving;
+pub mod sentinel;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -10,21 +23,21 @@ use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::clients::Clients;
+use crate::clients::{Clients, Pause};
 use crate::cluster::{Cluster, ClusterConfig};
-use crate::command::table::{Command, all, all_of_sentinel, look_up_in};
 use crate::compat::{Compat, Difference};
 use crate::frame::Arguments;
 use crate::history::History;
 use crate::keyspace::limits::Limits;
-use crate::keyspace::{Entry, Key, Keyspace};
+use crate::keyspace::{Key, Keyspace};
 use crate::memory::Meter;
-use crate::peers::{Failover, Link, Replica};
+use crate::peers::{Failover, Link, LinkState, Replica};
 use crate::saving::Saving;
-use crate::script::library::Libraries;
+use crate::script::libraries::Libraries;
 use crate::sentinel::Sentinel;
 use crate::session::Session;
 use crate::settings::{self, Settings};
+use crate::specification::{Command, all, all_of_sentinel, look_up_in};
 use crate::users::Users;
 
 /// What a node keeps on its disk.
@@ -360,22 +373,24 @@ impl Node {
         if moves { self.clock_us } else { self.now_us }
     }
 
-    /// The live entry of a key. A master deletes one whose time has passed and tells its
-    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
-    pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
-        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
-        if expired && !self.loading && !session.from_master {
-            if self.master.is_none() && !self.is_paused() {
-                self.expire(session, key);
-            }
-            return None;
+    /// What holds requests back at present: CLIENT PAUSE, a failover, or both.
+    pub fn pause(&self) -> Option<Pause> {
+        let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
+        let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
+        match (client, failover) {
+            (Some(client), Some(failover)) => Some(Pause { all: client.all, ..failover }),
+            (client, failover) => client.or(failover),
         }
-        self.keyspace.db(session.db).get(key)
     }
 
     /// Whether something is held back: nothing expires then, and nothing is evicted.
     pub fn is_paused(&self) -> bool {
         self.pause().is_some()
+    }
+
+    /// Whether it follows a master's stream at present.
+    pub fn is_linked(&self) -> bool {
+        self.link.state == LinkState::Connected
     }
 
     /// A number below `bound`, from the node's own generator.
@@ -406,71 +421,5 @@ impl Node {
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let word = String::from_utf8_lossy(&text[..end]).into_owned();
         *self.figures.errors.entry(word).or_default() += 1;
-    }
-
-    /// Notes for the meter that a key takes more or less memory now.
-    fn weigh(&mut self, db: usize, key: &Key) {
-        if let Some(memory) = &mut self.memory {
-            memory.note(db, key);
-        }
-    }
-
-    /// Deletes a key of the session's database whose time has passed.
-    pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
-        debug_assert!(self.master.is_none(), "a replica never expires by itself");
-        self.drop_key(session.db, key, KeyChange::Expired, true);
-        self.expired_keys += 1;
-        self.notify(session, b'x', "expired", key);
-    }
-
-    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
-    /// by UNLINK where it is freed lazily.
-    pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
-        let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
-        if self.propagates {
-            let lazy = match change {
-                KeyChange::Evicted => "lazyfree-lazy-eviction",
-                _ => "lazyfree-lazy-expire",
-            };
-            let name = self.settings.deletion(lazy);
-            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
-        }
-        self.clients.note(db, &key, change);
-        self.weigh(db, &key);
-        self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });
-        true
-    }
-
-    /// Puts a command into the effects, if anyone listens.
-    pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
-        if self.propagates && !self.loading {
-            let (command, unit) = (command(), self.unit);
-            self.effects.commands.push(Told { db, command, by_node, unit });
-        }
-    }
-
-    /// Notes what happened to a key, with the end that it has now.
-    pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
-        let entry = self.keyspace.db_mut(db).entry_mut(&key);
-        let until_ms = entry.and_then(|entry| {
-            entry.value.settle(&self.limits);
-            entry.used_ms.set(self.now_ms);
-            entry.until_ms()
-        });
-        self.clients.note(db, &key, change);
-        self.weigh(db, &key);
-        self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
-    }
-
-    /// Deletes all keys whose time has passed: the active cycle of a master.
-    pub fn expire_all(&mut self) {
-        if self.master.is_some() || self.loading || self.is_paused() || self.rests {
-            return;
-        }
-        let mut nobody = Session::default();
-        for (db, key) in self.keyspace.expired(self.now_ms) {
-            nobody.db = db;
-            self.expire(&mut nobody, &key);
-        }
     }
 }

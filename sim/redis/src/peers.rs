@@ -3,10 +3,6 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use crate::clients::Pause;
-use crate::node::{Append, Node};
-use crate::session::Quorum;
-
 /// A replica as its master sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
@@ -98,115 +94,5 @@ impl Failover {
             Some(Failover { in_progress: false, .. }) => "waiting-for-sync",
             Some(_) => "failover-in-progress",
         }
-    }
-}
-
-impl Node {
-    /// Whether it follows a master's stream at present.
-    pub fn is_linked(&self) -> bool {
-        self.link.state == LinkState::Connected
-    }
-
-    /// Becomes a replica, or that of another master. Who was a master asks the new one with the
-    /// history that it has (`replicationSetMaster`).
-    pub fn follow(&mut self, master: SocketAddrV4) {
-        if self.master.is_none() {
-            self.history.keep();
-            self.propagates = true;
-            self.link = Link { resumes_in: Some(0), ..Link::default() };
-        }
-        self.master = Some(master);
-        self.lose_master();
-        self.end_waits_by_role();
-    }
-
-    /// Becomes a master: what it does from now on is another history (`replicationUnsetMaster`).
-    pub fn lead(&mut self) {
-        self.master = None;
-        self.link = Link::default();
-        let id = self.fresh_id();
-        self.history.go_on_as(id);
-        self.replicas.clear();
-        self.recount_good_replicas();
-    }
-
-    /// Goes on with the history that the node's own file tells: a replica asks its master for what
-    /// it lacks, a master gives that to replicas that are not ahead of the file.
-    pub fn resume(&mut self, id: String, offset: u64, db: usize) {
-        let own = self.history.id.clone();
-        self.history.take_over(id, offset);
-        if self.master.is_some() {
-            self.link.resumes_in = Some(db);
-        } else {
-            self.history.go_on_as(own);
-        }
-        self.propagates = true;
-    }
-
-    /// The link to the master is down.
-    pub fn lose_master(&mut self) {
-        if self.is_linked() {
-            self.link.down_since_s = Some(self.now_ms / 1_000);
-        }
-        self.link.state = LinkState::Connect;
-    }
-
-    /// An id that no history has had: 40 hexadecimal digits.
-    pub fn fresh_id(&mut self) -> String {
-        (0..40).map(|_| char::from(b"0123456789abcdef"[self.draw(16)])).collect()
-    }
-
-    /// Adds bytes to the stream that replicas get.
-    pub fn stream(&mut self, bytes: &[u8]) {
-        self.history.add(bytes, self.config.backlog_bytes);
-    }
-
-    /// Begins to count the stream for a first replica.
-    pub fn begin_stream(&mut self) {
-        self.propagates = true;
-        if !self.history.is_kept() {
-            let id = self.fresh_id();
-            self.history.begin(id);
-        }
-    }
-
-    /// What holds requests back at present: CLIENT PAUSE, a failover, or both.
-    pub fn pause(&self) -> Option<Pause> {
-        let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
-        let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
-        match (client, failover) {
-            (Some(client), Some(failover)) => Some(Pause { all: client.all, ..failover }),
-            (client, failover) => client.or(failover),
-        }
-    }
-
-    /// The replica that a failover may turn to now.
-    pub fn caught_up(&self, to: Option<SocketAddrV4>) -> Option<SocketAddrV4> {
-        let mut replicas = self.replicas.iter().filter(|replica| replica.online);
-        let up =
-            |r: &&Replica| to.is_none_or(|to| r.address == to) && r.acked == self.history.offset;
-        replicas.find(up).map(|replica| replica.address)
-    }
-
-    /// How many replicas have the stream up to where a quorum asks for it.
-    pub fn acknowledged(&self, quorum: &Quorum) -> usize {
-        let has = |replica: &&Replica| {
-            let offset = if quorum.synced.is_some() { replica.synced } else { replica.acked };
-            replica.online && offset >= quorum.offset
-        };
-        self.replicas.iter().filter(has).count()
-    }
-
-    /// Whether the node's own file is synced up to an offset: `fsynced_reploff`.
-    pub fn has_synced(&self, offset: u64) -> bool {
-        self.config.append != Append::None && self.saving.synced >= offset
-    }
-
-    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
-    pub fn recount_good_replicas(&mut self) {
-        let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
-        let good = |r: &&Replica| r.online && now_s.saturating_sub(r.acked_at_s) <= lag;
-        let count = self.replicas.iter().filter(good).count();
-        self.good_replicas = u32::try_from(count).unwrap_or(u32::MAX);
     }
 }

@@ -5,14 +5,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::command::admission::apply;
-use crate::frame::request::RequestReader;
 use crate::frame::{Arguments, encode_request, in_17_digits};
 use crate::keyspace::{Database, Value};
 use crate::node::{Node, Told};
-use crate::rdb::{self, Facts, Stream, WrongRdb, save};
+use crate::rdb::cursor::WrongRdb;
+use crate::rdb::{self, Facts, Stream, save};
 use crate::script::library;
-use crate::session::Session;
 
 /// Commands on their way into a file or a replication stream. A unit of several is wrapped into
 /// MULTI and EXEC; SELECT is put in where the database changes.
@@ -69,44 +67,6 @@ impl Script {
 fn units(commands: &[Told]) -> impl Iterator<Item = (&[Told], bool)> {
     let units = commands.chunk_by(|one, next| one.unit == next.unit);
     units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
-}
-
-/// What was made of an append-only file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replayed {
-    /// How many bytes of it were whole.
-    pub whole: usize,
-    /// How many changes of keys they made: as many as when they were written.
-    pub changes: u64,
-}
-
-/// Executes a file's commands on an empty node. A torn tail, or a transaction without its end, is
-/// left out (`aof-load-truncated`).
-pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
-    let mut session = Session { from_master: true, ..Session::default() };
-    let mut reader = RequestReader::default();
-    let mut buffer = BytesMut::from(bytes);
-    let mut whole = 0;
-    let mut queued: Option<Vec<Arguments>> = None;
-    node.loading = true;
-    while let Ok(Some(args)) = reader.next(&mut buffer) {
-        match (&args[0].to_ascii_uppercase()[..], &mut queued) {
-            (b"MULTI", _) => queued = Some(Vec::new()),
-            (b"EXEC", _) => {
-                for args in queued.take().unwrap_or_default() {
-                    apply(node, &mut session, &args);
-                }
-            }
-            (_, Some(queued)) => queued.push(args),
-            (_, None) => drop(apply(node, &mut session, &args)),
-        }
-        if queued.is_none() {
-            whole = bytes.len() - buffer.len();
-        }
-    }
-    node.loading = false;
-    let effects = std::mem::take(&mut node.effects);
-    Replayed { whole, changes: effects.changes.len() as u64 }
 }
 
 /// All that a node holds as an RDB, with its place in its history if that is kept.
@@ -178,7 +138,7 @@ pub fn snapshot(node: &Node) -> BytesMut {
     out
 }
 
-/// How many changes [`load`] makes of a [`snapshot`].
+/// How many changes an execution of a [`snapshot`] makes.
 pub fn changes_of_snapshot(node: &Node) -> u64 {
     let changes = |db: &Database| db.len() as u64 + db.ending() as u64;
     node.keyspace.iter().map(|(_, db)| changes(db)).sum()
@@ -207,9 +167,10 @@ fn creation(key: &[u8], value: &Value) -> Arguments {
 
 #[cfg(test)]
 mod tests {
-    use super::{Script, load, snapshot};
-    use crate::command::admission::apply;
+    use super::{Script, snapshot};
+    use crate::execution::apply;
     use crate::node::{Node, NodeConfig};
+    use crate::replay::load;
     use crate::session::Session;
     use bytes::{Bytes, BytesMut};
 

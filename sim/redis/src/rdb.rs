@@ -24,7 +24,7 @@ use bytes::Bytes;
 use crate::keyspace::limits::Limits;
 use crate::keyspace::{DATABASES, Database, Keyspace, Value};
 use crate::rdb::crc64::crc64;
-use crate::rdb::cursor::Cursor;
+use crate::rdb::cursor::{Cursor, WrongRdb};
 
 /// The version that is written, and the newest that is read.
 const VERSION: u16 = 10;
@@ -32,10 +32,6 @@ const VERSION: u16 = 10;
 const FIRST_WITH_CHECKSUM: u16 = 5;
 /// Bytes of version and checksum behind what is dumped.
 const FOOT: usize = 10;
-
-/// Why bytes are no RDB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrongRdb(pub &'static str);
 
 /// What a file says of itself besides its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,20 +2,20 @@
 //!
 //! As in Redis: PING, REPLCONF, PSYNC, then all keys or what is lacking, then every write as the
 //! master executed it, with one count of bytes on all sides. A replica passes the stream on to
-//! replicas of its own as it came. `feed` is the side of who is followed, `follow` that of who
+//! replicas of its own as it came. `feed` is the side of who is followed, `feeds` what it sends, `follow` that of who
 //! follows, `failover` the change between the two by command.
 
 pub mod failover;
 pub mod feed;
+pub mod feeds;
 pub mod follow;
 
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
-use lockstorm_platform::time::{Clock, Nanos, SECOND};
+use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::Event;
 
-use crate::replication::follow::follow_anew;
 use crate::server::Server;
 
 impl Server {
@@ -41,14 +41,8 @@ impl Server {
         self.acknowledged.raise();
         self.ends.raise();
         if master.is_some() {
-            follow_anew(self);
+            (self.follow)(self);
         }
         self.wake();
-    }
-
-    /// `repl-timeout`: a link on which so long nothing comes is given up.
-    fn link_timeout(&self) -> Nanos {
-        let seconds = self.node.borrow().settings.number("repl-timeout");
-        u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND)
     }
 }

@@ -2,11 +2,12 @@
 //! a run.
 //!
 //! While a script runs its node stands behind the door, so that `redis.call` can reach the
-//! executor; it is moved back when the script ends, however it ends. Compiled code is shared by
+//! executor, which is handed in; it is moved back when the script ends, however it ends. Compiled code is shared by
 //! SHA1; which scripts a node knows, and what its libraries remember, is the node's own affair.
 //!
 //! - `flags`: what a script says of itself
-//! - `library`: functions that are registered
+//! - `declared`: what a request may do that runs a script
+//! - `libraries`: functions that are registered; `library` loads them, `registration` takes them
 //! - `machine`: the machine and its limits
 //! - `calls`: `redis.call`
 
@@ -14,42 +15,52 @@ pub mod flags;
 pub mod library;
 
 mod api;
-pub mod arguments;
+mod arguments;
 mod bit;
 mod calls;
 mod cjson;
 mod cmsgpack;
+pub mod conversions;
+pub mod declared;
+mod door;
 mod globals;
+pub mod libraries;
 mod machine;
+mod memory;
 mod raised;
 mod random;
+mod registration;
 mod structs;
 mod value;
 
 use bytes::Bytes;
 use mlua::Function;
 
+use crate::call::{Call, Execute};
 use crate::cluster::slots::of_key;
-use crate::command::Call;
-use crate::command::admission::{MASTERDOWN, OOM, check_write, is_stale};
-use crate::command::scripting::sha1_hex;
+use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::{Busy, FunctionCall, Node};
+use crate::permission::{MASTERDOWN, OOM, check_write, is_stale};
 use crate::script::flags::{Head, ScriptFlags};
+use crate::script::libraries::{Libraries, NOT_FOUND, find};
 use crate::script::machine::{Kind, MACHINE};
 use crate::session::{Block, ScriptRun, Session};
 
 /// The keys and the arguments of a script.
 pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
 
-/// What runs.
-struct Program {
+/// A script with what it is called with.
+pub struct Program<'a> {
     kind: Kind,
     /// The script's SHA1, or the function's name.
     name: Bytes,
     /// `None` if nothing is known of it.
     flags: Option<ScriptFlags>,
     function: Function,
+    words: Words<'a>,
+    /// Whether a command asked for it that may not write.
+    read_only: bool,
 }
 
 /// Whether a script compiles.
@@ -60,56 +71,54 @@ pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
     compile(sha, body).map(drop)
 }
 
-fn compile(sha: &Bytes, body: &[u8]) -> Result<Program, Reply> {
+/// The script of this SHA1, to be run with these words. `read_only` is whether a command asked
+/// that may not write.
+///
+/// # Errors
+/// Redis's words for a script that does not compile.
+pub fn of_body<'a>(
+    sha: &Bytes,
+    body: &[u8],
+    words: Words<'a>,
+    read_only: bool,
+) -> Result<Program<'a>, Reply> {
+    let (flags, function) = compile(sha, body)?;
+    Ok(Program { kind: Kind::Script, name: sha.clone(), flags, function, words, read_only })
+}
+
+fn compile(sha: &Bytes, body: &[u8]) -> Result<(Option<ScriptFlags>, Function), Reply> {
     let head = Head::of(body)?;
     let code = &body[head.length..];
     let function = MACHINE.with(|machine| machine.compiled(Kind::Script, sha, code));
     let function = function.map_err(|why| {
         Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
     })?;
-    Ok(Program { kind: Kind::Script, name: sha.clone(), flags: head.flags, function })
+    Ok((head.flags, function))
 }
 
-/// Runs a script on the node, with the node's time standing still. `read_only` is whether a
-/// command asked that may not write.
+/// The function of this name in any case, to be run with these words.
 ///
 /// # Errors
-/// What is refused before it runs.
-pub fn run(
-    call: &mut Call,
-    sha: &Bytes,
-    body: &[u8],
-    words: Words,
-    read_only: bool,
-) -> Result<Reply, Reply> {
-    let program = compile(sha, body)?;
-    execute(call, &program, words, read_only)
-}
-
-/// Runs the function of this name in any case.
-///
-/// # Errors
-/// What is refused before it runs.
-pub fn run_function(
-    call: &mut Call,
+/// If there is none.
+pub fn of_function<'a>(
+    known: &Libraries,
     name: &[u8],
-    words: Words,
+    words: Words<'a>,
     read_only: bool,
-) -> Result<Reply, Reply> {
-    let found = library::find(&call.node.libraries, name);
-    let (name, found) = found.ok_or(Reply::error(library::NOT_FOUND))?;
+) -> Result<Program<'a>, Reply> {
+    let (name, found) = find(known, name).ok_or(Reply::error(NOT_FOUND))?;
     let (flags, function) = (Some(found.flags), found.callback.clone());
-    let program = Program { kind: Kind::Library, name: name.clone(), flags, function };
-    execute(call, &program, words, read_only)
+    Ok(Program { kind: Kind::Library, name: name.clone(), flags, function, words, read_only })
 }
 
-fn execute(
-    call: &mut Call,
-    program: &Program,
-    words: Words,
-    read_only: bool,
-) -> Result<Reply, Reply> {
+/// Runs a script on the node, with the node's time standing still. What it calls is executed by
+/// `execute`.
+///
+/// # Errors
+/// What is refused before it runs.
+pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply, Reply> {
     let Call { node, session, .. } = call;
+    let (words, read_only) = (program.words, program.read_only);
     let flags = program.flags.unwrap_or_default();
     if is_stale(node) && !session.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(MASTERDOWN);
@@ -136,9 +145,9 @@ fn execute(
         ..Session::default()
     };
     let ran = MACHINE.with(|machine| {
-        machine.swap(node, &mut inner);
+        machine.swap(node, &mut inner, Some(execute));
         let result = machine.call(program.kind, &program.function, words);
-        machine.swap(node, &mut inner);
+        machine.swap(node, &mut inner, None);
         let ended = machine.ended();
         ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
@@ -200,7 +209,7 @@ pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy 
     let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
         b"EVAL" | b"EVAL_RO" => (Kind::Script, sha1_hex(&word)),
         b"FCALL" | b"FCALL_RO" => {
-            let found = library::find(&node.libraries, &word);
+            let found = find(&node.libraries, &word);
             (Kind::Library, found.map_or(word, |(name, _)| name.clone()))
         }
         _ => (Kind::Script, word),
@@ -221,7 +230,7 @@ fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::admission::apply;
+    use crate::execution::apply;
     use crate::frame::Reply;
     use crate::node::{Node, NodeConfig};
     use crate::session::Session;

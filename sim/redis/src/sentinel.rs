@@ -29,6 +29,7 @@ pub mod instance;
 pub mod link;
 pub mod process;
 pub mod report;
+pub mod saving;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;

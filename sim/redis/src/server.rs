@@ -1,31 +1,25 @@
-//! A node as a process: the order of execution, the trace, the file.
+//! A running node: what its tasks share, and what all of them do with what was executed.
 //!
-//! What a request does is decided by `command`; here its effects go to the trace, the file and the
-//! replicas, in the order of Redis: executed, written to the file (and synced, if every write is),
-//! answered. What is said on one connection is in `conversation`.
+//! How a process starts and ends is in `process`, what is said on one connection in `conversation`,
+//! a request's turn in `turn`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 
-use lockstorm_platform::host::{Host, HostMutex, Listener, Slowness};
-use lockstorm_platform::rng::Purpose;
-use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
-use lockstorm_platform::trace::{Event, KeyName, Origin, Request};
+use lockstorm_platform::host::{Host, HostMutex};
+use lockstorm_platform::trace::{Event, KeyName, Origin};
 
-use crate::command::table::{Flags, find};
-use crate::conversation::converse;
-use crate::files::{Log, has_file, read_files};
-use crate::frame::{Arguments, Reply};
-use crate::node::{Append, Change, Effects, Node, NodeConfig};
-use crate::replication::feed::Feeds;
-use crate::replication::follow::follow_anew;
-use crate::script::begins;
-use crate::session::After;
-use crate::signal::{First, Signal, first};
-use crate::witness;
-use crate::{cluster, cycle};
+use crate::files::log::Log;
+use crate::node::{Append, Change, Effects, Node};
+use crate::replication::feeds::Feeds;
+use crate::signal::Signal;
+
+/// Time between two runs of `serverCron` (hz 10).
+pub const TICK_MS: u64 = 100;
+
+/// Has a node follow its master from now on, as a task.
+pub type Follow = fn(&Rc<Server>);
 
 /// A running node. Its tasks share it.
 pub struct Server {
@@ -57,6 +51,8 @@ pub struct Server {
     pub syncs: Cell<bool>,
     /// Whether the ends of waits are looked for.
     pub tended: Cell<bool>,
+    /// What is started when it follows another master.
+    pub follow: Follow,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     /// The append-only file.
     pub log: RefCell<Log>,
@@ -64,67 +60,9 @@ pub struct Server {
     pub saves: Cell<bool>,
 }
 
-/// Whether a request runs a script.
-fn runs_script(args: &Arguments) -> bool {
-    find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
-}
-
-/// Runs a node until its process ends.
-///
-/// # Panics
-/// If its port is taken: a world gives each process ports of its own.
-pub async fn serve(host: Host, config: NodeConfig) {
-    run(&host, config).await;
-    host.record(Event::Exited);
-    host.exit();
-}
-
-async fn run(host: &Host, config: NodeConfig) {
-    let listener = host.listen(config.port).expect("the node's port is free");
-    let server = Rc::new(Server::new(host, config));
-    let load_time = server.node.borrow().config.load_time;
-    if load_time > 0 && has_file(host, &server.node.borrow()) {
-        host.spawn(Rc::clone(&server).start_after(load_time));
-    } else if !server.start() {
-        return;
-    }
-    accept_all(server, listener).await;
-}
-
-/// Serves everybody who connects, until the process is to end.
-pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
-    loop {
-        match first(listener.accept(), server.ended.past(0)).await {
-            First::This(Ok(stream)) => {
-                server.host.spawn(converse(Rc::clone(&server), stream));
-            }
-            _ => return,
-        }
-    }
-}
-
-/// Draws for the ids of a process that starts now.
-pub fn ids(host: &Host) -> [u64; 3] {
-    let wall = host.now(Clock::Wall);
-    [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
-}
-
 impl Server {
-    fn new(host: &Host, config: NodeConfig) -> Server {
-        let wall = host.now(Clock::Wall);
-        let mut node = Node::new(config, wall / MILLISECOND, ids(host));
-        node.set_time(wall);
-        if let Some(own) = host.resolve(host.name()) {
-            let file = host.disk().read(cluster::file::FILE);
-            let own = SocketAddrV4::new(*own.ip(), node.config.port);
-            node.begin_cluster(own, &String::from_utf8_lossy(&file));
-        }
-        host.record(Event::Role { master: node.master });
-        Server::of(host, node)
-    }
-
     /// A process with this state.
-    pub fn of(host: &Host, node: Node) -> Server {
+    pub fn new(host: &Host, node: Node, follow: Follow) -> Server {
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -140,45 +78,11 @@ impl Server {
             bus: Signal::default(),
             syncs: Cell::new(false),
             tended: Cell::new(false),
+            follow,
             wakes: RefCell::default(),
             log: RefCell::default(),
             saves: Cell::new(false),
         }
-    }
-
-    /// Loads what the disk holds, tells the trace and begins. False if the node must not start
-    /// with what it found.
-    fn start(self: &Rc<Server>) -> bool {
-        let mut node = self.node.borrow_mut();
-        node.starting_ms = None;
-        let Some(place) = read_files(&self.host, &mut node) else { return false };
-        let keys = node.keyspace.keys();
-        self.host.record(Event::Loaded { keys, resync: None, file: Some(place) });
-        let follows = node.master.is_some();
-        if let Some(continued) = node.history.continued().filter(|_| !follows) {
-            self.host.record(continued);
-        }
-        drop(node);
-        cycle::start(self);
-        cluster::process::start(self);
-        if follows {
-            follow_anew(self);
-        }
-        true
-    }
-
-    /// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
-    /// has expired is decided by the time at which it began, as in Redis.
-    async fn start_after(self: Rc<Server>, load_time: Nanos) {
-        self.node.borrow_mut().starting_ms = Some(self.host.now(Clock::Wall) / MILLISECOND);
-        self.host.sleep(load_time).await;
-        let turn = self.turn.clone().lock().await;
-        let began_ms = self.node.borrow().starting_ms.unwrap_or(0);
-        self.node.borrow_mut().set_time(began_ms * MILLISECOND);
-        if !self.start() {
-            self.ended.raise();
-        }
-        drop(turn);
     }
 
     /// What is raised when a connection has something to look at that nobody asked for.
@@ -186,126 +90,19 @@ impl Server {
         Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
 
+    /// Raises that for the connections that were told something.
+    pub fn raise_wakes(&self, node: &mut Node) {
+        for id in node.clients.take_woken() {
+            if let Some(wake) = self.wakes.borrow().get(&id) {
+                wake.raise();
+            }
+        }
+    }
+
     /// Forgets a connection.
     pub fn disconnect(&self, id: u64) {
         self.wakes.borrow_mut().remove(&id);
-        self.node.borrow_mut().disconnect(id);
-    }
-
-    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
-    pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
-        self.wait_for_script().await;
-        let is_busy = self.node.borrow().busy.is_some();
-        let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
-        let wall = self.host.now(Clock::Wall);
-        let slowness = self.host.slowness();
-        if slowness.command > 0 {
-            self.host.slowed(Slowness { script: 0, ..slowness });
-            self.host.sleep(slowness.command).await;
-        }
-        let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
-        let executed = self.node.borrow().executed;
-        if !is_slow || self.run_slowly(id, args, slowness.script).await {
-            self.request(id, request, wall, args);
-        }
-        self.publish(Origin::Request(request));
-        self.wake();
-        if let Some(nap) = self.settle(id, executed) {
-            self.host.sleep(nap).await;
-        }
-        drop(turn);
-    }
-
-    /// Notes how far the stream had come when a session's request was executed: what it did may
-    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
-    fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
-        let mut node = self.node.borrow_mut();
-        let (offset, runs) = (node.history.offset, node.executed != executed);
-        let session = node.clients.get_mut(id)?;
-        if runs {
-            session.last_write = offset;
-        }
-        match session.after {
-            After::Sleep(nap) => Some(nap),
-            _ => None,
-        }
-    }
-
-    /// While a script holds the node, requests are looked at when others are to be told BUSY.
-    async fn wait_for_script(&self) {
-        loop {
-            let seen = self.freed.count();
-            let Some(told_from) = self.busy_from() else { return };
-            if self.host.now(Clock::Wall) >= told_from {
-                return;
-            }
-            let told = self.host.sleep_until(Clock::Wall, told_from);
-            first(self.freed.past(seen), told).await;
-        }
-    }
-
-    /// From when on others are told BUSY, if a script holds the node.
-    fn busy_from(&self) -> Option<Nanos> {
-        let node = self.node.borrow();
-        let busy = node.busy.as_ref()?;
-        let told_from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
-        Some(told_from_ms.saturating_mul(MILLISECOND))
-    }
-
-    /// A script that a fault makes slow holds the node before it does anything. False if it was
-    /// killed meanwhile: then its caller has been told.
-    async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
-        self.host.slowed(Slowness { command: 0, script: length });
-        let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
-        let busy = begins(&self.node.borrow(), id, since_ms, args);
-        let text = busy.killed.clone();
-        let seen = self.freed.count();
-        self.node.borrow_mut().busy = Some(busy);
-        if let First::This(()) = first(self.host.sleep(length), self.freed.past(seen)).await {
-            self.node.borrow_mut().busy = None;
-            self.freed.raise();
-            return true;
-        }
-        if let Some(session) = self.node.borrow_mut().clients.get_mut(id) {
-            session.push(&Reply::Error(text));
-        }
-        false
-    }
-
-    fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
-        let mut node = self.node.borrow_mut();
-        node.set_time(wall);
-        node.clock_us = self.host.now(Clock::Wall) / 1_000;
-        let was_busy = node.busy.is_some();
-        let heard = witness::hear(&self.host, &node, id, args);
-        node.request(id, args);
-        witness::tell(&self.host, &node, id, request, args, heard);
-        if was_busy && node.busy.is_none() {
-            self.freed.raise();
-        }
-    }
-
-    /// Wakes the connections that were told something, and the task that ends waits.
-    pub fn wake(self: &Rc<Server>) {
-        let mut node = self.node.borrow_mut();
-        if node.clients.has_woken() {
-            for id in node.clients.take_woken() {
-                if let Some(wake) = self.wakes.borrow().get(&id) {
-                    wake.raise();
-                }
-            }
-        }
-        if node.cluster.as_ref().is_some_and(|cluster| cluster.wants_something()) {
-            self.bus.raise();
-        }
-        if node.clients.take_new_wait() {
-            self.watch_ends(&node, node.keyspace.next_end_ms());
-            drop(node);
-            self.waits.raise();
-            if !self.tended.replace(true) {
-                self.host.spawn(cycle::end_waits_in_time(Rc::clone(self)));
-            }
-        }
+        self.node.borrow_mut().clients.disconnect(id);
     }
 
     /// Tells trace, file and replicas what was done; whether a command was passed on.
@@ -337,7 +134,7 @@ impl Server {
     }
 
     /// Wakes the expiry cycle if it waits too long for a key that ends then.
-    fn watch_ends(&self, node: &Node, next: Option<u64>) {
+    pub fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));
         if is_early && node.master.is_none() {

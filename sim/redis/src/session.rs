@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::command::table::Command;
-use crate::command::{Call, word};
+use crate::frame::word;
 use crate::frame::{Arguments, Protocol, Reply};
 use crate::keyspace::Key;
 use crate::peers::Announced;
+use crate::specification::Command;
 
 /// One connection of a node, or what stands for one: its master, its file, a script.
 #[derive(Clone, Debug)]
@@ -164,7 +164,27 @@ pub struct Subscriptions {
     pub shards: BTreeSet<Bytes>,
 }
 
+/// Kinds of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// By name.
+    Plain,
+    /// By pattern.
+    Pattern,
+    /// By name, inside a shard.
+    Shard,
+}
+
 impl Subscriptions {
+    /// The channels of one kind.
+    pub fn of(&mut self, kind: Channel) -> &mut BTreeSet<Bytes> {
+        match kind {
+            Channel::Plain => &mut self.channels,
+            Channel::Pattern => &mut self.patterns,
+            Channel::Shard => &mut self.shards,
+        }
+    }
+
     /// Whether it listens to nothing.
     pub fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
@@ -210,10 +230,25 @@ pub struct Pop {
     pub keys: Vec<Key>,
     /// Until when it waits, in Unix milliseconds of the node's clock; `None` is for ever.
     pub until_ms: Option<u64>,
-    /// Tries again for one key; `None` if it still finds nothing there.
-    pub serve: fn(&mut Call, &Key) -> Option<Reply>,
+    /// What it takes as soon as one of them has it.
+    pub wanted: Wanted,
     /// The answer when its time is over.
     pub late: Reply,
+}
+
+/// What a blocking command waits for: how it is tried again for a key that was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// An element of a list: BLPOP, BRPOP.
+    Element,
+    /// Several: BLMPOP.
+    Elements,
+    /// An element for another list: BLMOVE, BRPOPLPUSH.
+    Moved,
+    /// A member of a sorted set: BZPOPMIN, BZPOPMAX.
+    Member,
+    /// Several: BZMPOP.
+    Members,
 }
 
 /// How a connection is ended by the node.

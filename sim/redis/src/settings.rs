@@ -1,6 +1,6 @@
 //! The parameters of a node: what each may be, and what CONFIG SET made of it.
 //!
-//! The facts stand in `command/config.txt`, as Redis tells them. A parameter that the node does
+//! The facts stand in `settings/parameters.txt`, as Redis tells them. A parameter that the node does
 //! not act upon is kept and told all the same.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::frame::integer;
 
-const FACTS: &str = include_str!("command/config.txt");
+const FACTS: &str = include_str!("settings/parameters.txt");
 
 /// What a parameter may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

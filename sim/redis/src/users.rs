@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 
-use crate::command::key::matches;
-use crate::command::keys::{Access, keys_of};
-use crate::command::table::{Command, Flags, facts};
-use crate::command::word;
+use crate::digest::sha256_hex;
+use crate::frame::word;
+use crate::glob::matches;
+use crate::specification::flags::Flags;
+use crate::specification::keys::{Access, keys_of};
+use crate::specification::{Command, facts};
 
 /// The user that everybody is at first.
 pub const DEFAULT: &[u8] = b"default";
@@ -180,7 +181,7 @@ impl Users {
         user.no_password = password.is_empty();
         user.passwords.clear();
         if !password.is_empty() {
-            user.passwords.push(hash_of(password));
+            user.passwords.push(sha256_hex(password));
         }
     }
 
@@ -192,7 +193,7 @@ impl Users {
     /// Whether this password is one of the user's.
     pub fn authenticates(&self, name: &[u8], password: &[u8]) -> bool {
         self.users.get(name).is_some_and(|user| {
-            user.on && (user.no_password || user.passwords.contains(&hash_of(password)))
+            user.on && (user.no_password || user.passwords.contains(&sha256_hex(password)))
         })
     }
 
@@ -269,9 +270,4 @@ fn channels_of<'a>(command: &Command, args: &'a [Bytes]) -> &'a [Bytes] {
         "PUBLISH" | "SPUBLISH" => &args[1..2],
         _ => &[],
     }
-}
-
-/// SHA256 in lower-case hexadecimal.
-pub fn hash_of(password: &[u8]) -> String {
-    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
 }

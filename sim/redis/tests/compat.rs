@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use lockstorm_redis::compat::Compat;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::requests;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -22,7 +23,7 @@ fn passed_on(compat: Compat, lines: &[&str]) -> String {
         node.set_time((1_000 + at) * SECOND_NS);
         let mut bytes = BytesMut::from(format!("{line}\r\n").as_bytes());
         let args = RequestReader::default().next(&mut bytes).expect("it has no odd quotes");
-        node.request(id, &args.expect("it has words"));
+        requests::request(&mut node, id, &args.expect("it has words"));
     }
     let line = |words: &Vec<bytes::Bytes>| String::from_utf8_lossy(&words.join(&b' ')).into_owned();
     let told: Vec<String> = node.effects.commands.iter().map(|told| line(&told.command)).collect();

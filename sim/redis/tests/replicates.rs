@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND};
 use lockstorm_redis::node::NodeConfig;
-use lockstorm_redis::server::serve;
+use lockstorm_redis::process::serve;
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};

@@ -13,8 +13,8 @@ use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
+use lockstorm_redis::process;
 use lockstorm_redis::sentinel::{SentinelConfig, process};
-use lockstorm_redis::server;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
@@ -141,7 +141,7 @@ fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
     for n in [1, 2] {
         let config =
             NodeConfig { replica_of: (n == 2).then_some(node(1)), ..NodeConfig::default() };
-        let run = process_of(move |host| server::serve(host, config.clone()));
+        let run = process_of(move |host| process::serve(host, config.clone()));
         hosts.push(machine(format!("n{n}"), node(n), Part::Node, run));
     }
     for n in [1, 2, 3] {

@@ -12,6 +12,7 @@ use lockstorm_redis::clients::Pause;
 use lockstorm_redis::frame::Arguments;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Node, NodeConfig};
+use lockstorm_redis::requests;
 
 const TRANSCRIPT: &str = include_str!("sessions.txt");
 
@@ -37,7 +38,7 @@ impl Talk {
     fn ask(&mut self, who: &str, line: &str) -> String {
         let id = self.id(who);
         if self.node.clients.get(id).is_some_and(|session| session.closing.is_none()) {
-            self.node.request(id, &parse(line));
+            requests::request(&mut self.node, id, &parse(line));
         }
         self.told()
     }
@@ -53,7 +54,7 @@ impl Talk {
                 let _ = writeln!(text, "{name} {}{end}", escape(&output));
             }
             if closed {
-                self.node.disconnect(*id);
+                self.node.clients.disconnect(*id);
             }
         }
         text.trim_end().to_owned()
@@ -108,7 +109,7 @@ fn a_pause_holds_requests_and_ends_of_keys_back() {
     talk.ask("a", "SET k v PX 10");
     assert_eq!(talk.ask("a", "CLIENT PAUSE 50 WRITE"), "a +OK\\r\\n");
     talk.node.set_time(1_000_020 * 1_000_000);
-    talk.node.end_waits();
+    requests::end_waits(&mut talk.node);
     talk.node.expire_all();
     assert_eq!(talk.ask("b", "GET k"), "b $-1\\r\\n", "it is hidden");
     assert_eq!(talk.ask("b", "DBSIZE"), "b :1\\r\\n", "but not deleted");
@@ -119,7 +120,7 @@ fn a_pause_holds_requests_and_ends_of_keys_back() {
     assert_eq!(talk.ask("c", "PING"), "");
     assert_eq!(talk.node.clients.next_deadline_ms(), Some(1_000_050));
     talk.node.set_time(1_000_050 * 1_000_000);
-    talk.node.end_waits();
+    requests::end_waits(&mut talk.node);
     assert_eq!(talk.told(), "b +OK\\r\\n\nc +PONG\\r\\n");
     assert_eq!(talk.ask("a", "GET k"), "a $1\\r\\nw\\r\\n");
 }

@@ -4,10 +4,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_redis::clients::channels::Channel;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Node, NodeConfig};
 use lockstorm_redis::persistence::Script;
+use lockstorm_redis::requests;
+use lockstorm_redis::session::Channel;
 
 const RECORDED: &str = include_str!("waiting.txt");
 /// The connections a, b and c, and the listener e.
@@ -43,11 +44,11 @@ fn connections_are_told_what_redis_tells_them() {
         if let Some(ms) = step.strip_prefix('@') {
             let ms: u64 = ms.parse().expect("a time");
             node.set_time((node.now_ms + ms) * 1_000_000);
-            node.end_waits();
+            requests::end_waits(&mut node);
         } else {
             let (name, request) = step.split_once("> ").expect("a request");
             let at = NAMES.iter().position(|one| *one == name).expect("a connection");
-            node.request(ids[at], &words(request));
+            requests::request(&mut node, ids[at], &words(request));
         }
         for (name, id) in NAMES.iter().zip(ids) {
             let told = node.clients.get_mut(id).expect("connected").output.split();
@@ -64,7 +65,7 @@ fn told(requests: &[(usize, &str)]) -> Vec<String> {
     let (mut node, ids) = node();
     let (mut script, mut file) = (Script::default(), BytesMut::new());
     for (at, request) in requests {
-        node.request(ids[*at], &words(request));
+        requests::request(&mut node, ids[*at], &words(request));
         let commands = std::mem::take(&mut node.effects.commands);
         script.write(&commands, &mut file, |_, _| {});
     }
@@ -94,13 +95,13 @@ fn what_a_served_client_took_is_told_behind_what_served_it() {
 #[test]
 fn who_leaves_or_times_out_is_not_served() {
     let (mut node, ids) = node();
-    node.request(ids[0], &words("BLPOP x 0"));
-    node.request(ids[1], &words("BLPOP x 1"));
-    node.disconnect(ids[0]);
+    requests::request(&mut node, ids[0], &words("BLPOP x 0"));
+    requests::request(&mut node, ids[1], &words("BLPOP x 1"));
+    node.clients.disconnect(ids[0]);
     assert_eq!(node.clients.next_deadline_ms(), Some(NOW + 1_000));
     node.set_time((NOW + 1_000) * 1_000_000);
-    node.end_waits();
-    node.request(ids[2], &words("RPUSH x 1"));
+    requests::end_waits(&mut node);
+    requests::request(&mut node, ids[2], &words("RPUSH x 1"));
     let output =
         |node: &Node, at: usize| node.clients.get(ids[at]).expect("connected").output.clone();
     assert_eq!((&output(&node, 1)[..], &output(&node, 2)[..]), (&b"*-1\r\n"[..], &b":1\r\n"[..]));
@@ -110,12 +111,12 @@ fn who_leaves_or_times_out_is_not_served() {
 fn a_watched_key_whose_time_passes_ends_the_transaction() {
     let (mut node, ids) = node();
     for (passed, expected) in [(0, &b"*0\r\n"[..]), (101, &b"*-1\r\n"[..])] {
-        node.request(ids[1], &words("SET k v PX 100"));
-        node.request(ids[0], &words("WATCH k"));
-        node.request(ids[0], &words("MULTI"));
+        requests::request(&mut node, ids[1], &words("SET k v PX 100"));
+        requests::request(&mut node, ids[0], &words("WATCH k"));
+        requests::request(&mut node, ids[0], &words("MULTI"));
         node.clients.get_mut(ids[0]).expect("connected").output.clear();
         node.set_time((node.now_ms + passed) * 1_000_000);
-        node.request(ids[0], &words("EXEC"));
+        requests::request(&mut node, ids[0], &words("EXEC"));
         assert_eq!(node.clients.get(ids[0]).expect("connected").output, expected);
     }
 }

@@ -1,12 +1,13 @@
 //! What the fuzz targets do with their bytes; the test `truth` does the same with random ones.
 
 use bytes::{Bytes, BytesMut};
-use lockstorm_redis::command::table;
 use lockstorm_redis::frame::decode::decode_reply;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::frame::{Arguments, encode_request};
 use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::requests;
 use lockstorm_redis::session::Closing;
+use lockstorm_redis::specification;
 
 /// Longest argument of a random request: some commands make as much as they are told to.
 const LONGEST: usize = 6;
@@ -46,7 +47,7 @@ impl Wire {
             }
             self.reader.unauthenticated = self.asks_for_password && session.user.is_none();
             match self.reader.next(&mut self.input) {
-                Ok(Some(args)) => self.node.request(self.id, &args),
+                Ok(Some(args)) => requests::request(&mut self.node, self.id, &args),
                 Ok(None) => return true,
                 Err(error) => {
                     session.push(&error.reply());
@@ -72,10 +73,10 @@ impl Wire {
     /// Whether another connection is answered.
     pub fn serves_others(&mut self) -> bool {
         let id = self.node.connect(nowhere());
-        self.node.request(id, &[Bytes::from_static(b"PING")]);
+        requests::request(&mut self.node, id, &[Bytes::from_static(b"PING")]);
         let session = self.node.clients.get_mut(id).expect("it is connected");
         let answered = session.output.clone();
-        self.node.disconnect(id);
+        self.node.clients.disconnect(id);
         answered.starts_with(b"+PONG") || answered.starts_with(b"-NOAUTH")
     }
 }
@@ -161,7 +162,7 @@ fn request(data: &[u8]) -> Option<(Arguments, &[u8])> {
         "return 1",
     ];
     let (&[which, count], mut rest) = data.split_first_chunk::<2>()?;
-    let table = table::all();
+    let table = specification::all();
     let command = &table[usize::from(which) % table.len()];
     let mut args = vec![Bytes::from_static(command.lower.as_bytes())];
     let parts = &command.subcommands;

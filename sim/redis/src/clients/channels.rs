@@ -1,25 +1,13 @@
 //! Channels: who listens to what, and what is published.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use crate::clients::Clients;
-use crate::command::key::matches;
 use crate::frame::Reply;
-use crate::node::Node;
-use crate::session::Session;
-
-/// Kinds of channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// By name.
-    Plain,
-    /// By pattern.
-    Pattern,
-    /// By name, inside a shard.
-    Shard,
-}
+use crate::glob::matches;
+use crate::session::{Channel, Session};
 
 impl Clients {
     fn listeners(&mut self, kind: Channel) -> &mut BTreeMap<Bytes, Vec<u64>> {
@@ -49,7 +37,7 @@ impl Clients {
     /// Has a session listen to a channel.
     pub fn listen(&mut self, session: &mut Session, kind: Channel, name: &Bytes) {
         let name = Bytes::copy_from_slice(name);
-        let own = own_channels(session, kind);
+        let own = session.subscriptions.of(kind);
         if own.insert(name.clone()) {
             self.listeners(kind).entry(name).or_default().push(session.id);
         }
@@ -57,7 +45,7 @@ impl Clients {
 
     /// Has a session listen to a channel no longer.
     pub fn unlisten(&mut self, session: &mut Session, kind: Channel, name: &[u8]) {
-        if !own_channels(session, kind).remove(name) {
+        if !session.subscriptions.of(kind).remove(name) {
             return;
         }
         let listeners = self.listeners(kind);
@@ -65,6 +53,18 @@ impl Clients {
             ids.retain(|id| *id != session.id);
             if ids.is_empty() {
                 listeners.remove(name);
+            }
+        }
+    }
+
+    /// Has a session watch, see and listen to nothing any more.
+    pub fn forget_interests(&mut self, session: &mut Session) {
+        self.unwatch(session);
+        self.monitors.remove(&session.id);
+        session.monitors = false;
+        for kind in [Channel::Plain, Channel::Pattern, Channel::Shard] {
+            for name in session.subscriptions.of(kind).clone() {
+                self.unlisten(session, kind, &name);
             }
         }
     }
@@ -100,34 +100,6 @@ impl Clients {
             told += ids.len();
         }
         told
-    }
-}
-
-pub(super) fn own_channels(session: &mut Session, kind: Channel) -> &mut BTreeSet<Bytes> {
-    match kind {
-        Channel::Plain => &mut session.subscriptions.channels,
-        Channel::Pattern => &mut session.subscriptions.patterns,
-        Channel::Shard => &mut session.subscriptions.shards,
-    }
-}
-
-impl Node {
-    /// Tells those who listen that a key was changed: `notify-keyspace-events`.
-    pub fn notify(&mut self, session: &mut Session, class: u8, event: &str, key: &[u8]) {
-        let flags = self.config.notify.as_bytes();
-        let wants = |flag: u8| flags.contains(&flag);
-        if flags.is_empty() || !(wants(class) || (wants(b'A') && !matches!(class, b'm' | b'n'))) {
-            return;
-        }
-        let db = session.db;
-        if wants(b'K') {
-            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            self.clients.publish(session, Channel::Plain, &channel, event.as_bytes());
-        }
-        if wants(b'E') {
-            let channel = format!("__keyevent@{db}__:{event}");
-            self.clients.publish(session, Channel::Plain, channel.as_bytes(), key);
-        }
     }
 }
 

@@ -1,146 +1,168 @@
-//! Those who wait: for keys, and for the end of a pause.
+//! Those who wait: for keys, for acknowledgements, for the end of a pause.
 
-use bytes::Bytes;
-
-use crate::command::Call;
-use crate::command::replication::{NO_FILE, acknowledgement};
+use crate::clients::Clients;
 use crate::frame::{Arguments, Reply};
-use crate::keyspace::Key;
-use crate::node::Node;
-use crate::session::{Block, Closing, Quorum, Session};
+use crate::keyspace::{Key, Keyspace};
+use crate::session::{Block, Closing, Pop, Session};
 
-impl Node {
-    /// What follows every request: watchers are marked, those who wait for new keys are served.
-    pub fn settle(&mut self) {
-        if !self.clients.touched.is_empty() {
-            self.clients.mark_watchers();
+impl Clients {
+    /// Notes what a session waits for behind the request that it has just made.
+    pub fn begin_wait(&mut self, session: &Session, keyspace: &Keyspace) {
+        match &session.blocked {
+            None | Some(Block::Script | Block::Acknowledgement(_)) => {}
+            Some(Block::Keys(pop)) => self.enqueue(session.id, pop, keyspace),
+            Some(Block::Paused(_)) => self.held.push(session.id),
         }
-        while !self.clients.ready.is_empty() {
-            for (db, key) in std::mem::take(&mut self.clients.ready) {
-                for id in self.clients.waiting.get(&(db, key.clone())).cloned().unwrap_or_default()
-                {
-                    self.serve_waiting(id, &key);
+    }
+
+    /// Lets a session wait for its keys.
+    fn enqueue(&mut self, id: u64, pop: &Pop, keyspace: &Keyspace) {
+        self.new_wait = true;
+        for key in &pop.keys {
+            if keyspace.db(pop.db).get(key).is_some() {
+                self.present.insert((pop.db, Key::clone(key)));
+            }
+            let ids = self.waiting.entry((pop.db, Key::clone(key))).or_default();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, id: u64, pop: &Pop) {
+        for key in &pop.keys {
+            let place = (pop.db, Key::clone(key));
+            if let Some(ids) = self.waiting.get_mut(&place) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.waiting.remove(&place);
+                    self.present.remove(&place);
                 }
             }
-            self.clients.mark_watchers();
         }
     }
 
-    /// Lets a session that waits try again for a key.
-    fn serve_waiting(&mut self, id: u64, key: &Key) {
-        let Some(slot) = self.clients.sessions.get_mut(&id) else { return };
-        let Some(mut session) = slot.take() else { return };
-        let Some(Block::Keys(pop)) = session.blocked.clone() else {
-            self.clients.sessions.insert(id, Some(session));
-            return;
+    /// Ends a session's wait; what it waited with is returned.
+    pub fn unblock(&mut self, id: u64) -> Option<Block> {
+        let block = self.get_mut(id)?.blocked.take()?;
+        if let Block::Keys(pop) = &block {
+            self.dequeue(id, pop);
+        }
+        self.wake(id);
+        Some(block)
+    }
+
+    /// Ends the wait of a blocking command with this answer; whether there was one.
+    pub fn answer_blocked(&mut self, id: u64, reply: &Reply) -> bool {
+        let by_command =
+            |block: &Block| matches!(block, Block::Keys(_) | Block::Acknowledgement(_));
+        let waits = self.get(id).is_some_and(|s| s.blocked.as_ref().is_some_and(by_command));
+        if waits {
+            self.unblock(id);
+            if let Some(session) = self.get_mut(id) {
+                session.answer(reply);
+            }
+        }
+        waits
+    }
+
+    /// Answers the caller of a script that was killed.
+    pub fn answer_script(&mut self, id: u64, reply: &Reply) {
+        if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
+            self.unblock(id);
+            if let Some(session) = self.get_mut(id) {
+                session.push(reply);
+            }
+        }
+    }
+
+    /// When the node next has to look at those who wait, in Unix milliseconds.
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        let until = |session: &Session| match &session.blocked {
+            Some(Block::Keys(pop)) => pop.until_ms,
+            _ => None,
         };
-        let db = std::mem::replace(&mut session.db, pop.db);
-        let mut call =
-            Call { node: self, session: &mut session, args: &pop.args, command: pop.command };
-        call.node.unit += 1;
-        let served = (pop.serve)(&mut call, key);
-        session.db = db;
-        if let Some(reply) = &served {
-            session.answer(reply);
-        }
-        self.clients.sessions.insert(id, Some(session));
-        if served.is_some() {
-            self.clients.unblock(id);
-        }
+        let pause = self.pause.map(|pause| pause.until_ms);
+        let idle = self.iter().filter_map(|session| self.idle_until_ms(session));
+        self.iter().filter_map(until).chain(pause).chain(idle).min()
     }
 
-    /// Ends the waits whose time is over, and the pause.
-    pub fn end_waits(&mut self) {
-        if self.clients.pause.is_some_and(|pause| pause.until_ms <= self.now_ms) {
-            self.clients.pause = None;
-            self.resume_paused();
-        }
-        let now = self.now_ms;
+    /// Keys that were created while somebody waits for them.
+    pub fn take_ready(&mut self) -> Vec<(usize, Key)> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Who waits for a key, in the order in which they came.
+    pub fn waiting_for(&self, place: &(usize, Key)) -> Vec<u64> {
+        self.waiting.get(place).cloned().unwrap_or_default()
+    }
+
+    /// Whose wait for keys is over by now, in Unix milliseconds.
+    pub fn late(&self, now_ms: u64) -> Vec<u64> {
         let late = |session: &&Session| match &session.blocked {
-            Some(Block::Keys(pop)) => pop.until_ms.is_some_and(|until| until <= now),
+            Some(Block::Keys(pop)) => pop.until_ms.is_some_and(|until| until <= now_ms),
             _ => false,
         };
-        let late: Vec<u64> = self.clients.iter().filter(late).map(|session| session.id).collect();
-        for id in late {
-            self.end_wait(id);
-        }
-        let is_idle = |session: &&Session| {
-            self.clients.idle_until_ms(session).is_some_and(|until| until <= now)
-        };
-        let idle: Vec<u64> = self.clients.iter().filter(is_idle).map(|s| s.id).collect();
+        self.iter().filter(late).map(|session| session.id).collect()
+    }
+
+    /// Closes the connections that have been idle for too long by now.
+    pub fn close_idle(&mut self, now_ms: u64) {
+        let is_idle =
+            |session: &&Session| self.idle_until_ms(session).is_some_and(|until| until <= now_ms);
+        let idle: Vec<u64> = self.iter().filter(is_idle).map(|session| session.id).collect();
         for id in idle {
-            self.clients.close(id, Closing::AtOnce);
+            self.close(id, Closing::AtOnce);
         }
     }
 
-    /// Ends the wait of a blocking command as if its time were over; whether there was one.
-    pub fn end_wait(&mut self, id: u64) -> bool {
-        let blocked = self.clients.get(id).and_then(|session| session.blocked.as_ref());
-        let reply = match blocked {
-            Some(Block::Keys(pop)) => pop.late.clone(),
-            Some(Block::Acknowledgement(quorum)) => acknowledgement(self, quorum).0,
-            _ => return false,
-        };
-        self.clients.answer_blocked(id, &reply)
-    }
-
-    /// Answers a session whose quorum is there, or late. What it still waits for.
-    pub fn look_for_quorum(&mut self, id: u64, is_late: bool) -> Option<Quorum> {
-        let session = self.clients.get(id).filter(|session| session.closing.is_none())?;
-        let Some(Block::Acknowledgement(quorum)) = session.blocked else { return None };
-        let (reply, is_there) = acknowledgement(self, &quorum);
-        if !is_there && !is_late {
-            return Some(quorum);
+    /// Ends the pause if its time is over; whether it is.
+    pub fn end_pause(&mut self, now_ms: u64) -> bool {
+        let is_over = self.pause.is_some_and(|pause| pause.until_ms <= now_ms);
+        if is_over {
+            self.pause = None;
         }
-        let session = self.clients.get_mut(id)?;
-        session.blocked = None;
-        session.answer(&reply);
-        None
+        is_over
     }
 
-    /// The node has no append-only file any more: nobody waits for it.
-    pub fn end_waits_for_file(&mut self) {
+    /// Whose requests a pause has held back, in the order in which they came.
+    pub fn take_held(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Takes the request of a session that a pause held back: it waits no longer.
+    pub fn release(&mut self, id: u64) -> Option<Arguments> {
+        let waits = |session: &Session| matches!(session.blocked, Some(Block::Paused(_)));
+        self.get(id).filter(|session| waits(session))?;
+        match self.unblock(id) {
+            Some(Block::Paused(args)) => Some(args),
+            _ => None,
+        }
+    }
+
+    /// The node has no append-only file any more: nobody waits for it, and all hear why.
+    pub fn end_waits_for_file(&mut self, reply: &Reply) {
         let waits = |session: &&Session| match session.blocked {
             Some(Block::Acknowledgement(quorum)) => quorum.synced == Some(true),
             _ => false,
         };
-        let ids: Vec<u64> = self.clients.iter().filter(waits).map(|session| session.id).collect();
+        let ids: Vec<u64> = self.iter().filter(waits).map(|session| session.id).collect();
         for id in ids {
-            self.clients.answer_blocked(id, &Reply::error(NO_FILE));
-        }
-    }
-
-    /// Executes the requests that a pause held back.
-    pub fn resume_paused(&mut self) {
-        for id in std::mem::take(&mut self.clients.held) {
-            let waits = |session: &Session| matches!(session.blocked, Some(Block::Paused(_)));
-            if !self.clients.get(id).is_some_and(waits) {
-                continue;
-            }
-            if let Some(Block::Paused(args)) = self.clients.unblock(id) {
-                self.request(id, &args);
-            }
+            self.answer_blocked(id, reply);
         }
     }
 
     /// Ends every wait with Redis's words for a node that became a replica.
     pub fn end_waits_by_role(&mut self) {
-        let ids: Vec<u64> = self.clients.iter().map(|session| session.id).collect();
+        let ids: Vec<u64> = self.iter().map(|session| session.id).collect();
         for id in ids {
             let reply = Reply::error(
                 "UNBLOCKED force unblock from blocking operation, instance state changed \
                  (master -> replica?)",
             );
-            if self.clients.answer_blocked(id, &reply) {
-                self.clients.close(id, Closing::AfterOutput);
+            if self.answer_blocked(id, &reply) {
+                self.close(id, Closing::AfterOutput);
             }
         }
     }
-}
-
-/// A request that CLIENT PAUSE holds back.
-pub fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
-    let args: Arguments = args.to_vec();
-    session.blocked = Some(Block::Paused(args));
-    Reply::SILENCE
 }

@@ -1,17 +1,19 @@
 //! CLUSTER, and what belongs to it: ASKING, READONLY, READWRITE.
 
 pub mod told;
+pub mod words;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use bytes::Bytes;
-
+use crate::call::{Call, Family, Outcome, container};
+use crate::cluster::command::words::{cluster, master_named, named, refusal, slot};
 use crate::cluster::election::Urgency;
 use crate::cluster::message::Kind;
+use crate::cluster::peer::{Id, Peer};
 use crate::cluster::slots::{SLOTS, SlotSet, of_key};
-use crate::cluster::{Action, Cluster, Id, Peer};
+use crate::cluster::{Action, Cluster};
 use crate::command::introspection::{self, unknown_form};
-use crate::command::{Call, Family, Outcome, SYNTAX, container};
+use crate::errors::SYNTAX;
 use crate::frame::{Reply, integer};
 use crate::keyspace::Key;
 use crate::node::Node;
@@ -50,39 +52,6 @@ pub const FAMILY: Family = &[
     ("readonly", readonly),
     ("readwrite", readwrite),
 ];
-
-const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-const NO_SLOT: &str = "ERR Invalid or out of range slot";
-
-/// The cluster of the node, told of its node.
-fn cluster<'a>(call: &'a mut Call) -> Result<&'a mut Cluster, Reply> {
-    call.node.cluster_now().ok_or(Reply::error(NO_CLUSTER))
-}
-
-fn refusal(text: String) -> Reply {
-    Reply::Error(text.into())
-}
-
-/// The node whose name is the nth word.
-fn named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
-    let text = String::from_utf8_lossy(word);
-    let found = cluster.nodes.get(&*text).map(|peer| peer.id.clone());
-    found.ok_or_else(|| refusal(format!("ERR {unknown} {text}")))
-}
-
-/// The same of a master.
-fn master_named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
-    let id = named(cluster, word, unknown)?;
-    match cluster.nodes[&id].master() {
-        Some(_) => Err(Reply::error("ERR Target node is not a master")),
-        None => Ok(id),
-    }
-}
-
-fn slot(word: &Bytes) -> Result<u16, Reply> {
-    let slot = integer(word).and_then(|number| u16::try_from(number).ok());
-    slot.filter(|slot| *slot < SLOTS).ok_or(Reply::error(NO_SLOT))
-}
 
 /// The keys of a slot. Redis tells the youngest first, which the node does not know: here they
 /// are in order.
@@ -150,7 +119,7 @@ fn change_slots(call: &mut Call) -> Outcome {
     let (words, lower) = (call.from(2), call.command.lower);
     let cluster = cluster(call)?;
     if by_range && !words.len().is_multiple_of(2) {
-        return Err(crate::command::wrong_arity(lower));
+        return Err(crate::errors::wrong_arity(lower));
     }
     let mut named = SlotSet::default();
     for words in words.chunks(if by_range { 2 } else { 1 }) {

@@ -1,7 +1,9 @@
 //! A replica takes the place of its master: it asks the masters for their votes, or is told to.
 
+use crate::cluster::candidacy::{Election, Manual};
 use crate::cluster::message::{Head, Kind};
-use crate::cluster::{Action, Cluster, Id, Ms, Part, Peer};
+use crate::cluster::peer::{Id, Ms, Part, Peer};
+use crate::cluster::{Action, Cluster};
 
 /// A replica waits so long before it asks for votes, so that the failure is known by then.
 const DELAY: Ms = 500;
@@ -15,31 +17,6 @@ const QUIET: Ms = 10_000;
 const LEAST_PATIENCE: Ms = 2_000;
 /// How long a failover that was asked for may take.
 const MANUAL: Ms = 5_000;
-
-/// A replica's attempt to become master.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Election {
-    /// When it asks for votes.
-    at: Ms,
-    /// How many replicas of its master have more of the stream.
-    rank: u64,
-    /// The epoch in which it has asked.
-    asked_in: Option<u64>,
-    votes: usize,
-}
-
-/// A failover that CLUSTER FAILOVER asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Manual {
-    /// Until when; 0 if there is none.
-    until: Ms,
-    /// Whether the replica may ask for votes.
-    may_start: bool,
-    /// How far the master has come, which has paused.
-    offset: Option<u64>,
-    /// At the master: the replica that takes over.
-    replica: Option<Id>,
-}
 
 /// What CLUSTER FAILOVER asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

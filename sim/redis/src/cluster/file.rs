@@ -2,8 +2,9 @@
 
 use std::net::SocketAddrV4;
 
+use crate::cluster::peer::{Health, Id, Part, Peer};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Cluster, Health, Id, Member, Moment, Part, Peer, Rules};
+use crate::cluster::{Cluster, Member, Moment, Rules};
 
 /// The name of the file.
 pub const FILE: &str = "nodes.conf";

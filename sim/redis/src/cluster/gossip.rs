@@ -6,8 +6,9 @@
 use bytes::Bytes;
 
 use crate::cluster::message::{Head, Kind, Message, Rumour};
+use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Action, Cluster, Health, Id, Moment, Ms, Part, Peer};
+use crate::cluster::{Action, Cluster, Moment};
 
 /// What a master says of a failure counts for so many time-outs.
 const ACCUSATION_LASTS: Ms = 2;

@@ -5,7 +5,8 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::cluster::message::{Kind, Message};
-use crate::cluster::{Action, BUS, Cluster, Health, Id, Link, Moment, Ms, Part, Peer, name_of};
+use crate::cluster::peer::{Health, Id, Link, Ms, Part, Peer};
+use crate::cluster::{Action, BUS, Cluster, Moment, name_of};
 
 /// Each how-many-th tick the one of five that was silent longest is pinged: once a second.
 const PING_EACH: u64 = 10;

@@ -9,8 +9,9 @@ use std::net::SocketAddrV4;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::cluster::Cluster;
+use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Cluster, Health, Id, Ms, Part, Peer};
 use crate::frame::encode_request;
 
 /// Bytes that most messages have room in.

@@ -8,21 +8,17 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use lockstorm_platform::host::Stream;
 use lockstorm_platform::time::{Clock, MILLISECOND};
-use lockstorm_platform::trace::{Event, KeyChange, Origin, Sight};
+use lockstorm_platform::trace::{Event, Origin, Sight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::clients::Pause;
-use crate::clients::channels::Channel;
 use crate::cluster::file::FILE;
 use crate::cluster::message::Message;
-use crate::cluster::slots::{SlotSet, of_key};
 use crate::cluster::{Action, BUS, Cluster, Moment};
 use crate::frame::request::RequestReader;
-use crate::keyspace::Key;
 use crate::lines::{Line, Lines};
-use crate::node::Node;
 use crate::server::Server;
-use crate::session::Session;
+use crate::session::{Channel, Session};
 
 /// Time between two runs of `clusterCron`.
 const TICK: u64 = 100 * MILLISECOND;
@@ -200,16 +196,4 @@ fn next(reader: &mut RequestReader, inbox: &mut BytesMut) -> io::Result<Option<M
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let words = reader.next(inbox).map_err(|_| invalid())?;
     words.map(|words| Message::decode(&words).ok_or_else(invalid)).transpose()
-}
-
-impl Node {
-    /// Deletes the keys of slots that another node has taken, as a master does, which tells its
-    /// replicas.
-    fn clear_slots(&mut self, slots: &SlotSet) {
-        let keys = self.keyspace.db(0).iter().map(|(key, _)| Key::clone(key));
-        let gone: Vec<Key> = keys.filter(|key| slots.contains(of_key(key))).collect();
-        for key in gone {
-            self.drop_key(0, &key, KeyChange::Deleted, true);
-        }
-    }
 }

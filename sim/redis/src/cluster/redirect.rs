@@ -4,13 +4,15 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
+use crate::cluster::Cluster;
+use crate::cluster::peer::Peer;
 use crate::cluster::slots::of_key;
-use crate::cluster::{Cluster, Peer};
-use crate::command::keys::keys_of;
-use crate::command::table::{Command, Flags};
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::session::Session;
+use crate::specification::Command;
+use crate::specification::flags::Flags;
+use crate::specification::keys::keys_of;
 
 /// Why a node does not answer a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +216,7 @@ mod tests {
     use crate::cluster::slots::SlotSet;
     use crate::cluster::{ClusterConfig, Member, name_of};
     use crate::node::{Node, NodeConfig};
+    use crate::requests;
 
     fn address(n: u8) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, n), 6379)
@@ -245,7 +248,7 @@ mod tests {
                 other => other.replace('_', " "),
             };
             let words: Vec<Bytes> = request.split(' ').map(|word| named(word).into()).collect();
-            node.request(1, &words);
+            requests::request(&mut node, 1, &words);
             let session = node.clients.get_mut(1).expect("it is connected");
             let told = String::from_utf8_lossy(&std::mem::take(&mut session.output)).into_owned();
             assert_eq!(told.trim_end().replace("\r\n", " "), answer, "{request}");
@@ -323,8 +326,8 @@ mod tests {
     fn who_reads_from_a_replica_is_listed_so_until_a_reset() {
         let mut node = node(3);
         for (request, flags) in [("READONLY", "flags=r "), ("RESET", "flags=N ")] {
-            node.request(1, &[Bytes::from(request)]);
-            node.request(1, &[Bytes::from("CLIENT"), Bytes::from("INFO")]);
+            requests::request(&mut node, 1, &[Bytes::from(request)]);
+            requests::request(&mut node, 1, &[Bytes::from("CLIENT"), Bytes::from("INFO")]);
             let session = node.clients.get_mut(1).expect("it is connected");
             let told = String::from_utf8_lossy(&session.output.split()).into_owned();
             assert!(told.contains(flags), "{request}: {told}");

@@ -7,8 +7,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use bytes::{Bytes, BytesMut};
 
 use crate::cluster::message::Message;
+use crate::cluster::peer::{Ms, Peer};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Action, BUS, Cluster, Member, Moment, Ms, Peer, Rules, name_of};
+use crate::cluster::{Action, BUS, Cluster, Member, Moment, Rules, name_of};
 use crate::frame::request::RequestReader;
 
 /// `cluster-node-timeout` on this stage.

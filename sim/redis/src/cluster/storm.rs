@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::cluster::Cluster;
 use crate::cluster::election::Urgency;
+use crate::cluster::peer::{Id, Ms};
 use crate::cluster::slots::SLOTS;
 use crate::cluster::stage::{RULES, Stage, address};
-use crate::cluster::{Cluster, Id, Ms};
 
 const ROUNDS: usize = 30;
 /// How long a cluster may take to agree again.

@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use crate::cluster::election::Urgency;
 use crate::cluster::message::{Kind, Message};
+use crate::cluster::peer::{Health, Part, Peer};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::stage::{RULES, Stage, TIMEOUT, address, read};
-use crate::cluster::{Action, Cluster, Health, Part, Peer, name_of};
+use crate::cluster::{Action, Cluster, name_of};
 
 #[test]
 fn a_dead_master_is_suspected_after_the_time_out_and_failed_by_a_majority_soon_after() {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::cluster::peer::{Health, Ms, Part, Peer};
 use crate::cluster::slots::SLOTS;
-use crate::cluster::{BUS, Cluster, Health, Ms, Part, Peer};
+use crate::cluster::{BUS, Cluster};
 
 /// A master that has just started takes no requests for so long, so that it can be told meanwhile
 /// that its slots are another's.

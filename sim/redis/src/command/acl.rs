@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::clients::told::line;
+use crate::call::{Call, Family, Outcome, container};
 use crate::command::introspection::help;
-use crate::command::table::Command;
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container, wrong_arity};
 use crate::compat::Difference;
+use crate::errors::{NOT_INTEGER, SYNTAX, wrong_arity};
 use crate::frame::{Reply, integer};
-use crate::node::Node;
-use crate::session::{Closing, Session};
+use crate::permission::access::{note_refusal, user_of};
+use crate::session::Closing;
 use crate::users::rules::{CATEGORIES, members};
 use crate::users::{DEFAULT, Denial, Refusal, User, Users};
 
@@ -33,80 +32,6 @@ pub const FAMILY: Family = &[
 ];
 
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
-
-/// For whom a session speaks.
-fn user_of(session: &Session) -> &[u8] {
-    session.user.as_deref().unwrap_or(DEFAULT)
-}
-
-/// Refuses what the session's user may not do.
-pub fn check(
-    node: &mut Node,
-    session: &Session,
-    command: &Command,
-    args: &[Bytes],
-) -> Result<(), Reply> {
-    let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
-    let context = if session.queued.is_some() { "multi" } else { "toplevel" };
-    note(node, session, context, &denial, command);
-    if node.differs(Difference::NamesUser) {
-        let text = denial.later_text(user_of(session), command.lower);
-        return Err(Reply::Error(format!("NOPERM {text}").into()));
-    }
-    Err(Reply::Error(denial.text(command.lower).into()))
-}
-
-/// The same for what a script calls.
-pub fn check_in_script(
-    node: &mut Node,
-    session: &Session,
-    command: &Command,
-    args: &[Bytes],
-) -> Result<(), Reply> {
-    let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
-    note(node, session, "lua", &denial, command);
-    if node.differs(Difference::NamesUser) {
-        let text = denial.later_text(user_of(session), command.lower);
-        return Err(Reply::Error(format!("ERR ACL failure in script: {text}").into()));
-    }
-    Err(Reply::error(match denial {
-        Denial::Command => "ERR The user executing the script can't run this command or subcommand",
-        Denial::Key(_) => {
-            "ERR The user executing the script can't access at least one of the keys mentioned in \
-             the command arguments"
-        }
-        Denial::Channel(_) => {
-            "ERR The user executing the script can't publish to the channel mentioned in the \
-             command"
-        }
-    }))
-}
-
-fn note(
-    node: &mut Node,
-    session: &Session,
-    context: &'static str,
-    denial: &Denial,
-    command: &Command,
-) {
-    let (reason, object) = match denial {
-        Denial::Command => ("command", Bytes::from_static(command.lower.as_bytes())),
-        Denial::Key(key) => ("key", Bytes::copy_from_slice(key)),
-        Denial::Channel(channel) => ("channel", Bytes::copy_from_slice(channel)),
-    };
-    note_refusal(node, session, (reason, context, object), user_of(session));
-}
-
-fn note_refusal(
-    node: &mut Node,
-    session: &Session,
-    (reason, context, object): (&'static str, &'static str, Bytes),
-    user: &[u8],
-) {
-    let client = Bytes::from(line(node, session));
-    let (user, at_ms) = (Bytes::copy_from_slice(user), node.now_ms);
-    node.users.note(Refusal { count: 1, reason, context, object, user, at_ms, client });
-}
 
 /// AUTH [username] password
 pub fn auth(call: &mut Call) -> Outcome {

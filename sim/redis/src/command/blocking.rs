@@ -1,19 +1,20 @@
 //! Commands that wait for a list, and what all that wait for a key share.
 //!
-//! Each tries once at its call. What finds nothing waits with a [`Pop`], which tries again whenever
+//! Each tries once at its call. What finds nothing waits with a [`Pop`] and is tried again whenever
 //! one of its keys is created; inside a transaction or a script nobody waits.
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::list::{
     carry, end_of, list, many_pop, move_one, pop_first, pop_from, pop_many, tell_pop,
 };
-use crate::command::{Call, Family, Outcome, word};
 use crate::extended::Extended;
 use crate::frame::Reply;
+use crate::frame::word;
 use crate::keyspace::Key;
 use crate::keyspace::list::End;
-use crate::session::{Block, Pop};
+use crate::session::{Block, Pop, Wanted};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -23,9 +24,6 @@ pub const FAMILY: Family = &[
     ("brpop", brpop),
     ("brpoplpush", brpoplpush),
 ];
-
-/// Tries again for one key when a waiting client may be served; `None` if it finds nothing there.
-pub type Serve = fn(&mut Call, &Key) -> Option<Reply>;
 
 /// Takes from a key; `None` if there is nothing.
 pub type Take = fn(&mut Call, &[u8]) -> Result<Option<Reply>, Reply>;
@@ -46,7 +44,7 @@ pub fn wait(
     keys: &[Bytes],
     until_ms: Option<u64>,
     at_once: Reply,
-    serve: Serve,
+    wanted: Wanted,
 ) -> Outcome {
     if call.session.in_exec || call.session.script.is_some() {
         return Ok(at_once);
@@ -57,7 +55,7 @@ pub fn wait(
         db: call.session.db,
         keys: keys.iter().map(|key| Key::from(&key[..])).collect(),
         until_ms,
-        serve,
+        wanted,
         late: Reply::NilArray,
     }));
     Ok(Reply::SILENCE)
@@ -65,16 +63,16 @@ pub fn wait(
 
 /// BLPOP key ... timeout
 pub fn blpop(call: &mut Call) -> Outcome {
-    pop_or_wait(call, take_one, serve_one)
+    pop_or_wait(call, take_one, Wanted::Element)
 }
 
 /// BRPOP key ... timeout
 pub fn brpop(call: &mut Call) -> Outcome {
-    pop_or_wait(call, take_one, serve_one)
+    pop_or_wait(call, take_one, Wanted::Element)
 }
 
 /// `key ... timeout`: takes from the first key that has something, or waits for one that does.
-pub fn pop_or_wait(call: &mut Call, take: Take, serve: Serve) -> Outcome {
+pub fn pop_or_wait(call: &mut Call, take: Take, wanted: Wanted) -> Outcome {
     let last = call.args.len() - 1;
     let until_ms = until(call, last)?;
     let keys = &call.args[1..last];
@@ -83,14 +81,15 @@ pub fn pop_or_wait(call: &mut Call, take: Take, serve: Serve) -> Outcome {
             return Ok(reply);
         }
     }
-    wait(call, keys, until_ms, Reply::NilArray, serve)
+    wait(call, keys, until_ms, Reply::NilArray, wanted)
 }
 
 fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
     Ok(list(call, key)?.is_some().then(|| pop_one(call, key)))
 }
 
-fn serve_one(call: &mut Call, key: &Key) -> Option<Reply> {
+/// BLPOP, BRPOP for one key when a waiting client may be served.
+pub fn serve_element(call: &mut Call, key: &Key) -> Option<Reply> {
     take_one(call, key).ok().flatten()
 }
 
@@ -109,10 +108,13 @@ pub fn blmpop(call: &mut Call) -> Outcome {
     if let Some(reply) = pop_first(call, &pop)? {
         return Ok(reply);
     }
-    wait(call, pop.keys, until_ms, Reply::NilArray, |call, key| {
-        let pop = many_pop(call, 2).ok()?;
-        matches!(list(call, key), Ok(Some(_))).then(|| pop_many(call, key, &pop))
-    })
+    wait(call, pop.keys, until_ms, Reply::NilArray, Wanted::Elements)
+}
+
+/// The same for one key when a waiting client may be served.
+pub fn serve_elements(call: &mut Call, key: &Key) -> Option<Reply> {
+    let pop = many_pop(call, 2).ok()?;
+    matches!(list(call, key), Ok(Some(_))).then(|| pop_many(call, key, &pop))
 }
 
 /// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout
@@ -133,13 +135,16 @@ fn carry_or_wait(call: &mut Call, ends: (End, End), until_ms: Option<u64>) -> Ou
         return Ok(element);
     }
     let keys = &call.args[1..2];
-    wait(call, keys, until_ms, Reply::Nil, |call, _| {
-        let ends = match call.args {
-            [_, _, _, from, to, _] => (end_of(from).ok()?, end_of(to).ok()?),
-            _ => (End::Right, End::Left),
-        };
-        carry_served(call, ends)
-    })
+    wait(call, keys, until_ms, Reply::Nil, Wanted::Moved)
+}
+
+/// BLMOVE, BRPOPLPUSH when a waiting client may be served.
+pub fn serve_moved(call: &mut Call) -> Option<Reply> {
+    let ends = match call.args {
+        [_, _, _, from, to, _] => (end_of(from).ok()?, end_of(to).ok()?),
+        _ => (End::Right, End::Left),
+    };
+    carry_served(call, ends)
 }
 
 /// A destination of the wrong type ends the wait; a source of another type does not.

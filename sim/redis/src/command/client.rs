@@ -4,10 +4,11 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome, container};
 use crate::clients::Pause;
 use crate::clients::told::{Kind, line};
 use crate::command::introspection::{help, unknown_form};
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container};
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::session::{Answers, Closing, Session};
 

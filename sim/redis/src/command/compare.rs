@@ -4,9 +4,11 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::hash_of;
 
-use crate::command::{Call, Family, Outcome, word, wrong_arity};
+use crate::call::{Call, Family, Outcome};
 use crate::compat::Difference;
+use crate::errors::wrong_arity;
 use crate::frame::Reply;
+use crate::frame::word;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[("delex", delex), ("delifeq", delifeq), ("digest", digest)];

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome, container};
 use crate::cluster::Rules;
 use crate::command::introspection::help;
-use crate::command::key::matches;
-use crate::command::{Call, Family, Outcome, SYNTAX, container};
+use crate::command::replication::NO_FILE;
+use crate::errors::SYNTAX;
 use crate::frame::Reply;
+use crate::glob::matches;
 use crate::keyspace::limits::Limits;
 use crate::node::{Append, Node};
 use crate::session::After;
@@ -184,7 +186,7 @@ fn set_append(call: &mut Call, parameter: &'static Parameter, value: String) {
     };
     node.config.append = wanted;
     if !on {
-        node.end_waits_for_file();
+        node.clients.end_waits_for_file(&Reply::error(NO_FILE));
     }
     if before == Append::None && on {
         node.propagates = true;

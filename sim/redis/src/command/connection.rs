@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::acl::authenticate;
 use crate::command::client::check_name;
 use crate::command::transaction::end;
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, word, wrong_arity};
 use crate::compat::Difference;
+use crate::errors::{NOT_INTEGER, wrong_arity};
+use crate::frame::word;
 use crate::frame::{Protocol, Reply, integer};
 use crate::keyspace::DATABASES;
 use crate::node::Node;
@@ -158,7 +160,7 @@ fn modules(node: &Node) -> Vec<Reply> {
 /// RESET: the connection is as new.
 pub fn reset(call: &mut Call) -> Outcome {
     end(call);
-    call.node.forget_interests(call.session);
+    call.node.clients.forget_interests(call.session);
     let session = &mut *call.session;
     (session.db, session.protocol, session.answers) = (0, Protocol::Two, Answers::On);
     (session.name, session.stays) = (Bytes::new(), false);

@@ -3,8 +3,9 @@
 //! A command takes no time of its own in a world, so nothing is ever slow and no log of slowness
 //! has an entry; memory is that of the model in `memory`.
 
+use crate::call::{Call, Family, Outcome, container};
 use crate::command::introspection::{help, unknown_form};
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, container};
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::memory::{EMPTY, size_of};
 

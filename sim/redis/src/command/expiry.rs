@@ -3,9 +3,11 @@
 //! Ends are Unix milliseconds of the node's wall clock. Whatever the command said, replicas and
 //! file are told the absolute time.
 
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, digits, printed, word};
+use crate::call::{Call, Family, Outcome};
 use crate::compat::Difference;
+use crate::errors::{NOT_INTEGER, printed};
 use crate::frame::Reply;
+use crate::frame::{digits, word};
 use crate::keyspace::Entry;
 
 /// What is here, by name.

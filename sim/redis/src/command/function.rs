@@ -2,23 +2,20 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome, container};
 use crate::command::key::dump::WRONG_FOOT;
-use crate::command::key::matches;
 use crate::command::scripting::{self, end_script, help};
-use crate::command::{Call, Family, Outcome, container};
 use crate::frame::{Reply, integer};
+use crate::glob::matches;
 use crate::rdb;
-use crate::script;
-use crate::script::arguments::until_zero;
+use crate::script::conversions::until_zero;
 use crate::script::flags::told;
-use crate::script::library::{
-    Libraries, Library, NOT_FOUND, Registered, find, join, load as load_library,
-};
+use crate::script::libraries::{Libraries, Library, NOT_FOUND, Registered, find, join};
+use crate::script::library::load as load_library;
+use crate::script::{self, Program};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
-    ("fcall", fcall),
-    ("fcall_ro", fcall_ro),
     ("function", container),
     ("function|delete", delete),
     ("function|dump", dump),
@@ -79,23 +76,23 @@ const HELP: &[&str] = &[
 ];
 
 /// FCALL function numkeys key ... arg ...
-pub fn fcall(call: &mut Call) -> Outcome {
-    run(call, false)
+pub fn fcall<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    named(call, false)
 }
 
 /// FCALL_RO function numkeys key ... arg ...
-pub fn fcall_ro(call: &mut Call) -> Outcome {
-    run(call, true)
+pub fn fcall_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    named(call, true)
 }
 
-fn run(call: &mut Call, read_only: bool) -> Outcome {
+fn named<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let name = &call.args[1];
     if find(&call.node.libraries, name).is_none() {
         return Err(Reply::error(NOT_FOUND));
     }
     let number = integer(&call.args[2]).ok_or(Reply::error("ERR Bad number of keys provided"))?;
     let words = scripting::split_words(number, call.from(3))?;
-    script::run_function(call, name, words, read_only)
+    script::of_function(&call.node.libraries, name, words, read_only)
 }
 
 /// FUNCTION LOAD [REPLACE] code

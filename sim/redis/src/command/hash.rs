@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::number::{NOT_FINITE, NOT_FLOAT};
-use crate::command::{Call, Family, Outcome, WRONGTYPE, digits, word, wrong_arity};
+use crate::errors::{WRONGTYPE, wrong_arity};
 use crate::extended::Extended;
 use crate::frame::{Reply, integer};
+use crate::frame::{digits, word};
 use crate::keyspace::Value;
 use crate::keyspace::hash::Hash;
 

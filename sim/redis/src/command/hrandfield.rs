@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::command::collection::MOST_PICKS;
-use crate::command::{Call, Outcome, SYNTAX};
+use crate::call::collection::MOST_PICKS;
+use crate::call::{Call, Outcome};
+use crate::errors::SYNTAX;
 use crate::frame::{Protocol, Reply};
 use crate::keyspace::hash::Hash;
 

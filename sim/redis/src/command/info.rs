@@ -8,7 +8,7 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, Outcome};
+use crate::call::{Call, Family, Outcome};
 use crate::compat::Compat;
 use crate::frame::Reply;
 use crate::history::NO_ID;
@@ -215,7 +215,7 @@ fn persistence(text: &mut String, node: &mut Node) {
 }
 
 fn stats_section(text: &mut String, node: &mut Node) {
-    use crate::clients::channels::Channel;
+    use crate::session::Channel;
     let listened = |kind| node.clients.listened(kind).count();
     let errors: u64 = node.figures.errors.values().sum();
     let [full, partial, in_vain] = node.figures.syncs;

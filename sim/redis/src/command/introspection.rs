@@ -4,12 +4,13 @@
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
-use crate::command::keys::{Specification, keys_of, numbers, specifications};
-use crate::command::table::{Command, find_full_in, find_in};
-use crate::command::{Call, Family, Outcome, SYNTAX};
+use crate::call::{Call, Family, Outcome};
+use crate::errors::SYNTAX;
 use crate::frame::Reply;
+use crate::glob::matches;
 use crate::node::Node;
+use crate::specification::keys::{KeySpecification, keys_of, numbers, specifications};
+use crate::specification::{Command, find_full_in, find_in};
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
@@ -245,7 +246,7 @@ fn describe(node: &Node, command: &'static Command) -> Reply {
     ])
 }
 
-fn describe_specification(specification: &Specification, note: Option<&'static str>) -> Reply {
+fn describe_specification(specification: &KeySpecification, note: Option<&'static str>) -> Reply {
     let mut items = Vec::new();
     if let Some(note) = note {
         items.extend([Reply::word("notes"), Reply::word(note)]);

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Outcome, SYNTAX};
+use crate::call::{Call, Outcome};
+use crate::errors::SYNTAX;
 use crate::frame::{LONGEST_BULK, Reply};
 use crate::keyspace::Value;
 

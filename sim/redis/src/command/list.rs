@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::command::{Call, Family, Outcome, SYNTAX, WRONGTYPE, digits, word, wrong_arity};
+use crate::call::{Call, Family, Outcome};
+use crate::errors::{SYNTAX, WRONGTYPE, wrong_arity};
 use crate::frame::{Reply, integer};
+use crate::frame::{digits, word};
 use crate::keyspace::Value;
 use crate::keyspace::list::{End, List};
 
@@ -16,7 +18,6 @@ pub const FAMILY: Family = &[
     ("lmove", lmove),
     ("lmpop", lmpop),
     ("lpop", lpop),
-    ("lpos", super::lpos::lpos),
     ("lpush", lpush),
     ("lpushx", lpushx),
     ("lrange", lrange),

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::list::{list, number_from};
-use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::keyspace::list::List;
 
@@ -13,6 +14,9 @@ struct Options {
     count: Option<usize>,
     longest: usize,
 }
+
+/// What is here, by name.
+pub const FAMILY: Family = &[("lpos", lpos)];
 
 /// LPOS key element [RANK rank] [COUNT count] [MAXLEN length]
 pub fn lpos(call: &mut Call) -> Outcome {

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::command::table::Command;
-use crate::command::{Call, Family, Outcome};
+use crate::call::{Call, Family, Outcome};
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::session::Session;
+use crate::specification::Command;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[("monitor", monitor)];

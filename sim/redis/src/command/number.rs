@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
+use crate::call::{Call, Family, Outcome};
+use crate::errors::NOT_INTEGER;
 use crate::extended::Extended;
 use crate::frame::{Reply, integer};
+use crate::frame::{digits, word};
 use crate::keyspace::Kept;
 
 /// What is here, by name.

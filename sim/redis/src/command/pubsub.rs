@@ -4,10 +4,11 @@
 
 use bytes::Bytes;
 
-use crate::clients::channels::{Channel, confirmation};
-use crate::command::key::matches;
-use crate::command::{Call, Family, Outcome, container};
+use crate::call::{Call, Family, Outcome, container};
+use crate::clients::channels::confirmation;
 use crate::frame::Reply;
+use crate::glob::matches;
+use crate::session::Channel;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[

@@ -7,10 +7,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, digits, word};
+use crate::call::{Call, Family, Outcome};
 use crate::compat::Difference;
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
-use crate::node::{Append, Node};
+use crate::frame::{digits, word};
+use crate::node::Append;
 use crate::peers::Failover;
 use crate::session::{After, Block, Psync, Quorum};
 
@@ -155,7 +157,7 @@ fn failover_words(call: &Call) -> Result<FailoverWords, Reply> {
                 force = true;
                 rest
             }
-            _ => return Err(Reply::error(super::SYNTAX)),
+            _ => return Err(Reply::error(SYNTAX)),
         };
     }
 }
@@ -231,7 +233,7 @@ fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
 
 /// Answers, or waits where somebody may.
 fn wait_for(call: &mut Call, quorum: Quorum) -> Outcome {
-    let (reply, is_there) = acknowledgement(call.node, &quorum);
+    let (reply, is_there) = call.node.acknowledgement(&quorum);
     if is_there || call.session.in_exec || call.session.script.is_some() {
         return Ok(reply);
     }
@@ -240,22 +242,12 @@ fn wait_for(call: &mut Call, quorum: Quorum) -> Outcome {
     Ok(Reply::SILENCE)
 }
 
-/// What WAIT or WAITAOF is answered now, and whether that is what it asks for.
-pub fn acknowledgement(node: &Node, quorum: &Quorum) -> (Reply, bool) {
-    let replicas = node.acknowledged(quorum);
-    let count = Reply::Integer(i64::try_from(replicas).unwrap_or(i64::MAX));
-    let enough = replicas >= quorum.replicas;
-    let Some(local) = quorum.synced else { return (count, enough) };
-    let own = node.has_synced(quorum.offset);
-    (Reply::Array(vec![Reply::Integer(i64::from(own)), count]), enough && (own || !local))
-}
-
 /// REPLCONF listening-port n | ip-address ip | capa x | rdb-only n | ACK offset [FACK offset] |
 /// GETACK *
 pub fn replconf(call: &mut Call) -> Outcome {
     let pairs = call.from(1);
     if !pairs.len().is_multiple_of(2) {
-        return Err(Reply::error(super::SYNTAX));
+        return Err(Reply::error(SYNTAX));
     }
     for (nth, pair) in pairs.chunks_exact(2).enumerate() {
         let number = integer(&pair[1]);

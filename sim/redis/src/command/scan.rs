@@ -6,10 +6,12 @@
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
+use crate::call::{Call, Family, Outcome};
 use crate::command::key::object::encoding_of;
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE, digits};
+use crate::errors::{NOT_INTEGER, SYNTAX, WRONGTYPE};
+use crate::frame::digits;
 use crate::frame::{Reply, in_17_digits, integer};
+use crate::glob::matches;
 use crate::keyspace::Value;
 
 /// What is here, by name.

@@ -1,23 +1,18 @@
-//! EVAL, EVALSHA, SCRIPT. What a script does inside is `script`'s.
+//! EVAL, EVALSHA, SCRIPT. The former say which script is to be run; what it does inside is
+//! `script`'s.
 
 use bytes::Bytes;
-use sha1::{Digest, Sha1};
 
-use crate::command::table::{Command, Flags};
-use crate::command::{Call, Family, Outcome, container};
+use crate::call::{Call, Family, Outcome, container};
 use crate::compat::Difference;
+use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::{Busy, Node};
 use crate::script;
-use crate::script::flags::Head;
-use crate::script::library::find;
+use crate::script::Program;
 
 /// What is here, by name.
 pub const FAMILY: Family = &[
-    ("eval", eval),
-    ("eval_ro", eval_ro),
-    ("evalsha", evalsha),
-    ("evalsha_ro", evalsha_ro),
     ("script", container),
     ("script|debug", debug),
     ("script|exists", exists),
@@ -57,16 +52,16 @@ const HELP: &[&str] = &[
 ];
 
 /// EVAL script numkeys key ... arg ...
-pub fn eval(call: &mut Call) -> Outcome {
-    run_body(call, false)
+pub fn eval<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    of_body(call, false)
 }
 
 /// EVAL_RO script numkeys key ... arg ...
-pub fn eval_ro(call: &mut Call) -> Outcome {
-    run_body(call, true)
+pub fn eval_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    of_body(call, true)
 }
 
-fn run_body(call: &mut Call, read_only: bool) -> Outcome {
+fn of_body<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let body = &call.args[1];
     let sha = sha1_hex(body);
@@ -74,26 +69,26 @@ fn run_body(call: &mut Call, read_only: bool) -> Outcome {
         script::check(&sha, body)?;
         call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
-    script::run(call, &sha, body, words, read_only)
+    script::of_body(&sha, body, words, read_only)
 }
 
 /// EVALSHA sha1 numkeys key ... arg ...
-pub fn evalsha(call: &mut Call) -> Outcome {
-    run_known(call, false)
+pub fn evalsha<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    of_known(call, false)
 }
 
 /// EVALSHA_RO sha1 numkeys key ... arg ...
-pub fn evalsha_ro(call: &mut Call) -> Outcome {
-    run_known(call, true)
+pub fn evalsha_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
+    of_known(call, true)
 }
 
-fn run_known(call: &mut Call, read_only: bool) -> Outcome {
+fn of_known<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let sha = Bytes::from(call.args[1].to_ascii_lowercase());
     let Some(body) = call.node.scripts.get(&sha).cloned() else {
         return Err(no_script(call.node));
     };
-    script::run(call, &sha, &body, words, read_only)
+    script::of_body(&sha, &body, words, read_only)
 }
 
 fn no_script(node: &Node) -> Reply {
@@ -110,21 +105,6 @@ pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Re
     words
         .split_at_checked(keys)
         .ok_or(Reply::error("ERR Number of keys can't be greater than number of args"))
-}
-
-/// What a request may do that runs a script: as its command says, or as the script does.
-pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
-    let Some(word) = args.get(1) else { return command.flags };
-    let script = match command.name {
-        "EVAL" | "EVAL_RO" => Head::of(word).ok().and_then(|head| head.flags),
-        "EVALSHA" | "EVALSHA_RO" => {
-            let body = node.scripts.get(&word.to_ascii_lowercase()[..]);
-            body.and_then(|body| Head::of(body).ok()?.flags)
-        }
-        "FCALL" | "FCALL_RO" => find(&node.libraries, word).map(|(_, found)| found.flags),
-        _ => None,
-    };
-    script.map_or(command.flags, |script| script.narrow(command.flags))
 }
 
 /// SCRIPT LOAD script
@@ -201,12 +181,4 @@ pub fn end_script(call: &mut Call, function: bool) -> Outcome {
 /// What others are told while a script holds the node.
 pub fn is_busy(busy: &Busy) -> Reply {
     Reply::error(if busy.function.is_some() { SLOW_FUNCTION } else { SLOW_SCRIPT })
-}
-
-/// The SHA1 of a script in lower-case hexadecimal.
-pub fn sha1_hex(body: &[u8]) -> Bytes {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digest = Sha1::digest(body);
-    let nibbles = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    Bytes::from_iter(nibbles.map(|nibble| DIGITS[usize::from(nibble)]))
 }

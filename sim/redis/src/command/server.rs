@@ -4,8 +4,10 @@
 
 use lockstorm_platform::trace::KeyChange;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::introspection::{help, unknown_form};
-use crate::command::{Call, Family, Outcome, SYNTAX, digits};
+use crate::errors::SYNTAX;
+use crate::frame::digits;
 use crate::frame::{Reply, integer};
 use crate::keyspace::{DATABASES, Key};
 use crate::persistence::dump;

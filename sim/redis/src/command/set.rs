@@ -8,7 +8,7 @@ pub mod pick;
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, Outcome, WRONGTYPE};
+use crate::call::{Call, Family, Outcome};
 use crate::frame::Reply;
 use crate::keyspace::Value;
 use crate::keyspace::set::Set;
@@ -33,44 +33,25 @@ pub const FAMILY: Family = &[
     ("sunionstore", algebra::sunionstore),
 ];
 
-impl Call<'_> {
-    /// The set under a key.
-    pub fn set_at(&mut self, key: &[u8]) -> Result<Option<&Set>, Reply> {
-        match self.entry(key).map(|entry| &entry.value) {
-            None => Ok(None),
-            Some(Value::Set(set)) => Ok(Some(set)),
-            Some(_) => Err(Reply::error(WRONGTYPE)),
-        }
+/// Adds members to the set under a key, which is created if it is missing; how many are new.
+fn add_members(call: &mut Call, key: &[u8], members: &[Bytes]) -> Result<usize, Reply> {
+    let created = call.set_at(key)?.is_none();
+    if created {
+        let db = call.node.keyspace.db_mut(call.session.db);
+        db.set(key, Value::Set(Set::default()), None);
     }
-
-    /// The set under a key that is known to hold one, to change it.
-    pub fn set_at_mut(&mut self, key: &[u8]) -> Option<&mut Set> {
-        match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
-            Some(Value::Set(set)) => Some(set),
-            _ => None,
-        }
+    let Some(set) = call.set_at_mut(key) else { return Ok(0) };
+    let added = members.iter().filter(|member| set.insert(member)).count();
+    if added > 0 {
+        call.note_grown(key, created);
+        call.event(b's', "sadd", key);
     }
-
-    /// Adds members to the set under a key, which is created if it is missing; how many are new.
-    fn add_members(&mut self, key: &[u8], members: &[Bytes]) -> Result<usize, Reply> {
-        let created = self.set_at(key)?.is_none();
-        if created {
-            let db = self.node.keyspace.db_mut(self.session.db);
-            db.set(key, Value::Set(Set::default()), None);
-        }
-        let Some(set) = self.set_at_mut(key) else { return Ok(0) };
-        let added = members.iter().filter(|member| set.insert(member)).count();
-        if added > 0 {
-            self.note_grown(key, created);
-            self.event(b's', "sadd", key);
-        }
-        Ok(added)
-    }
+    Ok(added)
 }
 
 /// SADD key member ...
 pub fn sadd(call: &mut Call) -> Outcome {
-    let added = call.add_members(&call.args[1], call.from(2))?;
+    let added = add_members(call, &call.args[1], call.from(2))?;
     if added > 0 {
         call.tell_verbatim();
     }
@@ -107,7 +88,7 @@ pub fn smove(call: &mut Call) -> Outcome {
         set.remove(member);
     }
     call.note_shrunk(from, b's', "srem");
-    call.add_members(to, std::slice::from_ref(member))?;
+    add_members(call, to, std::slice::from_ref(member))?;
     call.tell_verbatim();
     Ok(Reply::Integer(1))
 }

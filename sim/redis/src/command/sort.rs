@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE};
+use crate::call::{Call, Family, Outcome};
+use crate::errors::{NOT_INTEGER, SYNTAX, WRONGTYPE};
 use crate::float;
 use crate::frame::{Reply, integer};
 use crate::keyspace::Value;

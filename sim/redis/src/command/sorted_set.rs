@@ -6,9 +6,11 @@
 //! - `pop`, `wait`: ZPOPMIN and its kin, at once and when there is something
 //! - `algebra`: unions, intersections, differences
 //! - `pick`: members by chance
+//! - `listed`: members as commands answer them
 
 pub mod add;
 pub mod algebra;
+pub mod listed;
 pub mod pick;
 pub mod pop;
 pub mod range;
@@ -17,9 +19,8 @@ pub mod wait;
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, Outcome, WRONGTYPE};
-use crate::frame::{Protocol, Reply};
-use crate::keyspace::Value;
+use crate::call::{Call, Family, Outcome};
+use crate::frame::Reply;
 use crate::keyspace::sorted_set::SortedSet;
 
 /// What is here, by name.
@@ -59,46 +60,6 @@ pub const FAMILY: Family = &[
     ("zunion", algebra::zunion),
     ("zunionstore", algebra::zunionstore),
 ];
-
-impl Call<'_> {
-    /// The sorted set under a key.
-    pub fn sorted_set(&mut self, key: &[u8]) -> Result<Option<&SortedSet>, Reply> {
-        match self.entry(key).map(|entry| &entry.value) {
-            None => Ok(None),
-            Some(Value::SortedSet(set)) => Ok(Some(set)),
-            Some(_) => Err(Reply::error(WRONGTYPE)),
-        }
-    }
-
-    /// The sorted set under a key that is known to hold one, to change it.
-    pub fn sorted_set_mut(&mut self, key: &[u8]) -> Option<&mut SortedSet> {
-        match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
-            Some(Value::SortedSet(set)) => Some(set),
-            _ => None,
-        }
-    }
-}
-
-/// Members as commands answer them: with their scores in turn, in RESP3 as pairs.
-pub fn listed(
-    protocol: Protocol,
-    members: impl Iterator<Item = (Bytes, f64)>,
-    with_scores: bool,
-) -> Reply {
-    let nested = with_scores && protocol == Protocol::Three;
-    Reply::Array(match (with_scores, nested) {
-        (_, true) => members.map(pair).collect(),
-        (true, _) => {
-            members.flat_map(|(m, score)| [Reply::Bulk(m), Reply::Double(score)]).collect()
-        }
-        _ => members.map(|(member, _)| Reply::Bulk(member)).collect(),
-    })
-}
-
-/// A member with its score.
-pub fn pair((member, score): (Bytes, f64)) -> Reply {
-    Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)])
-}
 
 /// ZCARD key
 pub fn zcard(call: &mut Call) -> Outcome {

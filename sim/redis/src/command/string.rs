@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Family, Outcome};
 use crate::command::compare::Condition;
 use crate::command::expiry::{Deadline, Unit, delete_ended};
-use crate::command::{Call, Family, Outcome, SYNTAX, digits, word, wrong_arity};
 use crate::compat::Difference;
+use crate::errors::{SYNTAX, wrong_arity};
 use crate::frame::{Arguments, Reply};
+use crate::frame::{digits, word};
 use crate::keyspace::{Entry, Kept};
 
 /// What is here, by name.

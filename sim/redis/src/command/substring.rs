@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Family, Outcome};
+use crate::call::{Call, Family, Outcome};
 use crate::frame::Reply;
 use crate::keyspace::Kept;
 

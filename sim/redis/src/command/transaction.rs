@@ -1,22 +1,15 @@
-//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC runs it in one go.
+//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC has it executed in
+//! one go.
 
-use bytes::BytesMut;
-
-use crate::command::admission::execute;
-use crate::command::{Call, Family, Outcome};
-use crate::frame::{Protocol, Reply};
+use crate::call::{Call, Family, Outcome};
+use crate::frame::{Arguments, Reply};
 use crate::keyspace::Key;
 use crate::node::Node;
 use crate::session::Session;
 
 /// What is here, by name.
-pub const FAMILY: Family = &[
-    ("discard", discard),
-    ("exec", exec),
-    ("multi", multi),
-    ("unwatch", unwatch),
-    ("watch", watch),
-];
+pub const FAMILY: Family =
+    &[("discard", discard), ("multi", multi), ("unwatch", unwatch), ("watch", watch)];
 
 /// Whether a command is executed inside MULTI instead of queued.
 pub fn runs_at_once(name: &str) -> bool {
@@ -59,8 +52,11 @@ pub fn discard(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// EXEC
-pub fn exec(call: &mut Call) -> Outcome {
+/// EXEC: what is to be executed now; nothing if a watched key was touched.
+///
+/// # Errors
+/// If there is no transaction, or a command of it was refused.
+pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
     let Some(queued) = call.session.queued.take() else {
         return Err(Reply::error("ERR EXEC without MULTI"));
     };
@@ -71,46 +67,9 @@ pub fn exec(call: &mut Call) -> Outcome {
         return Err(Reply::error("EXECABORT Transaction discarded because of previous errors."));
     }
     if dirty {
-        return Ok(Reply::NilArray);
+        return Ok(None);
     }
-    call.session.in_exec = true;
-    call.session.running = Some(queued.len());
-    call.session.aside = Some(Vec::new());
-    let mut replies = Vec::with_capacity(queued.len());
-    for args in &queued {
-        let command = call.node.command_of(args).expect("only known commands are queued");
-        let spoken = call.session.protocol;
-        let reply = execute(call.node, call.session, command, args);
-        if call.session.protocol != spoken {
-            replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
-        }
-        let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
-        replies.push(if told.is_empty() { reply } else { behind(told, reply) });
-        if call.session.blocked.is_some() {
-            // A script came to no end: what stands behind it is never reached.
-            break;
-        }
-    }
-    call.session.aside = None;
-    call.session.running = None;
-    call.session.in_exec = false;
-    if call.session.blocked.is_some() {
-        return Ok(Reply::SILENCE);
-    }
-    Ok(Reply::Array(replies))
-}
-
-/// A reply as it is written before HELLO chooses another form.
-fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
-    let mut bytes = BytesMut::new();
-    reply.encode_in(protocol, &mut bytes);
-    Reply::Encoded(bytes.freeze())
-}
-
-/// A reply behind what the session was told before it.
-fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
-    told.push(reply);
-    Reply::Several(told)
+    Ok(Some(queued))
 }
 
 /// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::rdb::WrongRdb;
+/// Why bytes are no RDB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongRdb(pub &'static str);
 
 /// What is left to read.
 #[derive(Clone, Debug)]

@@ -4,8 +4,7 @@
 use bytes::Bytes;
 
 use crate::frame::integer;
-use crate::rdb::WrongRdb;
-use crate::rdb::cursor::Cursor;
+use crate::rdb::cursor::{Cursor, WrongRdb};
 
 /// Bytes before the first element, and the one behind the last.
 const HEAD: usize = 6;

@@ -4,8 +4,7 @@
 //! `000LLLLL` and L+1 bytes stand for themselves; `LLLooooo oooooooo` repeats L+2 bytes from
 //! o+1 bytes before; L = 7 has the rest of the length in a byte of its own behind the first.
 
-use crate::rdb::WrongRdb;
-use crate::rdb::cursor::Cursor;
+use crate::rdb::cursor::{Cursor, WrongRdb};
 
 /// Bytes in one run of those that stand for themselves.
 const LONGEST_RUN: usize = 32;

@@ -9,8 +9,8 @@ use crate::keyspace::hash::Hash;
 use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
 use crate::keyspace::sorted_set::SortedSet;
-use crate::rdb::cursor::Cursor;
-use crate::rdb::{WrongRdb, kind, listpack, lzf, ziplist};
+use crate::rdb::cursor::{Cursor, WrongRdb};
+use crate::rdb::{kind, listpack, lzf, ziplist};
 
 /// No repetition in compressed bytes is longer for each of them.
 const MOST_EXPANSION: usize = 128;

@@ -3,8 +3,7 @@
 
 use bytes::Bytes;
 
-use crate::rdb::WrongRdb;
-use crate::rdb::cursor::Cursor;
+use crate::rdb::cursor::{Cursor, WrongRdb};
 
 const END: u8 = 0xFF;
 /// A length that does not fit into its byte stands in the four bytes behind this one.

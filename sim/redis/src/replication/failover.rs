@@ -5,6 +5,7 @@ use std::rc::Rc;
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::Origin;
 
+use crate::requests::resume_paused;
 use crate::server::Server;
 use crate::signal::first;
 
@@ -73,7 +74,7 @@ impl Server {
             return;
         }
         node.set_time(self.host.now(Clock::Wall));
-        node.resume_paused();
+        resume_paused(&mut node);
         drop(node);
         self.publish(Origin::Node);
         self.acknowledged.raise();

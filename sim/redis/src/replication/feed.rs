@@ -1,111 +1,23 @@
 //! The side of who is followed: what replicas get, and what they say of it.
 
-use std::cell::{Cell, RefCell};
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::host::Stream;
 use lockstorm_platform::time::{Clock, SECOND};
-use lockstorm_platform::trace::{Event, Origin};
+use lockstorm_platform::trace::Event;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
-use crate::compat::Difference;
-use crate::frame::encode_request;
 use crate::frame::request::RequestReader;
-use crate::node::{Node, Told};
+use crate::node::Node;
 use crate::peers::{Announced, Replica};
-use crate::persistence::{Script, dump};
+use crate::persistence::dump;
+use crate::replication::feeds::Outbox;
+use crate::requests::request;
 use crate::server::Server;
 use crate::session::Psync;
-use crate::signal::{Signal, first};
-
-/// The replicas that a node feeds. All of them get the same stream.
-#[derive(Default)]
-pub struct Feeds {
-    script: Script,
-    outboxes: Vec<Rc<Outbox>>,
-    /// Whether [`tend`] runs.
-    tended: bool,
-}
-
-/// What is on its way to one replica.
-pub struct Outbox {
-    session: u64,
-    bytes: RefCell<BytesMut>,
-    filled: Signal,
-    cut: Cell<bool>,
-}
-
-impl Outbox {
-    fn cut(&self) {
-        self.cut.set(true);
-        self.filled.raise();
-    }
-}
-
-impl Feeds {
-    /// Sends what a master did to every replica and counts it into the offset.
-    pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
-        if !node.history.is_kept() {
-            return count(node, Script::length(commands));
-        }
-        let (history, before) = (node.history.number(), node.history.offset);
-        let mut stream = BytesMut::new();
-        self.script.write(commands, &mut stream, |told, written| {
-            let offset = before + written.len() as u64;
-            let origin = if told.by_node { Origin::Node } else { origin };
-            host.record(Event::Propagated { history, offset, origin });
-        });
-        self.pass(node, &stream);
-    }
-
-    /// Asks every replica how far it is.
-    pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
-        if !node.history.is_kept() {
-            return count(node, 1);
-        }
-        self.say(node, &["REPLCONF", "GETACK", "*"]);
-    }
-
-    fn say(&mut self, node: &mut Node, words: &[&str]) {
-        if !self.outboxes.is_empty() {
-            let mut stream = BytesMut::new();
-            encode_request(&mut stream, words);
-            self.pass(node, &stream);
-        }
-    }
-
-    /// Adds bytes to the stream of every replica.
-    pub fn pass(&mut self, node: &mut Node, stream: &[u8]) {
-        node.stream(stream);
-        for outbox in &self.outboxes {
-            outbox.bytes.borrow_mut().extend_from_slice(stream);
-            outbox.filled.raise();
-        }
-    }
-
-    /// Ends every link: who follows has to ask anew, since the history is another one.
-    pub fn cut_all(&mut self) {
-        self.script.forget_database();
-        for outbox in self.outboxes.drain(..) {
-            outbox.cut();
-        }
-    }
-
-    fn cut(&self, session: u64) {
-        for outbox in self.outboxes.iter().filter(|outbox| outbox.session == session) {
-            outbox.cut();
-        }
-    }
-}
-
-/// What nobody is told is counted where WAITAOF may ask for it.
-fn count(node: &mut Node, commands: u64) {
-    if node.differs(Difference::WaitAof) {
-        node.history.count(commands);
-    }
-}
+use crate::signal::first;
 
 /// Feeds the replica at the other end of a connection until it ends.
 pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
@@ -116,9 +28,9 @@ pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     let outbox = open(server, id, address, asked, &stream);
     let (reading, writing) = tokio::io::split(stream);
     first(pour(&outbox, writing), take_acknowledgements(server, id, reading)).await;
-    server.feeds.borrow_mut().outboxes.retain(|other| other.session != outbox.session);
+    server.feeds.borrow_mut().close(id);
     let mut node = server.node.borrow_mut();
-    node.replicas.retain(|replica| replica.session != outbox.session);
+    node.replicas.retain(|replica| replica.session != id);
     node.recount_good_replicas();
     drop(node);
     server.acknowledged.raise();
@@ -152,19 +64,13 @@ fn open(
         Some(lacking) => go_on(&mut node, announced, &lacking),
         None => {
             server.host.record(Event::Snapshot { connection: stream.connection() });
-            feeds.script.forget_database();
+            feeds.forget_database();
             begin_anew(&mut node, asked)
         }
     };
     node.recount_good_replicas();
-    let outbox = Rc::new(Outbox {
-        session: id,
-        bytes: RefCell::new(bytes),
-        filled: Signal::default(),
-        cut: Cell::new(false),
-    });
-    feeds.outboxes.push(Rc::clone(&outbox));
-    if !std::mem::replace(&mut feeds.tended, true) {
+    let outbox = feeds.open(id, bytes);
+    if feeds.begin_tending() {
         server.host.spawn(tend(Rc::clone(server)));
     }
     outbox
@@ -198,12 +104,9 @@ fn begin_anew(node: &mut Node, asked: &Psync) -> BytesMut {
 }
 
 async fn pour(outbox: &Outbox, mut writing: WriteHalf<Stream>) {
-    while !outbox.cut.get() {
-        let seen = outbox.filled.count();
-        let bytes = outbox.bytes.borrow_mut().split();
-        if bytes.is_empty() {
-            outbox.filled.past(seen).await;
-        } else if writing.write_all(&bytes).await.is_err() {
+    while !outbox.is_cut() {
+        let bytes = outbox.next().await;
+        if writing.write_all(&bytes).await.is_err() {
             return;
         }
     }
@@ -216,7 +119,7 @@ async fn take_acknowledgements(server: &Rc<Server>, id: u64, mut reading: ReadHa
         while let Ok(Some(args)) = reader.next(&mut input) {
             let mut node = server.node.borrow_mut();
             node.set_time(server.host.now(Clock::Wall));
-            node.request(id, &args);
+            request(&mut node, id, &args);
             drop(node);
             server.acknowledged.raise();
         }
@@ -228,8 +131,7 @@ async fn tend(server: Rc<Server>) {
     for second in 1.. {
         server.host.sleep(SECOND).await;
         let mut feeds = server.feeds.borrow_mut();
-        if feeds.outboxes.is_empty() {
-            feeds.tended = false;
+        if feeds.end_tending() {
             return;
         }
         let mut node = server.node.borrow_mut();

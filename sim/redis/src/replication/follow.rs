@@ -6,18 +6,19 @@ use std::rc::Rc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use lockstorm_platform::host::Stream;
-use lockstorm_platform::time::{Clock, SECOND};
+use lockstorm_platform::time::{Clock, Nanos, SECOND};
 use lockstorm_platform::trace::{Event, Origin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::command::admission::apply;
 use crate::compat::Difference;
+use crate::execution::apply;
 use crate::frame::decode::decode_reply;
 use crate::frame::request::RequestReader;
 use crate::frame::{Arguments, Reply, encode_request, integer};
 use crate::node::Append;
 use crate::peers::LinkState;
 use crate::persistence::restore;
+use crate::requests::settle;
 use crate::server::Server;
 use crate::session::Session;
 use crate::signal::{First, first};
@@ -59,7 +60,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     let late = || io::Error::from(io::ErrorKind::TimedOut);
     set_state(server, LinkState::Connecting);
     let connect = server.host.connect(master);
-    let stream = server.host.timeout(server.link_timeout(), connect).await.ok_or_else(late)??;
+    let stream = server.host.timeout(link_timeout(server), connect).await.ok_or_else(late)??;
     set_state(server, LinkState::Handshake);
     let input = BytesMut::with_capacity(4096);
     let mut link =
@@ -82,6 +83,12 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     }
     set_state(server, LinkState::Connected);
     link.follow_stream().await
+}
+
+/// `repl-timeout`: a link on which so long nothing comes is given up.
+fn link_timeout(server: &Server) -> Nanos {
+    let seconds = server.node.borrow().settings.number("repl-timeout");
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND)
 }
 
 fn set_state(server: &Server, state: LinkState) {
@@ -118,7 +125,7 @@ struct Link<'a> {
 impl Link<'_> {
     async fn read(&mut self) -> io::Result<()> {
         let read = self.stream.read_buf(&mut self.input);
-        let read = self.server.host.timeout(self.server.link_timeout(), read).await;
+        let read = self.server.host.timeout(link_timeout(self.server), read).await;
         match read {
             Some(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(result) => result.map(drop),
@@ -282,7 +289,7 @@ impl Link<'_> {
                 self.acknowledge().await?;
                 acknowledge_at = now + SECOND;
             }
-            if now >= heard_at.saturating_add(self.server.link_timeout()) {
+            if now >= heard_at.saturating_add(link_timeout(self.server)) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let tick = self.server.host.sleep_until(Clock::Monotonic, acknowledge_at);
@@ -338,7 +345,7 @@ impl Link<'_> {
         node.set_time(self.server.host.now(Clock::Wall));
         let reply = apply(&mut node, session, args);
         debug_assert!(!reply.is_error(), "what a master did, its replica can do");
-        node.settle();
+        settle(&mut node);
         let history = node.history.number();
         drop(node);
         self.server.publish(Origin::Replication { history, offset });

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use mlua::{Lua, LuaString, Table, Value};
 
-use crate::command::scripting::sha1_hex;
-use crate::command::table::find;
-use crate::script::arguments::{Arguments, function, until_zero};
+use crate::digest::sha1_hex;
+use crate::script::arguments::{Arguments, function};
+use crate::script::conversions::until_zero;
 use crate::script::raised::{Raised, refusal};
+use crate::specification::find;
 
 const LEVELS: [(&str, i64); 5] = [
     ("LOG_DEBUG", 0),

@@ -2,8 +2,8 @@
 
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
 
+use crate::script::conversions::{until_zero, whole};
 use crate::script::raised::Raised;
-use crate::script::value::whole;
 
 /// What a library function was called with. Arguments are counted from 1, as in Lua's texts.
 pub struct Arguments<'a> {
@@ -133,11 +133,6 @@ impl Arguments<'_> {
         let place = place.flatten().unwrap_or_default();
         Raised::Text([place.as_bytes(), text].concat()).into()
     }
-}
-
-/// The part of a text that C sees.
-pub fn until_zero(text: &[u8]) -> &[u8] {
-    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// `lua_typename`.

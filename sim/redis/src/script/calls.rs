@@ -7,17 +7,21 @@ use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Value};
 
 use crate::cluster::redirect::check_in_script;
-use crate::command::admission::{check_script, check_write, execute};
-use crate::command::table::{Command, Flags};
 use crate::compat::Difference;
 use crate::digits::in_digits;
 use crate::frame::{Protocol, Reply};
 use crate::node::Node;
+use crate::permission::{OOM, access, check_write, is_stale};
 use crate::script::api;
-use crate::script::machine::{Running, unlimited};
+use crate::script::door::Running;
+use crate::script::memory::unlimited;
 use crate::script::raised::{self, Raised};
 use crate::script::value::to_lua;
 use crate::session::{ScriptRun, Session};
+use crate::specification::Command;
+use crate::specification::flags::Flags;
+
+const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
 /// functions: a tail call of one would hide the line of the script that called.
@@ -61,7 +65,8 @@ fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
 
 /// The refusals of `scriptCall`, then the executor.
 fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
-    let Running { node, session } = running;
+    let Running { node, session, execute } = running;
+    let execute = execute.expect("only a script that runs has this function");
     let texts = texts(node);
     let Some(command) = node.command_of(args) else { return Reply::error(texts.unknown) };
     if !command.takes(args.len()) {
@@ -70,7 +75,7 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     if is_kept_from_scripts(node, command) {
         return Reply::error(texts.kept);
     }
-    let admitted = check_script(node, session, command, args)
+    let admitted = check_call(node, session, command, args)
         .and_then(|()| check_script_write(node, session, command.flags))
         .and_then(|()| check_in_script(node, session, command, args));
     if let Err(refusal) = admitted {
@@ -110,6 +115,29 @@ fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
     let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
     let may = waits && node.differs(Difference::ScriptsMayWait);
     command.flags.any(Flags::NOSCRIPT) && !may
+}
+
+/// Refuses what a script may not call: for its user, or for want of memory. A script that has
+/// written may go on.
+fn check_call(
+    node: &mut Node,
+    session: &Session,
+    command: &'static Command,
+    args: &[Bytes],
+) -> Result<(), Reply> {
+    if session.from_master {
+        return Ok(());
+    }
+    access::check_in_script(node, session, command, args)?;
+    if is_stale(node) && !command.flags.any(Flags::STALE) {
+        return Err(Reply::error(STALE_IN_SCRIPT));
+    }
+    let Some(script) = &session.script else { return Ok(()) };
+    let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
+    if refused && command.flags.any(Flags::DENYOOM) {
+        return Err(Reply::error(OOM));
+    }
+    Ok(())
 }
 
 /// Once a script has written, nothing speaks against further writes.

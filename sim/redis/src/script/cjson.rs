@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+pub mod settings;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,48 +15,7 @@ use mlua::{Lua, Table, Value};
 use crate::script::arguments::{Arguments, function};
 use crate::script::cjson::decode::decode;
 use crate::script::cjson::encode::encode;
-
-/// Levels beyond which no setting lets a script nest. A real server ends where its C stack of 8000
-/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are less.
-const MOST_LEVELS: i32 = 3000;
-
-/// What the functions of one `cjson` table go by.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    sparse_convert: bool,
-    sparse_ratio: i32,
-    sparse_safe: i32,
-    encode_max_depth: i32,
-    encode_number_precision: i32,
-    encode_keep_buffer: bool,
-    encode_invalid_numbers: InvalidNumbers,
-    decode_max_depth: i32,
-    decode_invalid_numbers: bool,
-}
-
-/// What becomes of NaN and the infinities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InvalidNumbers {
-    Refused,
-    Written,
-    Null,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sparse_convert: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_max_depth: 1000,
-            encode_number_precision: 14,
-            encode_keep_buffer: true,
-            encode_invalid_numbers: InvalidNumbers::Refused,
-            decode_max_depth: 1000,
-            decode_invalid_numbers: true,
-        }
-    }
-}
+use crate::script::cjson::settings::{InvalidNumbers, Settings};
 
 /// The library's table. `protected` leads from a read-only table to what stands behind it.
 pub fn library(lua: &Lua, settings: &Rc<Cell<Settings>>, protected: &Table) -> mlua::Result<Table> {

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::command::table::Flags;
 use crate::frame::Reply;
 use crate::frame::request::split_line;
+use crate::specification::flags::Flags;
 
 /// A set of these words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,12 +8,17 @@ use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
+use crate::call::Execute;
 use crate::frame::Reply;
 use crate::node::Node;
-use crate::script::arguments::until_zero;
 use crate::script::calls::caller;
-use crate::script::library::{Loading, registrar};
+use crate::script::cjson::settings::Settings;
+use crate::script::conversions::until_zero;
+use crate::script::door::Running;
+use crate::script::libraries::Loading;
+use crate::script::memory::unlimited;
 use crate::script::raised::{value_of_error, where_is};
+use crate::script::registration::registrar;
 use crate::script::value::to_reply;
 use crate::script::{api, bit, cjson, cmsgpack, globals, random, structs};
 use crate::session::Session;
@@ -25,21 +30,9 @@ const LOOK_EVERY: u32 = 10_000;
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
 /// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
 const MOST_FUNCTIONS: usize = 1000;
-/// Bytes that the machine may take while a script's own code runs.
-const MOST_MEMORY: usize = 256 * 1024 * 1024;
-
 thread_local! {
     /// See the head of this file.
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
-}
-
-/// Node and session of the script that runs.
-#[derive(Default)]
-pub struct Running {
-    /// The node.
-    pub node: Node,
-    /// What stands for the script's own connection.
-    pub session: Session,
 }
 
 /// See the head of this file.
@@ -77,7 +70,7 @@ pub enum Kind {
 struct Choices {
     /// `redis.setresp(3)`.
     resp3: Rc<Cell<bool>>,
-    cjson: Rc<Cell<cjson::Settings>>,
+    cjson: Rc<Cell<Settings>>,
 }
 
 /// How long the script has run.
@@ -153,11 +146,12 @@ impl Machine {
         Ok(function)
     }
 
-    /// Moves a node behind the door, or back.
-    pub fn swap(&self, node: &mut Node, session: &mut Session) {
+    /// Moves a node behind the door, with what executes commands, or back.
+    pub fn swap(&self, node: &mut Node, session: &mut Session, execute: Option<Execute>) {
         let mut running = self.door.borrow_mut();
         std::mem::swap(&mut running.node, node);
         std::mem::swap(&mut running.session, session);
+        running.execute = execute;
     }
 
     /// Calls a script's function, or one of a library.
@@ -184,7 +178,7 @@ impl Machine {
     fn begin(&self) {
         self.meter.instructions.set(0);
         self.choices.resp3.set(false);
-        self.choices.cjson.set(cjson::Settings::default());
+        self.choices.cjson.set(Settings::default());
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
@@ -218,15 +212,6 @@ impl Machine {
             Err(error) => running_failed(name, &error.to_string()),
         }
     }
-}
-
-/// Makes values for a script without a limit of memory: under one every single value costs a
-/// protected call. The limit stands for what scripts do themselves.
-pub fn unlimited<T>(lua: &Lua, make: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
-    lua.set_memory_limit(0)?;
-    let made = make();
-    lua.set_memory_limit(MOST_MEMORY)?;
-    made
 }
 
 fn running_failed(name: &[u8], why: &str) -> Reply {

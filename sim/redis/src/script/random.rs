@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua};
 
 use crate::script::arguments::function;
-use crate::script::machine::Running;
+use crate::script::door::Running;
 
 /// `math.random`: drawn as `redisLrand48() % REDIS_LRAND48_MAX / REDIS_LRAND48_MAX`.
 pub fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {

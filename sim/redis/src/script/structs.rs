@@ -2,8 +2,8 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use crate::script::arguments::{Arguments, function, kind, until_zero};
-use crate::script::value::whole;
+use crate::script::arguments::{Arguments, function, kind};
+use crate::script::conversions::{until_zero, whole};
 
 /// Bytes of the widest integer.
 const WIDEST: usize = 32;

@@ -5,7 +5,7 @@ use mlua::{Lua, Table, Value};
 
 use crate::digits::in_digits;
 use crate::frame::Reply;
-use crate::script::arguments::until_zero;
+use crate::script::conversions::{until_zero, whole};
 use crate::script::raised::error_reply;
 
 /// How deep a table may be nested that is turned into a reply.
@@ -169,12 +169,6 @@ fn map_to_items(map: &Table, values: bool, resp3: bool, depth: usize) -> Vec<Rep
 fn on_one_line(text: &[u8]) -> Bytes {
     let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     text.iter().map(blank).collect()
-}
-
-/// A number cut to an integer; what does not fit is what the processor gives.
-pub fn whole(number: f64) -> i64 {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 #[cfg(test)]

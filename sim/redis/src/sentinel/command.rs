@@ -2,21 +2,22 @@
 //!
 //! - `global`: what concerns the Sentinel as a whole
 //! - `told`: instances as SENTINEL MASTERS tells them, the section of INFO
-//! - `commands.txt`: facts of the commands that a Sentinel alone has
 
 pub mod global;
+pub mod state;
 pub mod told;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
-use crate::command::{Call, Family, NOT_INTEGER, Outcome, container, wrong_arity};
+use crate::call::{Call, Family, Outcome, container};
+use crate::errors::{NOT_INTEGER, wrong_arity};
 use crate::frame::{Reply, integer};
-use crate::sentinel::Sentinel;
+use crate::glob::matches;
+use crate::sentinel::command::state::{named, now, state};
 use crate::sentinel::command::told::master_of;
-use crate::sentinel::instance::{Master, Ms, Place, State};
+use crate::sentinel::instance::{Master, Place, State};
 use crate::sentinel::link::HELLO;
 
 /// What is here, by name. It stands before what nodes have under the same names.
@@ -46,39 +47,6 @@ pub const FAMILY: Family = &[
     ("sentinel|simulate-failure", global::simulate_failure),
     ("sentinel|slaves", replicas),
 ];
-
-/// The commands of nodes that a Sentinel has, too.
-pub const SHARED: [&str; 12] = [
-    "acl",
-    "auth",
-    "client",
-    "command",
-    "hello",
-    "info",
-    "ping",
-    "psubscribe",
-    "punsubscribe",
-    "shutdown",
-    "subscribe",
-    "unsubscribe",
-];
-
-const NO_SUCH_MASTER: &str = "ERR No such master with that name";
-
-fn state<'a>(call: &'a mut Call) -> &'a mut Sentinel {
-    call.node.sentinel.as_mut().expect("only Sentinels have these commands")
-}
-
-/// The master that the third word names.
-fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> {
-    let name = String::from_utf8_lossy(&call.args[2]).into_owned();
-    let found = state(call).masters.get_mut(&name);
-    found.map(|master| (name, master)).ok_or(Reply::error(NO_SUCH_MASTER))
-}
-
-fn now(call: &Call) -> Ms {
-    Ms::try_from(call.node.now_ms).unwrap_or(Ms::MAX / 4)
-}
 
 /// SENTINEL MYID
 pub fn myid(call: &mut Call) -> Outcome {

@@ -7,18 +7,18 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND};
-use lockstorm_platform::trace::Event;
 
-use crate::clients::channels::Channel;
 use crate::frame::decode::ReplyReader;
 use crate::frame::encode_request;
 use crate::lines::{Line, Lines};
+use crate::node::sentinel::to_ms;
 use crate::node::{Node, NodeConfig};
+use crate::process::{accept_all, ids};
+use crate::replication::follow::follow_anew;
 use crate::sentinel::file::FILE;
-use crate::sentinel::instance::Ms;
-use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
-use crate::server::{Server, accept_all, ids};
-use crate::session::Session;
+use crate::sentinel::saving::save;
+use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig};
+use crate::server::Server;
 
 /// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
 const HZ: usize = 10;
@@ -36,7 +36,7 @@ struct Watch {
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: SentinelConfig) {
     let listener = host.listen(config.port).expect("the Sentinel's port is free");
-    let server = Rc::new(Server::of(&host, node(&host, &config)));
+    let server = Rc::new(Server::new(&host, node(&host, &config), follow_anew));
     let watch = Rc::new(Watch { server: Rc::clone(&server), open: Lines::default() });
     host.spawn(tick(watch));
     accept_all(server, listener).await;
@@ -62,61 +62,6 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
     node
 }
 
-/// The wall clock as a Sentinel counts it.
-fn to_ms(now_ms: u64) -> Ms {
-    Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
-}
-
-impl Node {
-    /// When it is now for the Sentinel of this node, and a draw for what may need one.
-    pub fn moment(&mut self) -> Moment {
-        let chance = self.draw(1 << 32);
-        Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
-    }
-
-    /// The file of this node's Sentinel, if it is to be written anew.
-    fn take_file(&mut self) -> Option<String> {
-        let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
-        sentinel.unsaved = false;
-        Some(sentinel.write_file())
-    }
-
-    fn take_sights(&mut self) -> Vec<Event> {
-        let sentinel = self.sentinel.as_mut();
-        sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
-    }
-
-    /// Tells those who listen what the Sentinel of this node saw and did.
-    pub fn publish_events(&mut self) {
-        let Some(sentinel) = &mut self.sentinel else { return };
-        let events = std::mem::take(&mut sentinel.events);
-        let mut nobody = Session::default();
-        sentinel.sights.extend(events.iter().filter_map(|(event, text)| sight(event, text)));
-        for (event, text) in events {
-            self.clients.publish(&mut nobody, Channel::Plain, event.as_bytes(), text.as_bytes());
-        }
-    }
-}
-
-impl Server {
-    /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
-    /// be done before anybody hears of the change. What it has seen goes to the trace.
-    pub async fn save_sentinel(&self) {
-        let sights = self.node.borrow_mut().take_sights();
-        for event in sights {
-            self.host.record(event);
-        }
-        loop {
-            let text = self.node.borrow_mut().take_file();
-            let Some(text) = text else { return };
-            // With a full disk it goes on without its file, as Redis does.
-            if self.host.disk().replace(FILE, text.as_bytes()).is_ok() {
-                self.host.disk().sync(FILE).await;
-            }
-        }
-    }
-}
-
 async fn tick(watch: Rc<Watch>) {
     loop {
         let hz = HZ + watch.server.node.borrow_mut().draw(HZ);
@@ -138,7 +83,7 @@ impl Watch {
             node.publish_events();
         }
         self.server.wake();
-        self.server.save_sentinel().await;
+        save(&self.server).await;
         if self.server.node.borrow().sentinel.as_ref().is_some_and(|own| own.crashes.now) {
             return self.server.ended.raise();
         }

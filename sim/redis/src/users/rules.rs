@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::command::keys::Access;
-use crate::users::{User, every_command, hash_of, known};
+use crate::digest::sha256_hex;
+use crate::specification::keys::Access;
+use crate::users::{User, every_command, known};
 
 const SYNTAX: &str = "Syntax error";
 const UNKNOWN: &str = "Unknown command or category name in ACL";
@@ -81,9 +82,9 @@ impl User {
     fn apply_with_text(&mut self, rule: &[u8]) -> Result<(), &'static str> {
         let Some((sign, text)) = rule.split_first() else { return Err(SYNTAX) };
         match sign {
-            b'>' => self.add_password(hash_of(text)),
+            b'>' => self.add_password(sha256_hex(text)),
             b'#' => self.add_password(checked_hash(text)?),
-            b'<' => self.remove_password(&hash_of(text))?,
+            b'<' => self.remove_password(&sha256_hex(text))?,
             b'!' => self.remove_password(&checked_hash(text)?)?,
             b'~' => self.add_keys(Access::BOTH, text)?,
             b'%' if self.all_keys => return Err(KEYS_AFTER_ALL),

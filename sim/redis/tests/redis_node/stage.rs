@@ -13,7 +13,7 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::{Append, NodeConfig};
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::server::serve;
+use lockstorm_redis::process::serve;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, Remains, World, WorldSpec};
 

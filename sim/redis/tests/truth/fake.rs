@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lockstorm_redis::compat::Compat;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::requests;
 use lockstorm_redis::session::{After, Block, Closing};
 
 use crate::corpus::{Echo, Heard, Words};
@@ -62,7 +63,7 @@ impl Fake {
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms.max(self.now_ms);
         self.node.set_time(self.now_ms * 1_000_000);
-        self.node.end_waits();
+        requests::end_waits(&mut self.node);
         let late = self.waits.iter().filter(|(_, until)| **until <= now_ms);
         let ended: Vec<String> = late.map(|(name, _)| name.clone()).collect();
         ended.iter().for_each(|name| self.answer_wait(name));
@@ -88,7 +89,7 @@ impl Fake {
             }
         };
         let args: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
-        self.node.request(id, &args);
+        requests::request(&mut self.node, id, &args);
         self.node.effects = Effects::default();
         let session = self.node.clients.get_mut(id).expect("it has just asked");
         match std::mem::take(&mut session.after) {
@@ -103,7 +104,7 @@ impl Fake {
             After::Sleep(ns) => self.set_time(self.now_ms + ns / 1_000_000),
             After::Follow(master) => {
                 self.node.master = master;
-                self.node.end_waits_by_role();
+                self.node.clients.end_waits_by_role();
             }
             After::ShutDown { .. } => session.closing = Some(Closing::AtOnce),
             After::Save { in_background: false } => session.push(&Reply::OK),
@@ -159,7 +160,7 @@ impl Fake {
     /// Closes a connection from the client's side.
     pub fn close(&mut self, name: &str) {
         if let Some(id) = self.connections.remove(name) {
-            self.node.disconnect(id);
+            self.node.clients.disconnect(id);
         }
         self.waits.remove(name);
     }

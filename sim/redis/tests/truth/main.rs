@@ -26,8 +26,8 @@ mod shapes;
 mod shrink;
 mod wire;
 
-use lockstorm_redis::command::table::{all, find_full_in};
 use lockstorm_redis::compat::Compat;
+use lockstorm_redis::specification::{all, find_full_in};
 
 use crate::corpus::{Echo, Script, Step, folder, scripts, with_times, words};
 use crate::fake::Fake;

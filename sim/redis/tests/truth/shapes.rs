@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use lockstorm_redis::command::table::{all, look_up_in};
+use lockstorm_redis::specification::{all, look_up_in};
 
 use crate::corpus::{Words, folder, line, words};
 use crate::rules::{CALL, PCALL, inner};

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::cluster::command::{cluster, named};
-use crate::cluster::{Cluster, Peer};
-use crate::command::{Call, Outcome};
+use crate::call::{Call, Outcome};
+use crate::cluster::Cluster;
+use crate::cluster::command::words::{cluster, named};
+use crate::cluster::peer::Peer;
 use crate::frame::Reply;
 
 /// CLUSTER INFO

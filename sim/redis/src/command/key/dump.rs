@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::command::{Call, Outcome, SYNTAX, digits, word};
+use crate::call::{Call, Outcome};
+use crate::errors::SYNTAX;
 use crate::frame::Reply;
+use crate::frame::{digits, word};
 use crate::keyspace::Kept;
 use crate::rdb;
 

@@ -1,6 +1,6 @@
 //! OBJECT: how a value is kept. The forms are those that Redis would have chosen.
 
-use crate::command::{Call, Outcome};
+use crate::call::{Call, Outcome};
 use crate::frame::{Reply, integer};
 use crate::keyspace::{Entry, Kept, Value};
 

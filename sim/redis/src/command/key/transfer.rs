@@ -3,33 +3,20 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
+use crate::call::{Call, Outcome};
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
-use crate::keyspace::{DATABASES, Kept, Key, Value};
+use crate::keyspace::{DATABASES, Key};
 
 const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
 
-impl Call<'_> {
-    /// Does something as if the session had selected another database.
-    fn inside<T>(&mut self, db: usize, act: impl FnOnce(&mut Call) -> T) -> T {
-        let own = std::mem::replace(&mut self.session.db, db);
-        let result = act(self);
-        self.session.db = own;
-        result
-    }
-
-    /// Creates a key that is known to be missing.
-    pub fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>, kept: Kept) {
-        let db = self.node.keyspace.db_mut(self.session.db);
-        let shared = db.set(key, value, until_ms);
-        if let Some(entry) = db.entry_mut(key) {
-            entry.kept = kept;
-        }
-        self.event(b'n', "new", key);
-        self.node.clients.renew(self.session.db, &shared);
-        self.note(shared, KeyChange::Set);
-    }
+/// Does something as if the session had selected another database.
+fn inside<T>(call: &mut Call, db: usize, act: impl FnOnce(&mut Call) -> T) -> T {
+    let own = std::mem::replace(&mut call.session.db, db);
+    let result = act(call);
+    call.session.db = own;
+    result
 }
 
 /// RENAME key newkey
@@ -88,7 +75,7 @@ pub fn copy(call: &mut Call) -> Outcome {
         return Err(Reply::error(SAME));
     }
     let Some(entry) = call.entry(from).cloned() else { return Ok(Reply::Integer(0)) };
-    let copied = call.inside(db, |call| {
+    let copied = inside(call, db, |call| {
         if call.entry(to).is_some() {
             if !replaces {
                 return false;
@@ -117,14 +104,14 @@ pub fn move_key(call: &mut Call) -> Outcome {
         return Err(Reply::error(SAME));
     }
     let Some(entry) = call.entry(key).cloned() else { return Ok(Reply::Integer(0)) };
-    if call.inside(db, |call| call.entry(key).is_some()) {
+    if inside(call, db, |call| call.entry(key).is_some()) {
         return Ok(Reply::Integer(0));
     }
     let until_ms = entry.until_ms();
-    call.inside(db, |call| call.create(key, entry.value, until_ms, entry.kept));
+    inside(call, db, |call| call.create(key, entry.value, until_ms, entry.kept));
     call.remove(key);
     call.event(b'g', "move_from", key);
-    call.inside(db, |call| call.event(b'g', "move_to", key));
+    inside(call, db, |call| call.event(b'g', "move_to", key));
     call.tell_verbatim();
     Ok(Reply::Integer(1))
 }

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::command::collection::MOST_PICKS;
-use crate::command::{Call, Outcome, SYNTAX, word};
+use crate::call::collection::MOST_PICKS;
+use crate::call::{Call, Outcome};
+use crate::errors::{NOT_INTEGER, SYNTAX};
+use crate::frame::word;
 use crate::frame::{Reply, integer};
 use crate::keyspace::set::Set;
 
@@ -103,7 +105,7 @@ pub fn positive(count: &[u8]) -> Result<usize, Reply> {
 
 /// A count that may be negative, but not so far that it has no positive twin.
 pub fn either_way(count: &[u8]) -> Result<i64, Reply> {
-    let number = integer(count).ok_or(Reply::error(super::super::NOT_INTEGER))?;
+    let number = integer(count).ok_or(Reply::error(NOT_INTEGER))?;
     if number == i64::MIN {
         let text = "ERR value is out of range, value must between -9223372036854775807 and \
                     9223372036854775807";

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::command::sorted_set::listed;
-use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX, WRONGTYPE};
+use crate::call::{Call, Outcome};
+use crate::command::sorted_set::listed::listed;
+use crate::errors::{NOT_INTEGER, SYNTAX, WRONGTYPE};
 use crate::float;
 use crate::frame::{Reply, integer};
 use crate::keyspace::Value;

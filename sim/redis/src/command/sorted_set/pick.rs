@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::command::collection::MOST_PICKS;
+use crate::call::collection::MOST_PICKS;
+use crate::call::{Call, Outcome};
 use crate::command::set::pick::either_way;
-use crate::command::sorted_set::listed;
-use crate::command::{Call, Outcome, SYNTAX};
+use crate::command::sorted_set::listed::listed;
+use crate::errors::SYNTAX;
 use crate::frame::Reply;
 use crate::keyspace::sorted_set::SortedSet;
 

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
+use crate::call::{Call, Outcome};
 use crate::command::set::pick::positive;
-use crate::command::sorted_set::{listed, pair};
-use crate::command::{Call, Outcome, SYNTAX, digits, word};
+use crate::command::sorted_set::listed::{listed, pair};
+use crate::errors::SYNTAX;
 use crate::frame::{Protocol, Reply, integer};
+use crate::frame::{digits, word};
 use crate::keyspace::sorted_set::SortedSet;
 
 /// From which end members are taken.

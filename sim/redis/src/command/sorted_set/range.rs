@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::command::NOT_INTEGER;
+use crate::errors::NOT_INTEGER;
 use crate::float;
 use crate::frame::{Reply, integer};
 use crate::keyspace::sorted_set::{MemberEnd, MemberRange, ScoreRange, SortedSet};

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::command::sorted_set::listed;
+use crate::call::{Call, Outcome};
+use crate::command::sorted_set::listed::listed;
 use crate::command::sorted_set::range::{Asked, By, limited};
-use crate::command::{Call, NOT_INTEGER, Outcome, SYNTAX};
+use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;

@@ -1,19 +1,21 @@
 //! BZPOPMIN, BZPOPMAX, BZMPOP: the pops that wait until there is something.
 
+use crate::call::{Call, Outcome};
 use crate::command::blocking::{pop_or_wait, until, wait};
 use crate::command::sorted_set::pop::{Several, Side, pop};
-use crate::command::{Call, Outcome, word};
 use crate::frame::Reply;
+use crate::frame::word;
 use crate::keyspace::Key;
+use crate::session::Wanted;
 
 /// BZPOPMIN key ... timeout
 pub fn bzpopmin(call: &mut Call) -> Outcome {
-    pop_or_wait(call, take_one, serve_one)
+    pop_or_wait(call, take_one, Wanted::Member)
 }
 
 /// BZPOPMAX key ... timeout
 pub fn bzpopmax(call: &mut Call) -> Outcome {
-    pop_or_wait(call, take_one, serve_one)
+    pop_or_wait(call, take_one, Wanted::Member)
 }
 
 fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
@@ -23,7 +25,8 @@ fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
     pop_one(call, key).map(Some)
 }
 
-fn serve_one(call: &mut Call, key: &Key) -> Option<Reply> {
+/// The same for one key when a waiting client may be served.
+pub fn serve_member(call: &mut Call, key: &Key) -> Option<Reply> {
     take_one(call, key).ok().flatten()
 }
 
@@ -43,11 +46,14 @@ pub fn bzmpop(call: &mut Call) -> Outcome {
     if let Some(reply) = several.pop(call)? {
         return Ok(reply);
     }
-    wait(call, several.keys, until_ms, Reply::NilArray, |call, key| {
-        let several = Several::read(call.from(2)).ok()?;
-        let holds = holds_members(call, key);
-        holds.then(|| several.pop_from(call, key).unwrap_or_else(|error| error))
-    })
+    wait(call, several.keys, until_ms, Reply::NilArray, Wanted::Members)
+}
+
+/// The same for one key when a waiting client may be served.
+pub fn serve_members(call: &mut Call, key: &Key) -> Option<Reply> {
+    let several = Several::read(call.from(2)).ok()?;
+    let holds = holds_members(call, key);
+    holds.then(|| several.pop_from(call, key).unwrap_or_else(|error| error))
 }
 
 /// Whether a waiting pop finds something: another type does not end the wait.

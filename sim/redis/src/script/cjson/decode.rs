@@ -4,7 +4,7 @@ use mlua::{Lua, Table, Value};
 
 use crate::float::leading_number;
 use crate::script::arguments::Arguments;
-use crate::script::cjson::{MOST_LEVELS, Settings};
+use crate::script::cjson::settings::{MOST_LEVELS, Settings};
 
 /// `cjson.decode(text)`.
 pub fn decode(arguments: &Arguments, settings: Settings) -> mlua::Result<Value> {

@@ -6,7 +6,7 @@ use mlua::{Function, LuaString, Table, Value};
 
 use crate::digits::in_digits;
 use crate::script::arguments::{Arguments, kind};
-use crate::script::cjson::{InvalidNumbers, MOST_LEVELS, Settings};
+use crate::script::cjson::settings::{InvalidNumbers, MOST_LEVELS, Settings};
 use crate::script::globals::behind;
 
 /// `cjson.encode(value)`.

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::command::key::matches;
-use crate::command::{Call, Outcome, digits, word};
+use crate::call::{Call, Outcome};
 use crate::frame::{Reply, integer};
-use crate::sentinel::command::{now, state};
+use crate::frame::{digits, word};
+use crate::glob::matches;
+use crate::sentinel::command::state::{now, state};
 use crate::sentinel::globals::{Crashes, Wrong};
 use crate::sentinel::instance::{Instance, Ms};
 

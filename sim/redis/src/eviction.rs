@@ -70,13 +70,14 @@ mod tests {
     use super::used;
     use crate::memory::{EMPTY, Meter};
     use crate::node::{Node, NodeConfig};
+    use crate::requests;
     use bytes::Bytes;
     use std::net::{Ipv4Addr, SocketAddrV4};
 
     fn ask(node: &mut Node, id: u64, line: &str) -> String {
         let words: Vec<Bytes> =
             line.split(' ').map(|w| Bytes::copy_from_slice(w.as_bytes())).collect();
-        node.request(id, &words);
+        requests::request(node, id, &words);
         let output = std::mem::take(&mut node.clients.get_mut(id).unwrap().output);
         String::from_utf8_lossy(&output).into_owned()
     }

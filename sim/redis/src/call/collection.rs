@@ -2,9 +2,12 @@
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::command::{Call, Outcome};
+use crate::call::{Call, Outcome};
+use crate::errors::WRONGTYPE;
 use crate::frame::Reply;
-use crate::keyspace::Value;
+use crate::keyspace::set::Set;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::keyspace::{Kept, Value};
 
 /// More picks are not given where a part may be picked again and again: Redis would run out of
 /// memory.
@@ -52,5 +55,51 @@ impl Call<'_> {
             self.tell_verbatim();
         }
         Ok(Reply::count(parts))
+    }
+
+    /// Creates a key that is known to be missing.
+    pub fn create(&mut self, key: &[u8], value: Value, until_ms: Option<u64>, kept: Kept) {
+        let db = self.node.keyspace.db_mut(self.session.db);
+        let shared = db.set(key, value, until_ms);
+        if let Some(entry) = db.entry_mut(key) {
+            entry.kept = kept;
+        }
+        self.event(b'n', "new", key);
+        self.node.clients.renew(self.session.db, &shared);
+        self.note(shared, KeyChange::Set);
+    }
+
+    /// The set under a key.
+    pub fn set_at(&mut self, key: &[u8]) -> Result<Option<&Set>, Reply> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::Set(set)) => Ok(Some(set)),
+            Some(_) => Err(Reply::error(WRONGTYPE)),
+        }
+    }
+
+    /// The set under a key that is known to hold one, to change it.
+    pub fn set_at_mut(&mut self, key: &[u8]) -> Option<&mut Set> {
+        match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
+            Some(Value::Set(set)) => Some(set),
+            _ => None,
+        }
+    }
+
+    /// The sorted set under a key.
+    pub fn sorted_set(&mut self, key: &[u8]) -> Result<Option<&SortedSet>, Reply> {
+        match self.entry(key).map(|entry| &entry.value) {
+            None => Ok(None),
+            Some(Value::SortedSet(set)) => Ok(Some(set)),
+            Some(_) => Err(Reply::error(WRONGTYPE)),
+        }
+    }
+
+    /// The sorted set under a key that is known to hold one, to change it.
+    pub fn sorted_set_mut(&mut self, key: &[u8]) -> Option<&mut SortedSet> {
+        match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
+            Some(Value::SortedSet(set)) => Some(set),
+            _ => None,
+        }
     }
 }

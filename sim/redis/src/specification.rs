@@ -1,29 +1,51 @@
-//! The command table: what each command is called, what it takes and what it may do.
+//! What each command is: its name, what it takes, what it may do, which of its words are keys.
 //!
-//! The facts stand in `commands.txt`, as Redis tells them of itself; here they are joined with the
-//! functions that execute. A command without a function is unknown to the node. `later.txt` has the
-//! commands of other servers: a node has those that its server has.
+//! Facts alone, as Redis tells them of itself in `commands.txt`; `later.txt` has the commands of
+//! other servers, of which a node has those that its server has, and `sentinel.txt` those that a
+//! Sentinel alone has. What executes a command is joined with these in `execution`.
+//!
+//! - `flags`: what a command is allowed to do
+//! - `keys`: which words of a request are keys
 
-use std::collections::BTreeMap;
+pub mod flags;
+pub mod keys;
+
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-use crate::command::{Call, Outcome, families};
 use crate::compat::Difference;
-use crate::sentinel::command as sentinel;
+use crate::specification::flags::Flags;
 
 /// No command has a longer name.
 const LONGEST_NAME: usize = 16;
 
-const FACTS: &str = include_str!("commands.txt");
-const LATER: &str = include_str!("later.txt");
-const SENTINEL_FACTS: &str = include_str!("../sentinel/command/commands.txt");
+const FACTS: &str = include_str!("specification/commands.txt");
+const LATER: &str = include_str!("specification/later.txt");
+const SENTINEL_FACTS: &str = include_str!("specification/sentinel.txt");
 
-/// What executes a command.
-pub type Run = fn(&mut Call) -> Outcome;
+/// Commands of Redis that the node does not have.
+const UNKNOWN: [&str; 2] = ["lolwut", "sync"];
 
-/// One line of the command table.
+/// The commands of nodes that a Sentinel has, too.
+const SHARED: [&str; 14] = [
+    "acl",
+    "auth",
+    "client",
+    "command",
+    "hello",
+    "info",
+    "ping",
+    "psubscribe",
+    "publish",
+    "punsubscribe",
+    "role",
+    "shutdown",
+    "subscribe",
+    "unsubscribe",
+];
+
+/// What one command is.
 #[derive(Debug)]
 pub struct Command {
     /// Its name in upper case; `CLIENT|ID` for a subcommand.
@@ -43,90 +65,21 @@ pub struct Command {
     pub told: [&'static str; 4],
     /// Which difference makes it known; `None` if every server has it.
     pub since: Option<Difference>,
-    /// Executes it.
-    pub run: Run,
+    /// Its place among all that are specified: what executes it is found by that.
+    pub index: usize,
     /// Its subcommands, by name.
     pub subcommands: Vec<Command>,
 }
 
-/// What a command may do, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u32);
-
-impl Flags {
-    /// Changes keys.
-    pub const WRITE: Flags = Flags(1);
-    /// Reads keys.
-    pub const READONLY: Flags = Flags(1 << 1);
-    /// Refused when memory is used up.
-    pub const DENYOOM: Flags = Flags(1 << 2);
-    /// May not be called by a script.
-    pub const NOSCRIPT: Flags = Flags(1 << 3);
-    /// Allowed while the node loads its file.
-    pub const LOADING: Flags = Flags(1 << 4);
-    /// Not shown to MONITOR.
-    pub const SKIP_MONITOR: Flags = Flags(1 << 5);
-    /// Allowed before AUTH.
-    pub const NO_AUTH: Flags = Flags(1 << 6);
-    /// Not allowed inside a transaction.
-    pub const NO_MULTI: Flags = Flags(1 << 7);
-    /// Allowed while a script holds the node.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 8);
-    /// May change keys, or tell replicas something.
-    pub const MAY_REPLICATE: Flags = Flags(1 << 9);
-    /// For administrators.
-    pub const ADMIN: Flags = Flags(1 << 10);
-    /// Allowed on a replica without its master.
-    pub const STALE: Flags = Flags(1 << 11);
-    /// May wait for keys.
-    pub const BLOCKING: Flags = Flags(1 << 12);
-
-    /// Whether one of the other's flags is set.
-    pub fn any(self, other: Flags) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// All flags of both.
-    pub const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    /// All flags but the other's.
-    pub fn without(self, other: Flags) -> Flags {
-        Flags(self.0 & !other.0)
-    }
-
-    fn of(words: &str) -> Flags {
-        let flag = |word| match word {
-            "write" => Flags::WRITE,
-            "readonly" => Flags::READONLY,
-            "denyoom" => Flags::DENYOOM,
-            "noscript" => Flags::NOSCRIPT,
-            "loading" => Flags::LOADING,
-            "skip_monitor" => Flags::SKIP_MONITOR,
-            "no_auth" => Flags::NO_AUTH,
-            "no_multi" => Flags::NO_MULTI,
-            "allow_busy" => Flags::ALLOW_BUSY,
-            "may_replicate" => Flags::MAY_REPLICATE,
-            "admin" => Flags::ADMIN,
-            "stale" => Flags::STALE,
-            "blocking" => Flags::BLOCKING,
-            _ => Flags::default(),
-        };
-        words.split(',').map(flag).fold(Flags::default(), Flags::and)
-    }
-}
-
 static TABLE: LazyLock<Vec<Command>> =
-    LazyLock::new(|| join(lines(FACTS).chain(lines(LATER)), &runs()));
+    LazyLock::new(|| read_all(lines(FACTS).chain(lines(LATER)), 0));
 static SENTINEL_TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
-    let mut runs = runs();
-    runs.extend(sentinel::FAMILY.iter().copied());
     let is_there = |line: &&str| {
         let name = line.split([' ', '|']).next().unwrap_or_default();
-        sentinel::SHARED.contains(&name) || matches!(name, "publish" | "role")
+        SHARED.contains(&name)
     };
-    join(lines(FACTS).filter(is_there).chain(lines(SENTINEL_FACTS)), &runs)
+    let before = with_subcommands(&TABLE).count();
+    read_all(lines(FACTS).filter(is_there).chain(lines(SENTINEL_FACTS)), before)
 });
 
 /// Every command of a node, by name.
@@ -143,11 +96,12 @@ fn lines(facts: &'static str) -> impl Iterator<Item = &'static str> {
     facts.lines().filter(|line| !line.starts_with('#'))
 }
 
-fn runs() -> BTreeMap<&'static str, Run> {
-    families().iter().flat_map(|family| family.iter()).copied().collect()
+/// Commands with their subcommands behind them.
+pub fn with_subcommands(table: &[Command]) -> impl Iterator<Item = &Command> {
+    table.iter().flat_map(|command| [command].into_iter().chain(&command.subcommands))
 }
 
-/// The names of all commands that Redis has, with their categories: more than there are functions.
+/// The names of all commands that Redis has, with their categories: more than a node has.
 pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
@@ -155,14 +109,10 @@ pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// Joins facts and functions.
-fn join(
-    facts: impl Iterator<Item = &'static str>,
-    runs: &BTreeMap<&'static str, Run>,
-) -> Vec<Command> {
+/// The commands of these facts, by name; so many others are specified before them.
+fn read_all(facts: impl Iterator<Item = &'static str>, before: usize) -> Vec<Command> {
     let mut table: Vec<Command> = Vec::new();
-    for line in facts {
-        let Some(command) = read(line, runs) else { continue };
+    for command in facts.map(read).filter(|command| !UNKNOWN.contains(&command.lower)) {
         match command.lower.split_once('|') {
             None => table.push(command),
             Some((container, _)) => {
@@ -172,10 +122,21 @@ fn join(
         }
     }
     table.sort_by_key(|command| command.order);
+    let mut index = before;
+    for command in &mut table {
+        for numbered in [&mut command.index].into_iter().chain(indices(&mut command.subcommands)) {
+            *numbered = index;
+            index += 1;
+        }
+    }
     table
 }
 
-fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
+fn indices(commands: &mut [Command]) -> impl Iterator<Item = &mut usize> {
+    commands.iter_mut().map(|command| &mut command.index)
+}
+
+fn read(line: &'static str) -> Command {
     let words: Vec<&'static str> = line.split(' ').collect();
     let &[lower, arity, flags, first, last, step, categories, tips, specifications] = &words[..]
     else {
@@ -184,7 +145,7 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
     let number = |word: &str| word.parse::<i64>().expect("a number");
     let told = [flags, categories, tips, specifications];
     let name: &'static str = lower.to_ascii_uppercase().leak();
-    Some(Command {
+    Command {
         name,
         head: name.split('|').next().unwrap_or(name),
         lower,
@@ -194,9 +155,9 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
         keys: (number(first), number(last), number(step)),
         told: told.map(|words| if words == "-" { "" } else { words }),
         since: since(lower),
-        run: *runs.get(lower)?,
+        index: 0,
         subcommands: Vec::new(),
-    })
+    }
 }
 
 /// Which difference makes a command of `later.txt` known.
@@ -277,7 +238,9 @@ pub fn name(word: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_NAME, all, name};
+    use super::{
+        LONGEST_NAME, UNKNOWN, all, all_of_sentinel, facts, find_in, name, with_subcommands,
+    };
 
     #[test]
     fn the_table_is_in_order_and_found_in_any_case() {
@@ -288,27 +251,23 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_has_its_own_commands_and_some_of_a_nodes() {
-        let names: Vec<&str> =
-            super::all_of_sentinel().iter().map(|command| command.lower).collect();
-        let real = "acl auth client command hello info ping psubscribe publish punsubscribe role \
-                    sentinel shutdown subscribe unsubscribe";
-        assert_eq!(names.join(" "), real);
-        let own = super::find_in(super::all_of_sentinel(), b"sentinel").expect("it is there");
-        let functions = super::sentinel::FAMILY.iter().filter(|(name, _)| name.contains('|'));
-        assert_eq!(own.subcommands.len(), functions.count());
-        assert_eq!(name(b"sentinel"), None);
+    fn every_command_has_an_index_of_its_own_without_gaps() {
+        let tables = with_subcommands(all()).chain(with_subcommands(all_of_sentinel()));
+        assert!(tables.enumerate().all(|(nth, command)| command.index == nth));
     }
 
     #[test]
-    fn every_function_has_its_facts() {
-        let named = |c: &super::Command| 1 + c.subcommands.len();
-        let known: usize = all().iter().map(named).sum();
-        let functions: usize = super::families().iter().map(|family| family.len()).sum();
-        let names: Vec<&str> =
-            super::families().iter().flat_map(|f| f.iter()).map(|f| f.0).collect();
-        let lost: Vec<_> =
-            names.iter().filter(|n| super::find_full_in(all(), n.as_bytes()).is_none()).collect();
-        assert_eq!(known, functions, "{lost:?}");
+    fn what_the_node_does_not_have_is_a_command_of_redis() {
+        assert!(UNKNOWN.iter().all(|name| facts().any(|(known, _)| known == *name)));
+    }
+
+    #[test]
+    fn a_sentinel_has_its_own_commands_and_some_of_a_nodes() {
+        let names: Vec<&str> = all_of_sentinel().iter().map(|command| command.lower).collect();
+        let real = "acl auth client command hello info ping psubscribe publish punsubscribe role \
+                    sentinel shutdown subscribe unsubscribe";
+        assert_eq!(names.join(" "), real);
+        assert!(find_in(all_of_sentinel(), b"sentinel").is_some());
+        assert_eq!(name(b"sentinel"), None);
     }
 }

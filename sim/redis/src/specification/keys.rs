@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::command::table::Command;
 use crate::frame::integer;
+use crate::specification::Command;
 
 /// How a key may be, or is, accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Place {
 
 /// One key specification of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Specification {
+pub struct KeySpecification {
     /// Joined by `+`.
     pub flags: &'static str,
     /// Where the search begins: `index:n` or `unknown`.
@@ -81,11 +81,11 @@ pub struct Specification {
 }
 
 /// The key specifications of a command.
-pub fn specifications(command: &Command) -> impl Iterator<Item = Specification> {
+pub fn specifications(command: &Command) -> impl Iterator<Item = KeySpecification> {
     command.told[3].split(';').filter(|text| !text.is_empty()).map(|text| {
         let mut parts = text.split('@');
         let mut part = || parts.next().unwrap_or_default();
-        Specification { flags: part(), begin: part(), find: part(), noted: part() == "note" }
+        KeySpecification { flags: part(), begin: part(), find: part(), noted: part() == "note" }
     })
 }
 
@@ -118,7 +118,7 @@ fn place(at: usize, flags: &'static str) -> Place {
     Place { at, access: Access::of_flags(flags), flags }
 }
 
-fn found(specification: &Specification, args: &[Bytes]) -> Option<Vec<Place>> {
+fn found(specification: &KeySpecification, args: &[Bytes]) -> Option<Vec<Place>> {
     let begin = usize::try_from(*numbers(specification.begin).first()?).ok()?;
     let &[one, two, three] = &numbers(specification.find)[..] else { return None };
     let words = i64::try_from(args.len()).ok()?;

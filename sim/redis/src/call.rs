@@ -1,100 +1,33 @@
-//! The executor: one table of commands, one [`admission::apply`] for the wire, scripts, MULTI, the
-//! append-only file and replication.
+//! A command while it runs: what every family of commands works with.
 //!
-//! Commands return values and leave effects in the node. None of them writes a byte.
+//! Commands return values and leave effects in the node. None of them writes a byte, and none runs
+//! another: who may do that is given an [`Execute`].
 
-pub mod acl;
-pub mod admission;
-pub mod blocking;
-pub mod client;
 pub mod collection;
-pub mod compare;
-pub mod config;
-pub mod connection;
-pub mod diagnosis;
-pub mod eviction;
-pub mod expiry;
-pub mod function;
-pub mod hash;
-pub mod hrandfield;
-pub mod info;
-pub mod introspection;
-pub mod key;
-pub mod keys;
-pub mod lcs;
-pub mod list;
-pub mod lpos;
-pub mod monitor;
-pub mod number;
-pub mod pubsub;
-pub mod replication;
-pub mod scan;
-pub mod scripting;
-pub mod server;
-pub mod set;
-pub mod sort;
-pub mod sorted_set;
-pub mod string;
-pub mod substring;
-pub mod table;
-pub mod transaction;
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::command::table::{Command, Flags, Run};
+use crate::errors::{NOT_INTEGER, WRONGTYPE, wrong_arity};
 use crate::frame::{Arguments, Reply, integer};
 use crate::keyspace::hash::Hash;
 use crate::keyspace::{Entry, Kept, Key, Value};
 use crate::node::Node;
 use crate::session::Session;
-
-/// A value of the wrong type.
-pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-/// Words that make no sense together.
-pub const SYNTAX: &str = "ERR syntax error";
-/// No integer where one is needed.
-pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+use crate::specification::Command;
+use crate::specification::flags::Flags;
 
 /// What a command comes to; an error is a reply too.
 pub type Outcome = Result<Reply, Reply>;
 
+/// What executes a command.
+pub type Run = fn(&mut Call) -> Outcome;
+
 /// A family of commands: full names in lower case with what executes them.
 pub type Family = &'static [(&'static str, Run)];
 
-/// All families.
-pub fn families() -> [Family; 28] {
-    [
-        acl::FAMILY,
-        blocking::FAMILY,
-        client::FAMILY,
-        crate::cluster::command::FAMILY,
-        compare::FAMILY,
-        config::FAMILY,
-        connection::FAMILY,
-        diagnosis::FAMILY,
-        expiry::FAMILY,
-        function::FAMILY,
-        hash::FAMILY,
-        info::FAMILY,
-        introspection::FAMILY,
-        key::FAMILY,
-        list::FAMILY,
-        monitor::FAMILY,
-        number::FAMILY,
-        pubsub::FAMILY,
-        replication::FAMILY,
-        scan::FAMILY,
-        scripting::FAMILY,
-        server::FAMILY,
-        set::FAMILY,
-        sort::FAMILY,
-        sorted_set::FAMILY,
-        string::FAMILY,
-        substring::FAMILY,
-        transaction::FAMILY,
-    ]
-}
+/// Executes a command that nothing speaks against.
+pub type Execute = fn(&mut Node, &mut Session, &'static Command, &[Bytes]) -> Reply;
 
 /// A command while it runs.
 pub struct Call<'a> {
@@ -106,48 +39,6 @@ pub struct Call<'a> {
     pub args: &'a [Bytes],
     /// Its line in the table.
     pub command: &'static Command,
-}
-
-/// The error for a number of words that a command does not take.
-pub fn wrong_arity(name: &str) -> Reply {
-    Reply::Error(format!("ERR wrong number of arguments for '{name}' command").into())
-}
-
-/// What stands for a command that has subcommands; they are what is executed.
-pub fn container(call: &mut Call) -> Outcome {
-    Err(wrong_arity(call.command.lower))
-}
-
-/// The error for a subcommand that a command does not have.
-pub fn unknown_subcommand(container: &str, word: &[u8]) -> Reply {
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(printed(word, 128));
-    text.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
-    Reply::Error(text.into())
-}
-
-/// What C prints of a word: at most so many bytes, and none behind a NUL.
-pub fn printed(word: &[u8], most: usize) -> &[u8] {
-    let end = word.iter().take(most).position(|byte| *byte == 0);
-    &word[..end.unwrap_or(word.len().min(most))]
-}
-
-/// Redis tells the first 128 bytes of the name and of the arguments back.
-pub fn unknown_command(args: &[Bytes]) -> Reply {
-    let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(printed(&args[0], 128));
-    text.extend_from_slice(b"', with args beginning with: ");
-    let start = text.len();
-    for arg in &args[1..] {
-        let told = text.len() - start;
-        if told >= 128 {
-            break;
-        }
-        text.push(b'\'');
-        text.extend_from_slice(printed(arg, 128 - told));
-        text.extend_from_slice(b"' ");
-    }
-    Reply::Error(text.into())
 }
 
 impl<'a> Call<'a> {
@@ -291,12 +182,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A word that is known beforehand.
-pub fn word(text: &'static str) -> Bytes {
-    Bytes::from_static(text.as_bytes())
-}
-
-/// The bytes of a number.
-pub fn digits(value: impl ToString) -> Bytes {
-    Bytes::from(value.to_string())
+/// What stands for a command that has subcommands; they are what is executed.
+pub fn container(call: &mut Call) -> Outcome {
+    Err(wrong_arity(call.command.lower))
 }

@@ -1,93 +1,26 @@
-//! What stands before every command: the refusals of `processCommand`, in its order, and the
-//! queue of a transaction.
+//! What stands before every command: the refusals of `processCommand`, in its order.
 
 use bytes::Bytes;
 
-use crate::clients::waits::hold_back;
 use crate::cluster::redirect;
-use crate::command::table::{Command, Flags, find_in};
-use crate::command::{
-    Call, acl, eviction, monitor, scripting, transaction, unknown_command, unknown_subcommand,
-    wrong_arity,
-};
+use crate::command::scripting;
 use crate::compat::Difference;
+use crate::errors::wrong_arity;
+use crate::eviction;
 use crate::frame::Reply;
 use crate::node::Node;
-use crate::session::{Closing, Session};
+use crate::permission::{MASTERDOWN, OOM, access, check_write, is_stale};
+use crate::script::declared;
+use crate::session::Session;
+use crate::specification::Command;
+use crate::specification::flags::Flags;
 
-const READONLY: &str = "READONLY You can't write against a read only replica.";
-/// The answer to a write where too few replicas are heard.
-pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
-/// Memory is used up.
-pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-
-/// A replica may not say what it holds until its master is back.
-pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
-    b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-));
-const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
-
-/// Executes one request as it came from a connection, its master or its file. What it did is in
-/// `node.effects`, what the server must do in `session.after`.
-pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
-    if is_from_a_browser(&args[0]) {
-        session.closing = Some(Closing::AtOnce);
-        return Reply::SILENCE;
-    }
-    let command = match node.command_of(args) {
-        Some(command) => command,
-        None => {
-            session.last_command = None;
-            let refusal = unknown(node, args);
-            return refuse(node, session, None, refusal);
-        }
-    };
-    session.last_command = Some(command);
-    match admit(node, session, command, args) {
-        Err(refusal) => refuse(node, session, Some(command), refusal),
-        Ok(()) if is_held_back(node, session, command, args) => hold_back(session, args),
-        Ok(()) => match &mut session.queued {
-            Some(queued) if !transaction::runs_at_once(command.name) => {
-                queued.push(args.to_vec());
-                Reply::simple("QUEUED")
-            }
-            _ => execute(node, session, command, args),
-        },
-    }
-}
-
-/// `POST` and `Host:` come from a browser that was led astray: its connection is closed.
-fn is_from_a_browser(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
-}
-
-fn unknown(node: &Node, args: &[Bytes]) -> Reply {
-    match find_in(node.commands(), &args[0]).filter(|command| node.has(command)) {
-        Some(container) => unknown_subcommand(container.name, &args[1]),
-        None => unknown_command(args),
-    }
-}
-
-fn refuse(
-    node: &mut Node,
-    session: &mut Session,
-    command: Option<&Command>,
-    refusal: Reply,
-) -> Reply {
-    node.count_error(&refusal);
-    session.broken |= session.queued.is_some();
-    if command.is_some_and(|command| command.name == "EXEC") {
-        if redirect::is_from_cluster(&refusal) {
-            transaction::abort(node, session, &refusal);
-            return refusal;
-        }
-        return transaction::abort(node, session, &refusal);
-    }
-    refusal
-}
-
-fn admit(
+/// Refuses what may not be asked now.
+///
+/// # Errors
+/// Redis's words for the first thing that speaks against it.
+pub fn admit(
     node: &mut Node,
     session: &mut Session,
     command: &'static Command,
@@ -104,7 +37,7 @@ fn admit(
         return Err(not_queued(node, command));
     }
     if !session.from_master {
-        acl::check(node, session, command, args)?;
+        access::check(node, session, command, args)?;
     }
     let flags = flags_of(node, session, command, args);
     redirect::check(node, session, command, args, flags)?;
@@ -153,11 +86,6 @@ fn not_queued(node: &Node, command: &Command) -> Reply {
     Reply::error("ERR Command not allowed inside a transaction")
 }
 
-/// Whether the node is a replica that may not say what it holds until its master is back.
-pub fn is_stale(node: &Node) -> bool {
-    node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
-}
-
 /// Refuses what may not be asked of a replica without its master, or while a node loads its keys.
 fn check_readiness(
     node: &Node,
@@ -203,7 +131,7 @@ fn all_flags(
 /// All that runs scripts is hidden from MONITOR, and nothing else.
 fn own_flags(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let is_script = command.flags.any(Flags::SKIP_MONITOR);
-    if is_script { scripting::flags_of(node, command, args) } else { command.flags }
+    if is_script { declared::flags_of(node, command, args) } else { command.flags }
 }
 
 fn is_about_subscriptions(name: &str) -> bool {
@@ -251,77 +179,12 @@ fn check_memory(
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 
-/// Refuses what a script may not call: for its user, or for want of memory. A script that has
-/// written may go on.
-pub fn check_script(
-    node: &mut Node,
-    session: &mut Session,
-    command: &'static Command,
-    args: &[Bytes],
-) -> Result<(), Reply> {
-    if session.from_master {
-        return Ok(());
-    }
-    acl::check_in_script(node, session, command, args)?;
-    if is_stale(node) && !command.flags.any(Flags::STALE) {
-        return Err(Reply::error(STALE_IN_SCRIPT));
-    }
-    let Some(script) = &mut session.script else { return Ok(()) };
-    let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
-    if refused && command.flags.any(Flags::DENYOOM) {
-        return Err(Reply::error(OOM));
-    }
-    Ok(())
-}
-
-/// Refuses a write on a replica, or without enough good replicas.
-pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
-    if session.from_master {
-        return Ok(());
-    }
-    if let Some(error) = node.disk_error() {
-        return Err(Reply::error(error));
-    }
-    let config = &node.config;
-    let asks = node.master.is_none() && config.min_replicas_max_lag > 0;
-    if asks && node.good_replicas < config.min_replicas_to_write {
-        return Err(Reply::error(NOREPLICAS));
-    }
-    if node.master.is_some() && node.settings.is_on("replica-read-only") {
-        return Err(Reply::error(READONLY));
-    }
-    Ok(())
-}
-
-fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
+/// Whether a pause holds a request back that nothing else speaks against.
+pub fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let Some(pause) = node.pause() else { return false };
     if session.from_master || session.id == 0 {
         return false;
     }
     let flags = flags_of(node, session, command, args);
     pause.all || flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE))
-}
-
-/// Executes a command that nothing speaks against.
-pub fn execute(
-    node: &mut Node,
-    session: &mut Session,
-    command: &'static Command,
-    args: &[Bytes],
-) -> Reply {
-    node.executed += 1;
-    let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
-    let monitored = !node.clients.monitors.is_empty();
-    if monitored && command.flags.any(Flags::SKIP_MONITOR) {
-        monitor::show(node, session, command, args);
-    }
-    let mut call = Call { node, session, args, command };
-    let reply = (command.run)(&mut call).unwrap_or_else(|error| error);
-    if monitored && !command.flags.any(hidden) {
-        monitor::show(node, session, command, args);
-    }
-    if reply.is_error() {
-        node.count_error(&reply);
-    }
-    reply
 }

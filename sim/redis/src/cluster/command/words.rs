@@ -1,0 +1,45 @@
+//! What the words of CLUSTER name.
+
+use bytes::Bytes;
+
+use crate::call::Call;
+use crate::cluster::Cluster;
+use crate::cluster::peer::Id;
+use crate::cluster::slots::SLOTS;
+use crate::frame::{Reply, integer};
+
+/// The node is in no cluster.
+pub const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+const NO_SLOT: &str = "ERR Invalid or out of range slot";
+
+/// The cluster of the node, told of its node.
+pub fn cluster<'a>(call: &'a mut Call) -> Result<&'a mut Cluster, Reply> {
+    call.node.cluster_now().ok_or(Reply::error(NO_CLUSTER))
+}
+
+/// An error of these words.
+pub fn refusal(text: String) -> Reply {
+    Reply::Error(text.into())
+}
+
+/// The node whose name is the nth word.
+pub fn named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
+    let text = String::from_utf8_lossy(word);
+    let found = cluster.nodes.get(&*text).map(|peer| peer.id.clone());
+    found.ok_or_else(|| refusal(format!("ERR {unknown} {text}")))
+}
+
+/// The same of a master.
+pub fn master_named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
+    let id = named(cluster, word, unknown)?;
+    match cluster.nodes[&id].master() {
+        Some(_) => Err(Reply::error("ERR Target node is not a master")),
+        None => Ok(id),
+    }
+}
+
+/// The slot that a word names.
+pub fn slot(word: &Bytes) -> Result<u16, Reply> {
+    let slot = integer(word).and_then(|number| u16::try_from(number).ok());
+    slot.filter(|slot| *slot < SLOTS).ok_or(Reply::error(NO_SLOT))
+}

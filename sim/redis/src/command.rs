@@ -1,0 +1,33 @@
+//! Commands: a file a family. What joins them is in `execution`.
+
+pub mod acl;
+pub mod blocking;
+pub mod client;
+pub mod compare;
+pub mod config;
+pub mod connection;
+pub mod diagnosis;
+pub mod expiry;
+pub mod function;
+pub mod hash;
+pub mod hrandfield;
+pub mod info;
+pub mod introspection;
+pub mod key;
+pub mod lcs;
+pub mod list;
+pub mod lpos;
+pub mod monitor;
+pub mod number;
+pub mod pubsub;
+pub mod replication;
+pub mod scan;
+pub mod scripting;
+pub mod server;
+pub mod serving;
+pub mod set;
+pub mod sort;
+pub mod sorted_set;
+pub mod string;
+pub mod substring;
+pub mod transaction;

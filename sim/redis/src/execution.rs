@@ -1,0 +1,123 @@
+//! The executor: one [`apply`] for the wire, the append-only file and replication, one [`execute`]
+//! for these, MULTI and scripts.
+//!
+//! - `dispatch`: which function executes which command
+//! - `queue`: what EXEC executes
+
+pub mod dispatch;
+pub mod queue;
+
+use bytes::Bytes;
+
+use crate::admission::{admit, is_held_back};
+use crate::call::Call;
+use crate::cluster::redirect;
+use crate::command::{monitor, transaction};
+use crate::errors::{unknown_command, unknown_subcommand};
+use crate::execution::dispatch::{Step, step_of};
+use crate::frame::Reply;
+use crate::node::Node;
+use crate::script;
+use crate::session::{Block, Closing, Session};
+use crate::specification::flags::Flags;
+use crate::specification::{Command, find_in};
+
+/// Executes one request as it came from a connection, its master or its file. What it did is in
+/// `node.effects`, what the server must do in `session.after`.
+pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
+    if is_from_a_browser(&args[0]) {
+        session.closing = Some(Closing::AtOnce);
+        return Reply::SILENCE;
+    }
+    let command = match node.command_of(args) {
+        Some(command) => command,
+        None => {
+            session.last_command = None;
+            let refusal = unknown(node, args);
+            return refuse(node, session, None, refusal);
+        }
+    };
+    session.last_command = Some(command);
+    match admit(node, session, command, args) {
+        Err(refusal) => refuse(node, session, Some(command), refusal),
+        Ok(()) if is_held_back(node, session, command, args) => hold_back(session, args),
+        Ok(()) => match &mut session.queued {
+            Some(queued) if !transaction::runs_at_once(command.name) => {
+                queued.push(args.to_vec());
+                Reply::simple("QUEUED")
+            }
+            _ => execute(node, session, command, args),
+        },
+    }
+}
+
+/// `POST` and `Host:` come from a browser that was led astray: its connection is closed.
+fn is_from_a_browser(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
+}
+
+fn unknown(node: &Node, args: &[Bytes]) -> Reply {
+    match find_in(node.commands(), &args[0]).filter(|command| node.has(command)) {
+        Some(container) => unknown_subcommand(container.name, &args[1]),
+        None => unknown_command(args),
+    }
+}
+
+fn refuse(
+    node: &mut Node,
+    session: &mut Session,
+    command: Option<&Command>,
+    refusal: Reply,
+) -> Reply {
+    node.count_error(&refusal);
+    session.broken |= session.queued.is_some();
+    if command.is_some_and(|command| command.name == "EXEC") {
+        if redirect::is_from_cluster(&refusal) {
+            transaction::abort(node, session, &refusal);
+            return refusal;
+        }
+        return transaction::abort(node, session, &refusal);
+    }
+    refusal
+}
+
+/// A request that CLIENT PAUSE holds back.
+fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
+    session.blocked = Some(Block::Paused(args.to_vec()));
+    Reply::SILENCE
+}
+
+/// Executes a command that nothing speaks against.
+pub fn execute(
+    node: &mut Node,
+    session: &mut Session,
+    command: &'static Command,
+    args: &[Bytes],
+) -> Reply {
+    node.executed += 1;
+    let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
+    let monitored = !node.clients.monitors.is_empty();
+    if monitored && command.flags.any(Flags::SKIP_MONITOR) {
+        monitor::show(node, session, command, args);
+    }
+    let mut call = Call { node, session, args, command };
+    let outcome = match step_of(command) {
+        Step::Answer(run) => run(&mut call),
+        Step::Queue(queued) => match queued(&mut call) {
+            Ok(Some(queued)) => queue::run(&mut call, &queued, execute),
+            Ok(None) => Ok(Reply::NilArray),
+            Err(refusal) => Err(refusal),
+        },
+        Step::Script(program) => {
+            program(&mut call).and_then(|program| script::run(&mut call, &program, execute))
+        }
+    };
+    let reply = outcome.unwrap_or_else(|error| error);
+    if monitored && !command.flags.any(hidden) {
+        monitor::show(node, session, command, args);
+    }
+    if reply.is_error() {
+        node.count_error(&reply);
+    }
+    reply
+}

@@ -1,0 +1,48 @@
+//! What EXEC executes: the queue of a transaction, in one go.
+
+use bytes::BytesMut;
+
+use crate::call::{Call, Execute, Outcome};
+use crate::frame::{Arguments, Protocol, Reply};
+
+/// Executes what was queued; the replies in one.
+pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
+    call.session.in_exec = true;
+    call.session.running = Some(queued.len());
+    call.session.aside = Some(Vec::new());
+    let mut replies = Vec::with_capacity(queued.len());
+    for args in queued {
+        let command = call.node.command_of(args).expect("only known commands are queued");
+        let spoken = call.session.protocol;
+        let reply = execute(call.node, call.session, command, args);
+        if call.session.protocol != spoken {
+            replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
+        }
+        let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
+        replies.push(if told.is_empty() { reply } else { behind(told, reply) });
+        if call.session.blocked.is_some() {
+            // A script came to no end: what stands behind it is never reached.
+            break;
+        }
+    }
+    call.session.aside = None;
+    call.session.running = None;
+    call.session.in_exec = false;
+    if call.session.blocked.is_some() {
+        return Ok(Reply::SILENCE);
+    }
+    Ok(Reply::Array(replies))
+}
+
+/// A reply as it is written before HELLO chooses another form.
+fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
+    let mut bytes = BytesMut::new();
+    reply.encode_in(protocol, &mut bytes);
+    Reply::Encoded(bytes.freeze())
+}
+
+/// A reply behind what the session was told before it.
+fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
+    told.push(reply);
+    Reply::Several(told)
+}

@@ -1,0 +1,68 @@
+//! What a node does that is in a cluster.
+
+use std::net::SocketAddrV4;
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::cluster::peer::Ms;
+use crate::cluster::slots::{SlotSet, of_key};
+use crate::cluster::{Cluster, Moment, Rules};
+use crate::keyspace::Key;
+use crate::node::Node;
+use crate::settings;
+
+impl Node {
+    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
+    /// in the one that its file does.
+    pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
+        let Some(config) = self.config.cluster.clone() else { return };
+        let settings = [
+            ("cluster-enabled", "yes".to_owned()),
+            ("cluster-node-timeout", config.node_timeout_ms.to_string()),
+        ];
+        for (name, value) in settings {
+            if let Some(parameter) = settings::find(name.as_bytes()) {
+                self.settings.set(parameter, value);
+            }
+        }
+        let moment = self.cluster_moment();
+        let mut cluster = Cluster::new(own, Rules::of(&self.settings), moment);
+        match file {
+            "" => cluster.set_up(&config.members),
+            file => cluster.read_file(file),
+        }
+        self.master = cluster.own_master().map(|master| master.address);
+        self.cluster = Some(Box::new(cluster));
+    }
+
+    /// What the node knows of its cluster, which is told of the node first.
+    pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
+        self.cluster.as_ref()?;
+        let moment = self.cluster_moment();
+        let cluster = self.cluster.as_mut()?;
+        cluster.set_moment(moment);
+        Some(cluster)
+    }
+
+    fn cluster_moment(&mut self) -> Moment {
+        let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
+        let down_since_s = self.link.down_since_s.unwrap_or(0);
+        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
+        Moment {
+            now: ms(self.now_ms),
+            offset: self.history.offset,
+            heard_at: ms(heard_s.saturating_mul(1_000)),
+            chance: self.draw(usize::MAX) as u64,
+        }
+    }
+
+    /// Deletes the keys of slots that another node has taken, as a master does, which tells its
+    /// replicas.
+    pub fn clear_slots(&mut self, slots: &SlotSet) {
+        let keys = self.keyspace.db(0).iter().map(|(key, _)| Key::clone(key));
+        let gone: Vec<Key> = keys.filter(|key| slots.contains(of_key(key))).collect();
+        for key in gone {
+            self.drop_key(0, &key, KeyChange::Deleted, true);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Keys of a node: what is live, what was done to one, and who is told of it.
+
+use bytes::Bytes;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::frame::Arguments;
+use crate::keyspace::{Entry, Key};
+use crate::node::{Change, Node, Told};
+use crate::session::{Channel, Session};
+
+impl Node {
+    /// The live entry of a key. A master deletes one whose time has passed and tells its
+    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
+    pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
+        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
+        if expired && !self.loading && !session.from_master {
+            if self.master.is_none() && !self.is_paused() {
+                self.expire(session, key);
+            }
+            return None;
+        }
+        self.keyspace.db(session.db).get(key)
+    }
+
+    /// Notes for the meter that a key takes more or less memory now.
+    fn weigh(&mut self, db: usize, key: &Key) {
+        if let Some(memory) = &mut self.memory {
+            memory.note(db, key);
+        }
+    }
+
+    /// Deletes a key of the session's database whose time has passed.
+    pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
+        debug_assert!(self.master.is_none(), "a replica never expires by itself");
+        self.drop_key(session.db, key, KeyChange::Expired, true);
+        self.expired_keys += 1;
+        self.notify(session, b'x', "expired", key);
+    }
+
+    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
+    /// by UNLINK where it is freed lazily.
+    pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
+        let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
+        if self.propagates {
+            let lazy = match change {
+                KeyChange::Evicted => "lazyfree-lazy-eviction",
+                _ => "lazyfree-lazy-expire",
+            };
+            let name = self.settings.deletion(lazy);
+            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
+        }
+        self.clients.note(db, &key, change);
+        self.weigh(db, &key);
+        self.effects.changes.push(Change { db, key, change, until_ms: None, by_node });
+        true
+    }
+
+    /// Puts a command into the effects, if anyone listens.
+    pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
+        if self.propagates && !self.loading {
+            let (command, unit) = (command(), self.unit);
+            self.effects.commands.push(Told { db, command, by_node, unit });
+        }
+    }
+
+    /// Notes what happened to a key, with the end that it has now.
+    pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
+        let entry = self.keyspace.db_mut(db).entry_mut(&key);
+        let until_ms = entry.and_then(|entry| {
+            entry.value.settle(&self.limits);
+            entry.used_ms.set(self.now_ms);
+            entry.until_ms()
+        });
+        self.clients.note(db, &key, change);
+        self.weigh(db, &key);
+        self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
+    }
+
+    /// Deletes all keys whose time has passed: the active cycle of a master.
+    pub fn expire_all(&mut self) {
+        if self.master.is_some() || self.loading || self.is_paused() || self.rests {
+            return;
+        }
+        let mut nobody = Session::default();
+        for (db, key) in self.keyspace.expired(self.now_ms) {
+            nobody.db = db;
+            self.expire(&mut nobody, &key);
+        }
+    }
+
+    /// Tells those who listen that a key was changed: `notify-keyspace-events`.
+    pub fn notify(&mut self, session: &mut Session, class: u8, event: &str, key: &[u8]) {
+        let flags = self.config.notify.as_bytes();
+        let wants = |flag: u8| flags.contains(&flag);
+        if flags.is_empty() || !(wants(class) || (wants(b'A') && !matches!(class, b'm' | b'n'))) {
+            return;
+        }
+        let db = session.db;
+        if wants(b'K') {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.clients.publish(session, Channel::Plain, &channel, event.as_bytes());
+        }
+        if wants(b'E') {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.clients.publish(session, Channel::Plain, channel.as_bytes(), key);
+        }
+    }
+}

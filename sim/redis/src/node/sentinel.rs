@@ -1,0 +1,45 @@
+//! What a node does that is a Sentinel.
+
+use lockstorm_platform::trace::Event;
+
+use crate::node::Node;
+use crate::sentinel::instance::Ms;
+use crate::sentinel::{Moment, sight};
+use crate::session::{Channel, Session};
+
+/// The wall clock as a Sentinel counts it.
+pub fn to_ms(now_ms: u64) -> Ms {
+    Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
+}
+
+impl Node {
+    /// When it is now for the Sentinel of this node, and a draw for what may need one.
+    pub fn moment(&mut self) -> Moment {
+        let chance = self.draw(1 << 32);
+        Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
+    }
+
+    /// The file of this node's Sentinel, if it is to be written anew.
+    pub fn take_file(&mut self) -> Option<String> {
+        let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
+        sentinel.unsaved = false;
+        Some(sentinel.write_file())
+    }
+
+    /// What it has seen since this was last asked, for the trace.
+    pub fn take_sights(&mut self) -> Vec<Event> {
+        let sentinel = self.sentinel.as_mut();
+        sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
+    }
+
+    /// Tells those who listen what the Sentinel of this node saw and did.
+    pub fn publish_events(&mut self) {
+        let Some(sentinel) = &mut self.sentinel else { return };
+        let events = std::mem::take(&mut sentinel.events);
+        let mut nobody = Session::default();
+        sentinel.sights.extend(events.iter().filter_map(|(event, text)| sight(event, text)));
+        for (event, text) in events {
+            self.clients.publish(&mut nobody, Channel::Plain, event.as_bytes(), text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a node lets nobody do at present, be it a request or what a script calls.
+//!
+//! - `access`: what a session's user may not do
+
+pub mod access;
+
+use bytes::Bytes;
+
+use crate::frame::Reply;
+use crate::node::Node;
+use crate::session::Session;
+
+const READONLY: &str = "READONLY You can't write against a read only replica.";
+/// The answer to a write where too few replicas are heard.
+pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+/// Memory is used up.
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// A replica may not say what it holds until its master is back.
+pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
+    b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+));
+/// Whether the node is a replica that may not say what it holds until its master is back.
+pub fn is_stale(node: &Node) -> bool {
+    node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
+}
+
+/// Refuses a write on a replica, or without enough good replicas.
+pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
+    if session.from_master {
+        return Ok(());
+    }
+    if let Some(error) = node.disk_error() {
+        return Err(Reply::error(error));
+    }
+    let config = &node.config;
+    let asks = node.master.is_none() && config.min_replicas_max_lag > 0;
+    if asks && node.good_replicas < config.min_replicas_to_write {
+        return Err(Reply::error(NOREPLICAS));
+    }
+    if node.master.is_some() && node.settings.is_on("replica-read-only") {
+        return Err(Reply::error(READONLY));
+    }
+    Ok(())
+}

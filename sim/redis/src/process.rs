@@ -1,0 +1,106 @@
+//! A node as a process: from its start to its end.
+
+use std::net::SocketAddrV4;
+use std::rc::Rc;
+
+use lockstorm_platform::host::{Host, Listener};
+use lockstorm_platform::rng::Purpose;
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_platform::trace::Event;
+
+use crate::conversation::converse;
+use crate::files::{has_file, read_files};
+use crate::node::{Node, NodeConfig};
+use crate::replication::follow::follow_anew;
+use crate::server::Server;
+use crate::signal::{First, first};
+use crate::{cluster, cycle};
+
+/// Runs a node until its process ends.
+///
+/// # Panics
+/// If its port is taken: a world gives each process ports of its own.
+pub async fn serve(host: Host, config: NodeConfig) {
+    run(&host, config).await;
+    host.record(Event::Exited);
+    host.exit();
+}
+
+async fn run(host: &Host, config: NodeConfig) {
+    let listener = host.listen(config.port).expect("the node's port is free");
+    let server = Rc::new(begin(host, config));
+    let load_time = server.node.borrow().config.load_time;
+    if load_time > 0 && has_file(host, &server.node.borrow()) {
+        host.spawn(start_after(Rc::clone(&server), load_time));
+    } else if !start(&server) {
+        return;
+    }
+    accept_all(server, listener).await;
+}
+
+/// Serves everybody who connects, until the process is to end.
+pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
+    loop {
+        match first(listener.accept(), server.ended.past(0)).await {
+            First::This(Ok(stream)) => {
+                server.host.spawn(converse(Rc::clone(&server), stream));
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Draws for the ids of a process that starts now.
+pub fn ids(host: &Host) -> [u64; 3] {
+    let wall = host.now(Clock::Wall);
+    [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
+}
+
+/// The process with the state that it begins with.
+fn begin(host: &Host, config: NodeConfig) -> Server {
+    let wall = host.now(Clock::Wall);
+    let mut node = Node::new(config, wall / MILLISECOND, ids(host));
+    node.set_time(wall);
+    if let Some(own) = host.resolve(host.name()) {
+        let file = host.disk().read(cluster::file::FILE);
+        let own = SocketAddrV4::new(*own.ip(), node.config.port);
+        node.begin_cluster(own, &String::from_utf8_lossy(&file));
+    }
+    host.record(Event::Role { master: node.master });
+    Server::new(host, node, follow_anew)
+}
+
+/// Loads what the disk holds, tells the trace and begins. False if the node must not start
+/// with what it found.
+fn start(server: &Rc<Server>) -> bool {
+    let mut node = server.node.borrow_mut();
+    node.starting_ms = None;
+    let Some(place) = read_files(&server.host, &mut node) else { return false };
+    let keys = node.keyspace.keys();
+    server.host.record(Event::Loaded { keys, resync: None, file: Some(place) });
+    let follows = node.master.is_some();
+    if let Some(continued) = node.history.continued().filter(|_| !follows) {
+        server.host.record(continued);
+    }
+    drop(node);
+    cycle::start(server);
+    cluster::process::start(server);
+    if follows {
+        follow_anew(server);
+    }
+    true
+}
+
+/// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
+/// has expired is decided by the time at which it began, as in Redis.
+async fn start_after(server: Rc<Server>, load_time: Nanos) {
+    server.node.borrow_mut().starting_ms = Some(server.host.now(Clock::Wall) / MILLISECOND);
+    server.host.sleep(load_time).await;
+    let turn = server.turn.clone().lock().await;
+    let began_ms = server.node.borrow().starting_ms.unwrap_or(0);
+    server.node.borrow_mut().set_time(began_ms * MILLISECOND);
+    if !start(&server) {
+        server.ended.raise();
+    }
+    drop(turn);
+}

@@ -1,0 +1,47 @@
+//! What a node does at its start with its append-only file: it executes it.
+
+use bytes::BytesMut;
+
+use crate::execution::apply;
+use crate::frame::Arguments;
+use crate::frame::request::RequestReader;
+use crate::node::Node;
+use crate::session::Session;
+
+/// What was made of an append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many bytes of it were whole.
+    pub whole: usize,
+    /// How many changes of keys they made: as many as when they were written.
+    pub changes: u64,
+}
+
+/// Executes a file's commands on an empty node. A torn tail, or a transaction without its end, is
+/// left out (`aof-load-truncated`).
+pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
+    let mut session = Session { from_master: true, ..Session::default() };
+    let mut reader = RequestReader::default();
+    let mut buffer = BytesMut::from(bytes);
+    let mut whole = 0;
+    let mut queued: Option<Vec<Arguments>> = None;
+    node.loading = true;
+    while let Ok(Some(args)) = reader.next(&mut buffer) {
+        match (&args[0].to_ascii_uppercase()[..], &mut queued) {
+            (b"MULTI", _) => queued = Some(Vec::new()),
+            (b"EXEC", _) => {
+                for args in queued.take().unwrap_or_default() {
+                    apply(node, &mut session, &args);
+                }
+            }
+            (_, Some(queued)) => queued.push(args),
+            (_, None) => drop(apply(node, &mut session, &args)),
+        }
+        if queued.is_none() {
+            whole = bytes.len() - buffer.len();
+        }
+    }
+    node.loading = false;
+    let effects = std::mem::take(&mut node.effects);
+    Replayed { whole, changes: effects.changes.len() as u64 }
+}

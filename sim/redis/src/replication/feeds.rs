@@ -1,0 +1,153 @@
+//! What is on its way from a node to its replicas.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::trace::{Event, Origin};
+
+use crate::compat::Difference;
+use crate::frame::encode_request;
+use crate::node::{Node, Told};
+use crate::persistence::Script;
+use crate::signal::Signal;
+
+/// The replicas that a node feeds. All of them get the same stream.
+#[derive(Default)]
+pub struct Feeds {
+    script: Script,
+    outboxes: Vec<Rc<Outbox>>,
+    /// Whether a task looks after them.
+    tended: bool,
+}
+
+/// What is on its way to one replica.
+pub struct Outbox {
+    session: u64,
+    bytes: RefCell<BytesMut>,
+    filled: Signal,
+    cut: Cell<bool>,
+}
+
+impl Outbox {
+    fn cut(&self) {
+        self.cut.set(true);
+        self.filled.raise();
+    }
+
+    /// Whether its link is to end.
+    pub fn is_cut(&self) -> bool {
+        self.cut.get()
+    }
+
+    /// Takes what is to be sent; if that is nothing, waits until there is something.
+    pub async fn next(&self) -> BytesMut {
+        let seen = self.filled.count();
+        let bytes = self.bytes.borrow_mut().split();
+        if bytes.is_empty() {
+            self.filled.past(seen).await;
+        }
+        bytes
+    }
+}
+
+impl Feeds {
+    /// Begins to feed a replica, with these bytes first. From here on it gets all.
+    pub fn open(&mut self, session: u64, bytes: BytesMut) -> Rc<Outbox> {
+        let outbox = Rc::new(Outbox {
+            session,
+            bytes: RefCell::new(bytes),
+            filled: Signal::default(),
+            cut: Cell::new(false),
+        });
+        self.outboxes.push(Rc::clone(&outbox));
+        outbox
+    }
+
+    /// Feeds a replica no longer.
+    pub fn close(&mut self, session: u64) {
+        self.outboxes.retain(|outbox| outbox.session != session);
+    }
+
+    /// Whether a task has to be started that looks after them.
+    pub fn begin_tending(&mut self) -> bool {
+        !std::mem::replace(&mut self.tended, true)
+    }
+
+    /// Whether nobody is fed any more, so that this task ends.
+    pub fn end_tending(&mut self) -> bool {
+        if self.outboxes.is_empty() {
+            self.tended = false;
+        }
+        !self.tended
+    }
+
+    /// Makes the next command say its database again.
+    pub fn forget_database(&mut self) {
+        self.script.forget_database();
+    }
+
+    /// Sends what a master did to every replica and counts it into the offset.
+    pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
+        if !node.history.is_kept() {
+            return count(node, Script::length(commands));
+        }
+        let (history, before) = (node.history.number(), node.history.offset);
+        let mut stream = BytesMut::new();
+        self.script.write(commands, &mut stream, |told, written| {
+            let offset = before + written.len() as u64;
+            let origin = if told.by_node { Origin::Node } else { origin };
+            host.record(Event::Propagated { history, offset, origin });
+        });
+        self.pass(node, &stream);
+    }
+
+    /// Asks every replica how far it is.
+    pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
+        if !node.history.is_kept() {
+            return count(node, 1);
+        }
+        self.say(node, &["REPLCONF", "GETACK", "*"]);
+    }
+
+    /// Puts a command into the stream that changes nothing, if anybody is fed.
+    pub fn say(&mut self, node: &mut Node, words: &[&str]) {
+        if !self.outboxes.is_empty() {
+            let mut stream = BytesMut::new();
+            encode_request(&mut stream, words);
+            self.pass(node, &stream);
+        }
+    }
+
+    /// Adds bytes to the stream of every replica.
+    pub fn pass(&mut self, node: &mut Node, stream: &[u8]) {
+        node.stream(stream);
+        for outbox in &self.outboxes {
+            outbox.bytes.borrow_mut().extend_from_slice(stream);
+            outbox.filled.raise();
+        }
+    }
+
+    /// Ends every link: who follows has to ask anew, since the history is another one.
+    pub fn cut_all(&mut self) {
+        self.script.forget_database();
+        for outbox in self.outboxes.drain(..) {
+            outbox.cut();
+        }
+    }
+
+    /// Ends the link of one replica.
+    pub fn cut(&self, session: u64) {
+        for outbox in self.outboxes.iter().filter(|outbox| outbox.session == session) {
+            outbox.cut();
+        }
+    }
+}
+
+/// What nobody is told is counted where WAITAOF may ask for it.
+fn count(node: &mut Node, commands: u64) {
+    if node.differs(Difference::WaitAof) {
+        node.history.count(commands);
+    }
+}

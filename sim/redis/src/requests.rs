@@ -1,0 +1,103 @@
+//! Requests of those who are connected: one is executed, then whoever waited for what it did is
+//! served.
+//!
+//! A session is taken out of its node's clients while its request runs.
+
+use bytes::Bytes;
+
+use crate::call::Call;
+use crate::command::serving::serve;
+use crate::execution::apply;
+use crate::keyspace::Key;
+use crate::node::Node;
+use crate::session::Block;
+
+/// Executes a request of a connection. The reply is put behind its output, unless the request
+/// has to wait.
+///
+/// # Panics
+/// If there is no such connection, or a request of it waits.
+pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
+    let session = node.clients.take(id);
+    let mut session = session.expect("it is connected, and asks one thing at a time");
+    assert!(session.blocked.is_none(), "a request waits");
+    session.since_ms[1] = node.now_ms;
+    node.unit += 1;
+    let reply = apply(node, &mut session, args);
+    let asks = session.last_command.is_some_and(|command| command.name == "ASKING");
+    session.asking &= asks || session.queued.is_some();
+    if session.blocked.is_none() {
+        session.answer(&reply);
+    }
+    for line in node.clients.take_seen() {
+        if session.closing.is_none() {
+            session.push(&line);
+        }
+    }
+    node.clients.begin_wait(&session, &node.keyspace);
+    node.clients.put_back(session);
+    settle(node);
+    end_pause(node);
+}
+
+/// What follows everything that is executed: watchers are marked, those who wait for new keys are
+/// served.
+pub fn settle(node: &mut Node) {
+    node.clients.mark_watchers();
+    loop {
+        let ready = node.clients.take_ready();
+        if ready.is_empty() {
+            return;
+        }
+        for place in ready {
+            for id in node.clients.waiting_for(&place) {
+                serve_waiting(node, id, &place.1);
+            }
+        }
+        node.clients.mark_watchers();
+    }
+}
+
+/// Lets a session that waits try again for a key.
+fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
+    let Some(mut session) = node.clients.take(id) else { return };
+    let Some(Block::Keys(pop)) = session.blocked.clone() else {
+        return node.clients.put_back(session);
+    };
+    let db = std::mem::replace(&mut session.db, pop.db);
+    node.unit += 1;
+    let mut call = Call { node, session: &mut session, args: &pop.args, command: pop.command };
+    let served = serve(&mut call, key, pop.wanted);
+    session.db = db;
+    if let Some(reply) = &served {
+        session.answer(reply);
+    }
+    node.clients.put_back(session);
+    if served.is_some() {
+        node.clients.unblock(id);
+    }
+}
+
+/// Ends the waits whose time is over, and the pause.
+pub fn end_waits(node: &mut Node) {
+    end_pause(node);
+    for id in node.clients.late(node.now_ms) {
+        node.end_wait(id);
+    }
+    node.clients.close_idle(node.now_ms);
+}
+
+fn end_pause(node: &mut Node) {
+    if node.clients.end_pause(node.now_ms) {
+        resume_paused(node);
+    }
+}
+
+/// Executes the requests that a pause held back.
+pub fn resume_paused(node: &mut Node) {
+    for id in node.clients.take_held() {
+        if let Some(args) = node.clients.release(id) {
+            request(node, id, &args);
+        }
+    }
+}

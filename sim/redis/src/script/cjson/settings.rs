@@ -1,0 +1,43 @@
+//! What a script may set in `cjson`, and what holds whatever it sets.
+
+/// Levels beyond which no setting lets a script nest. A real server ends where its C stack of 8000
+/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are less.
+pub const MOST_LEVELS: i32 = 3000;
+
+/// What the functions of one `cjson` table go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub sparse_convert: bool,
+    pub sparse_ratio: i32,
+    pub sparse_safe: i32,
+    pub encode_max_depth: i32,
+    pub encode_number_precision: i32,
+    pub encode_keep_buffer: bool,
+    pub encode_invalid_numbers: InvalidNumbers,
+    pub decode_max_depth: i32,
+    pub decode_invalid_numbers: bool,
+}
+
+/// What becomes of NaN and the infinities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidNumbers {
+    Refused,
+    Written,
+    Null,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sparse_convert: false,
+            sparse_ratio: 2,
+            sparse_safe: 10,
+            encode_max_depth: 1000,
+            encode_number_precision: 14,
+            encode_keep_buffer: true,
+            encode_invalid_numbers: InvalidNumbers::Refused,
+            decode_max_depth: 1000,
+            decode_invalid_numbers: true,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What C makes of a Lua value: a text that ends at its first NUL, a number without its fraction.
+
+/// The part of a text that C sees.
+pub fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// A number cut to an integer; what does not fit is what the processor gives.
+pub fn whole(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}

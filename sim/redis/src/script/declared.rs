@@ -1,0 +1,24 @@
+//! What a request may do that runs a script, if the script says so.
+
+use bytes::Bytes;
+
+use crate::node::Node;
+use crate::script::flags::Head;
+use crate::script::libraries::find;
+use crate::specification::Command;
+use crate::specification::flags::Flags;
+
+/// What a request may do that runs a script: as its command says, or as the script does.
+pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
+    let Some(word) = args.get(1) else { return command.flags };
+    let script = match command.name {
+        "EVAL" | "EVAL_RO" => Head::of(word).ok().and_then(|head| head.flags),
+        "EVALSHA" | "EVALSHA_RO" => {
+            let body = node.scripts.get(&word.to_ascii_lowercase()[..]);
+            body.and_then(|body| Head::of(body).ok()?.flags)
+        }
+        "FCALL" | "FCALL_RO" => find(&node.libraries, word).map(|(_, found)| found.flags),
+        _ => None,
+    };
+    script.map_or(command.flags, |script| script.narrow(command.flags))
+}

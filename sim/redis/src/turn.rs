@@ -1,0 +1,118 @@
+//! The turn of a request: who waits for whom, how long a fault holds it, and the order of Redis, in
+//! which it is executed, then told to the trace, the file and the replicas, then answered.
+
+use std::rc::Rc;
+
+use lockstorm_platform::host::Slowness;
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Origin, Request};
+
+use crate::frame::{Arguments, Reply};
+use crate::requests;
+use crate::script::begins;
+use crate::server::Server;
+use crate::session::After;
+use crate::signal::{First, first};
+use crate::specification::find;
+use crate::specification::flags::Flags;
+use crate::witness;
+
+impl Server {
+    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
+    pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
+        self.wait_for_script().await;
+        let is_busy = self.node.borrow().busy.is_some();
+        let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
+        let wall = self.host.now(Clock::Wall);
+        let slowness = self.host.slowness();
+        if slowness.command > 0 {
+            self.host.slowed(Slowness { script: 0, ..slowness });
+            self.host.sleep(slowness.command).await;
+        }
+        let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
+        let executed = self.node.borrow().executed;
+        if !is_slow || self.run_slowly(id, args, slowness.script).await {
+            self.request(id, request, wall, args);
+        }
+        self.publish(Origin::Request(request));
+        self.wake();
+        if let Some(nap) = self.settle(id, executed) {
+            self.host.sleep(nap).await;
+        }
+        drop(turn);
+    }
+
+    /// Notes how far the stream had come when a session's request was executed: what it did may
+    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
+    fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
+        let mut node = self.node.borrow_mut();
+        let (offset, runs) = (node.history.offset, node.executed != executed);
+        let session = node.clients.get_mut(id)?;
+        if runs {
+            session.last_write = offset;
+        }
+        match session.after {
+            After::Sleep(nap) => Some(nap),
+            _ => None,
+        }
+    }
+
+    /// While a script holds the node, requests are looked at when others are to be told BUSY.
+    async fn wait_for_script(&self) {
+        loop {
+            let seen = self.freed.count();
+            let Some(told_from) = self.busy_from() else { return };
+            if self.host.now(Clock::Wall) >= told_from {
+                return;
+            }
+            let told = self.host.sleep_until(Clock::Wall, told_from);
+            first(self.freed.past(seen), told).await;
+        }
+    }
+
+    /// From when on others are told BUSY, if a script holds the node.
+    fn busy_from(&self) -> Option<Nanos> {
+        let node = self.node.borrow();
+        let busy = node.busy.as_ref()?;
+        let told_from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
+        Some(told_from_ms.saturating_mul(MILLISECOND))
+    }
+
+    /// A script that a fault makes slow holds the node before it does anything. False if it was
+    /// killed meanwhile: then its caller has been told.
+    async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
+        self.host.slowed(Slowness { command: 0, script: length });
+        let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
+        let busy = begins(&self.node.borrow(), id, since_ms, args);
+        let text = busy.killed.clone();
+        let seen = self.freed.count();
+        self.node.borrow_mut().busy = Some(busy);
+        if let First::This(()) = first(self.host.sleep(length), self.freed.past(seen)).await {
+            self.node.borrow_mut().busy = None;
+            self.freed.raise();
+            return true;
+        }
+        if let Some(session) = self.node.borrow_mut().clients.get_mut(id) {
+            session.push(&Reply::Error(text));
+        }
+        false
+    }
+
+    fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
+        let mut node = self.node.borrow_mut();
+        node.set_time(wall);
+        node.clock_us = self.host.now(Clock::Wall) / 1_000;
+        let was_busy = node.busy.is_some();
+        let heard = witness::hear(&self.host, &node, id, args);
+        requests::request(&mut node, id, args);
+        witness::tell(&self.host, &node, id, request, args, heard);
+        if was_busy && node.busy.is_none() {
+            self.freed.raise();
+        }
+    }
+}
+
+/// Whether a request runs a script.
+fn runs_script(args: &Arguments) -> bool {
+    find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
+}
