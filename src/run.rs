@@ -22,8 +22,10 @@ use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::sentinel::{self, SentinelConfig};
 use lockstorm_redis::server::serve;
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::check::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE};

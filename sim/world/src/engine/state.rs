@@ -14,9 +14,9 @@ use lockstorm_platform::rng::{Chance, Draws, Purpose};
 use lockstorm_platform::time::{Clock, ClockSetting, HostClocks, Nanos, Readings, Stamp};
 use lockstorm_platform::trace::{Entry, Event, Happening, HostId, Trace};
 
+use crate::engine::counters::MachineCounters;
 use crate::engine::disk::Files;
 use crate::engine::links::Links;
-use crate::engine::met::MachineMet;
 
 /// The world itself, where it writes events of its own.
 const WORLD: HostId = HostId(u16::MAX);
@@ -42,7 +42,7 @@ pub struct MachineState {
     /// How slow faults make it.
     pub slowness: Slowness,
     /// What faults met on it.
-    pub met: MachineMet,
+    pub counters: MachineCounters,
     draws: BTreeMap<Purpose, Draws>,
 }
 
@@ -139,7 +139,7 @@ impl State {
             disk: Rc::default(),
             mutexes: BTreeMap::new(),
             slowness: Slowness::default(),
-            met: MachineMet::default(),
+            counters: MachineCounters::default(),
             draws: BTreeMap::new(),
         });
     }
@@ -167,14 +167,14 @@ impl State {
 
     /// As [`State::readings`], for a process that looks at them.
     pub fn look(&mut self, host: HostId) -> Readings {
-        self.machine(host).met.looks += 1;
+        self.machine(host).counters.looks += 1;
         self.readings(host)
     }
 
     /// Notes that a process sleeps by one of its clocks.
     pub fn note_sleep(&mut self, host: HostId, clock: Clock) {
-        let met = &mut self.machine(host).met;
-        *if clock == Clock::Wall { &mut met.looks } else { &mut met.sleeps } += 1;
+        let counters = &mut self.machine(host).counters;
+        *if clock == Clock::Wall { &mut counters.looks } else { &mut counters.sleeps } += 1;
     }
 
     /// A draw of a machine.

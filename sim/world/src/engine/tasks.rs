@@ -8,6 +8,7 @@ mod gate;
 pub mod life;
 mod process;
 pub mod sleep;
+pub mod supervisor;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use lockstorm_platform::time::{Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId};
 
-use crate::engine::Stop;
+use crate::engine::interface::Stop;
 use crate::engine::state::State;
 use crate::engine::tasks::agenda::Agenda;
 use crate::engine::tasks::life::Life;
