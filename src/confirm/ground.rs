@@ -242,7 +242,7 @@ impl Ground for RealGround {
             process: process(move |_| {
                 let is_interrupted = Rc::clone(&is_interrupted);
                 async move {
-                    stop::asked().await;
+                    stop::requested().await;
                     is_interrupted.set(true);
                 }
             }),

@@ -11,18 +11,18 @@
 //! - [`event`], [`turmoil`], [`live`]: the engines
 //! - [`kind`]: the engines by their names
 
-pub mod counters;
-pub mod disk;
-pub mod event;
-pub mod flow;
+pub(crate) mod counters;
+pub(crate) mod disk;
+pub(crate) mod event;
+pub(crate) mod flow;
 pub mod interface;
 pub mod kind;
-pub mod links;
+pub(crate) mod links;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod state;
 #[cfg(any(feature = "turmoil", feature = "live"))]
-pub mod tasks;
-pub mod transit;
+pub(crate) mod tasks;
+pub(crate) mod transit;
 #[cfg(feature = "turmoil")]
 pub mod turmoil;

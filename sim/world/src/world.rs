@@ -45,7 +45,7 @@ impl World {
     /// As [`World::new`].
     pub fn on(engine: Box<dyn Engine>, spec: WorldSpec) -> World {
         let mut machines = Machines::new(engine, &spec.hosts, spec.names, spec.operator);
-        machines.lay_links(&spec.named_links, spec.loss_per_million);
+        machines.set_up_links(&spec.named_links, spec.loss_per_million);
         machines.note_clocks();
         let faults = Faults::new(spec.faults, &machines);
         machines.start_all();
@@ -72,6 +72,7 @@ impl World {
     /// Ends every fault, disarms those that have not struck, and starts nodes that are down
     /// unless they are to stay so. Returns when.
     pub fn heal(&mut self, keep_down: bool) -> Instant {
+        // First of all: the end of a fault may be what another one is anchored to.
         self.machines.engine.forget_strikes();
         let healed = self.instant();
         self.faults.heal(keep_down, &mut self.machines);
@@ -81,6 +82,12 @@ impl World {
                 self.machines.boot(id);
             }
         }
+        let left = self.faults.active();
+        debug_assert!(keep_down || left.is_empty(), "a healed world has no fault: {left:?}");
+        debug_assert!(
+            self.machines.engine.state().links.are_undisturbed(),
+            "the links of a healed world are open"
+        );
         healed
     }
 

@@ -41,6 +41,7 @@ impl Files {
     /// written all but half of the last write that was not.
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
+            debug_assert!(file.last <= file.bytes.len(), "the last write lies within the file");
             if self.tears && file.bytes.len() > file.durable.len() {
                 self.counters.torn += 1;
                 let start = file.last.max(file.durable.len());
@@ -121,6 +122,7 @@ fn sync_tail(bytes: &[u8], durable: &mut Vec<u8>) {
         durable.clear();
         durable.extend_from_slice(bytes);
     }
+    debug_assert_eq!(durable.len(), bytes.len(), "all that was written is on the medium");
 }
 
 #[cfg(test)]

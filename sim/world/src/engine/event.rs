@@ -81,6 +81,10 @@ impl EventEngine {
                 // Tasks run once nothing more is due in this instant, and time moves on once no
                 // task is ready.
                 None => {
+                    debug_assert!(
+                        kernel.state.strikes.is_empty(),
+                        "faults strike before tasks run"
+                    );
                     if let Some(running) = executor.next(kernel) {
                         return Next::Run(running);
                     }
@@ -193,7 +197,7 @@ impl Engine for EventEngine {
             // A finished future is dropped only when nothing is borrowed: it may close streams.
             let finished = self.shared.executor.borrow_mut().put_back(running, done);
             drop(finished);
-            self.shared.bury();
+            self.shared.reap();
         }
     }
 

@@ -108,17 +108,24 @@ impl<T> Flow<T> {
     ) -> Option<Nanos> {
         let arrive_at = self.last_arrival.max(now.saturating_add(delay));
         self.last_arrival = arrive_at;
+        let last = self.under_way.back();
+        debug_assert!(
+            last.is_none_or(|last| last.sent_at <= now && last.arrive_at <= arrive_at),
+            "what is sent later arrives no earlier"
+        );
         self.under_way.push_back(Segment { sent_at: now, arrive_at, syn, payload });
         self.held |= cut;
         (!self.held).then_some(arrive_at)
     }
 
     /// Whether nothing is under way.
+    #[cfg(feature = "live")]
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// When the first message may arrive; `None` if there is none, or it is held.
+    #[cfg(feature = "live")]
     pub fn next_arrival(&self) -> Option<Nanos> {
         let first = self.under_way.front().filter(|_| !self.held)?;
         Some(first.arrive_at)
@@ -136,6 +143,7 @@ impl<T> Flow<T> {
 
     /// The first message has met a closed link. If its sender `is_dead`, nobody sends it again.
     pub fn hold(&mut self, is_dead: bool) {
+        debug_assert!(!self.under_way.is_empty(), "a held direction has a message");
         self.held = true;
         if is_dead {
             self.clear();
@@ -143,7 +151,7 @@ impl<T> Flow<T> {
     }
 
     /// The sender is dead: what was held would have to be sent again.
-    pub fn die(&mut self) {
+    pub fn drop_held(&mut self) {
         if self.held {
             self.clear();
         }
@@ -151,16 +159,19 @@ impl<T> Flow<T> {
 
     /// Takes the first message out.
     pub fn take(&mut self) -> Option<T> {
+        debug_assert!(!self.held, "what is held does not arrive");
         self.under_way.pop_front().map(|first| first.payload)
     }
 
     /// The way is open again: the sender's back-off decides when the first that was held is tried
     /// again, and takes `latency`. When each may arrive.
     pub fn send_again(&mut self, now: Nanos, latency: Nanos) -> Vec<Nanos> {
+        debug_assert!(self.held, "what was not held is under way already");
         self.held = false;
         let first = self.under_way.front().expect("a held direction has a message");
         let timeout = if first.syn { SYN_TIMEOUT } else { RETRANSMISSION };
         let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
+        debug_assert!(first.sent_at <= now && now <= again, "what is sent again arrives later");
         for segment in &mut self.under_way {
             segment.arrive_at = segment.arrive_at.max(again);
         }
@@ -188,7 +199,7 @@ fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_platform::network::{RETRANSMISSION, longest_wait};
+    use lockstorm_platform::network::{RETRANSMISSION, max_outage_delay};
     use lockstorm_platform::time::MILLISECOND;
 
     use super::{Flow, Way, next_try};
@@ -224,7 +235,7 @@ mod tests {
         let ms = |from| next_try(0, from * MILLISECOND, 200 * MILLISECOND) / MILLISECOND;
         assert_eq!([0, 1, 200, 201, 601, 1_401].map(ms), [0, 200, 200, 600, 1_400, 3_000]);
         for outage in (0..20_000).map(|ms| ms * MILLISECOND) {
-            assert!(next_try(0, outage, RETRANSMISSION) <= longest_wait(outage));
+            assert!(next_try(0, outage, RETRANSMISSION) <= max_outage_delay(outage));
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! What a connection is, and who notices when it breaks, is each engine's own.
 
-use lockstorm_platform::network::{Latency, MOST_LOST_TRIES, RETRANSMISSION};
+use lockstorm_platform::network::{Latency, MAX_LOST_TRIES, RETRANSMISSION};
 use lockstorm_platform::rng::{Chance, Draws, Purpose, below};
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::HostId;
@@ -60,11 +60,27 @@ impl Link {
         [false, true].map(|back| Way { nth: self.dialled, back })
     }
 
+    /// Closes the link once more, or opens it once; whether it is open now.
+    pub fn block(&mut self, blocked: bool) -> bool {
+        if blocked {
+            self.blocked += 1;
+        } else {
+            debug_assert!(self.blocked > 0, "a link is opened that nothing has closed");
+            self.blocked -= 1;
+        }
+        self.blocked == 0
+    }
+
     /// Changes what faults add.
     pub fn disturb(&mut self, change: Disturbance) {
         self.disturbance.extra += change.extra;
         self.disturbance.jitter += change.jitter;
         self.disturbance.loss_per_million += change.loss_per_million;
+        let Disturbance { extra, jitter, loss_per_million } = self.disturbance;
+        debug_assert!(
+            extra >= 0 && jitter >= 0 && loss_per_million >= 0,
+            "faults take away what they have added, and no more"
+        );
     }
 
     /// Whether what it does to a message depends on chance.
@@ -76,6 +92,7 @@ impl Link {
     }
 
     /// Whether nothing makes a message late.
+    #[cfg(feature = "live")]
     pub fn is_immediate(&self) -> bool {
         self.latency.constant() == Some(0) && !self.needs_draw() && self.disturbance.extra <= 0
     }
@@ -111,7 +128,7 @@ impl Link {
         let own_loss = self.loss_per_million;
         let loss = self.disturbance.loss_per_million.max(0).unsigned_abs() + own_loss;
         let mut lost = 0;
-        while loss > 0 && lost < MOST_LOST_TRIES {
+        while loss > 0 && lost < MAX_LOST_TRIES {
             let try_draw = loss_draws.at(ordinal * 8 + u64::from(lost));
             let place = below(try_draw, 1_000_000);
             if place >= loss {
@@ -150,6 +167,12 @@ impl Links {
     /// The counters of each.
     pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.links.iter().flatten().map(|link| link.counters)
+    }
+
+    /// Whether no fault is at work on any.
+    pub fn are_undisturbed(&self) -> bool {
+        let mut links = self.links.iter().flatten();
+        links.all(|link| link.blocked == 0 && link.disturbance == Disturbance::default())
     }
 
     /// The link from one host to another.

@@ -96,7 +96,7 @@ impl LiveEngine {
         let runtime = self.runtime.enter();
         drop(self.local.take());
         self.shared.tasks.clear();
-        self.shared.graves.borrow_mut().clear();
+        self.shared.silent.borrow_mut().clear();
         drop(runtime);
     }
 }
@@ -140,7 +140,7 @@ impl Engine for LiveEngine {
     }
 
     fn start(&self, host: HostId) {
-        drop(self.shared.graves.borrow_mut().remove(&host));
+        drop(self.shared.silent.borrow_mut().remove(&host));
         self.shared.tasks.start(host, LiveMachine::host(&self.shared, host));
         self.shared.wires.retry(|wire| wire.own == host || wire.peer == host);
     }
@@ -150,7 +150,7 @@ impl Engine for LiveEngine {
     }
 
     fn power_off(&self, host: HostId) {
-        self.shared.bury(host);
+        self.shared.silence(host);
         self.shared.tasks.power_off(host);
     }
 
@@ -171,8 +171,7 @@ impl Engine for LiveEngine {
 
     fn block(&self, from: HostId, to: HostId, blocked: bool) {
         let mut state = self.state();
-        let count = &mut state.links.link(from, to).blocked;
-        *count = if blocked { *count + 1 } else { count.saturating_sub(1) };
+        state.links.link(from, to).block(blocked);
         drop(state);
         self.shared.wires.retry(|wire| [(from, to), (to, from)].contains(&(wire.own, wire.peer)));
     }
@@ -244,7 +243,7 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
             return Stop::Strike(fault);
         }
         shared.recorder.waited_for.set(None);
-        tasks.go_on();
+        tasks.wake_waiting();
         if let Some(stop) = tasks.agenda.borrow_mut().pop_due(now) {
             return stop;
         }

@@ -12,23 +12,24 @@ const MIN_LATENCY: Nanos = MICROSECOND;
 
 impl State {
     /// Whether nothing can arrive.
-    pub fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
+    pub(crate) fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
         self.links.link(from, to).blocked > 0 || self.machine(to).is_silent()
     }
 
     /// Whether nothing can be sent and arrive: a suspended machine sends nothing, but what has
     /// left it before goes on.
-    pub fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
+    pub(crate) fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
         self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
     }
 
     /// Whether a message passes at once: nothing bars its way, and nothing makes it late.
-    pub fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
+    #[cfg(feature = "live")]
+    pub(crate) fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
         self.links.link(hosts.0, hosts.1).is_immediate() && !self.is_cut(hosts)
     }
 
     /// How long a message takes that is sent now, on whole grains of the engine's time.
-    pub fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
+    pub(crate) fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
         let link = self.links.link(hosts.0, hosts.1);
         let extra = link.extra();
         link.counters.delayed += u64::from(extra > 0);
@@ -51,7 +52,7 @@ impl State {
     }
 
     /// A message has met a closed way: a link that is cut, or a machine that sleeps.
-    pub fn meet_closed(&mut self, (from, to): (HostId, HostId)) {
+    pub(crate) fn count_held(&mut self, (from, to): (HostId, HostId)) {
         let link = self.links.link(from, to);
         link.counters.held += u64::from(link.blocked > 0);
         for host in [from, to] {

@@ -36,7 +36,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 const CAPACITY: usize = 1 << 16;
 
 /// See the head of this file. Dropping it ends every task.
-pub struct TurmoilEngine {
+pub(crate) struct TurmoilEngine {
     shared: Rc<TurmoilShared>,
     sim: Option<Sim<'static>>,
     /// Whether the present tick has been run.
@@ -45,7 +45,7 @@ pub struct TurmoilEngine {
 
 impl TurmoilEngine {
     /// An engine without hosts at true time zero. None of turmoil's own draws reaches a process.
-    pub fn new(state: State) -> TurmoilEngine {
+    pub(crate) fn new(state: State) -> TurmoilEngine {
         let sim = Builder::new()
             .tick_duration(Duration::from_millis(1))
             .simulation_duration(FOR_EVER)
@@ -63,7 +63,9 @@ impl TurmoilEngine {
 
     /// Runs one tick.
     fn step(&mut self) {
-        self.shared.tasks.go_on();
+        // The order is that of the event engine: what has arrived is there before tasks run, and
+        // what they send enters the model in the same tick.
+        self.shared.tasks.wake_waiting();
         let shared = Rc::clone(&self.shared);
         let sim = self.sim();
         shared.in_network(|network, state| network.deliver(state, sim));

@@ -59,6 +59,7 @@ impl Faults {
         let index = index.expect("only the plan's own faults are armed");
         let fault = self.faults[index].clone();
         let from = machines.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
+        // The counts are read before the verb acts: what it does at once is met by it.
         let before = machines.met_by(&fault);
         machines.apply(&fault, true);
         let lasts = !fault.verb.is_momentary();
@@ -88,7 +89,10 @@ impl Faults {
             self.count_met(place, machines);
         }
         let event = Event::Fault { id: fault.id, edge: Edge::End };
-        self.struck[place].strike.to = Some(machines.engine.record(event).instant());
+        let to = machines.engine.record(event).instant();
+        let strike = &mut self.struck[place].strike;
+        debug_assert!(strike.from < to && strike.to.is_none(), "a fault begins, then ends once");
+        strike.to = Some(to);
     }
 
     /// The fault that struck as the `struck`th.
@@ -115,6 +119,7 @@ impl Faults {
 
     /// Ends every fault that lasts. If `keep_down`, what is down stays down.
     pub fn heal(&mut self, keep_down: bool, machines: &mut Machines) {
+        // Before any fault ends: what the heal does is met by none.
         self.count_all_met(machines);
         for index in 0..self.struck.len() {
             let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
@@ -181,7 +186,9 @@ impl Faults {
 
     /// Notes what a fault has met since it struck.
     fn count_met(&mut self, place: usize, machines: &Machines) {
-        let met = machines.met_by(self.fault_of(place)) - self.struck[place].before;
+        let (met, before) = (machines.met_by(self.fault_of(place)), self.struck[place].before);
+        debug_assert!(before <= met, "counts only grow");
+        let met = met - before;
         self.struck[place].strike.met = machines.engine.counts_faults().then_some(met);
     }
 }

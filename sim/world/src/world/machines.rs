@@ -93,7 +93,7 @@ impl Machines {
     }
 
     /// Gives links their latency and their loss; those of the operator are left alone.
-    pub fn lay_links(&self, named: &[(String, String, Latency)], loss: u32) {
+    pub fn set_up_links(&self, named: &[(String, String, Latency)], loss: u32) {
         let desk = self.desk.id();
         for (from, to, latency) in named {
             self.set_latency(self.id(from), self.id(to), *latency);
@@ -103,7 +103,7 @@ impl Machines {
             self.set_latency(host, desk, OPERATOR_LATENCY);
         }
         if loss > 0 {
-            self.lose_everywhere(loss);
+            self.set_loss(loss);
         }
     }
 
@@ -116,7 +116,7 @@ impl Machines {
         self.engine.state().links.link(from, to).disturb(change);
     }
 
-    fn lose_everywhere(&self, loss: u32) {
+    fn set_loss(&self, loss: u32) {
         let desk = self.desk.id();
         for from in self.names.ids().filter(|id| *id != desk) {
             for to in self.names.ids().filter(|id| *id != desk) {
@@ -158,7 +158,11 @@ impl Machines {
         self.engine.start(host);
         self.alive[usize::from(host.0)] = true;
         self.ended[usize::from(host.0)].set(false);
-        self.engine.state().machine(host).counters.starts += 1;
+        let mut state = self.engine.state();
+        let machine = state.machine(host);
+        debug_assert!(machine.powered && !machine.is_halted(), "what was started runs");
+        machine.counters.starts += 1;
+        drop(state);
         self.note_clocks_of(host);
     }
 
@@ -172,6 +176,7 @@ impl Machines {
             self.engine.kill(host);
         }
         self.alive[usize::from(host.0)] = false;
+        debug_assert!(!power || !self.engine.state().machine(host).powered, "it is without power");
     }
 
     /// Whether a fault has left its process running, even if it has ended by itself.

@@ -47,13 +47,13 @@ impl Machines {
                 loss_per_million: sign * i64::from(*per_million),
                 ..Disturbance::default()
             }),
-            Verb::CutReply => self.note_broken(from, to, self.engine.cut_reply(from, to)),
-            Verb::Reset => self.note_broken(from, to, self.engine.reset(from, to)),
+            Verb::CutReply => self.count_broken(from, to, self.engine.cut_reply(from, to)),
+            Verb::Reset => self.count_broken(from, to, self.engine.reset(from, to)),
             other => panic!("'{}' acts on a host, not on a link", other.word()),
         }
     }
 
-    fn note_broken(&self, from: HostId, to: HostId, connections: u64) {
+    fn count_broken(&self, from: HostId, to: HostId, connections: u64) {
         self.engine.state().links.link(from, to).counters.broken += connections;
     }
 

@@ -11,13 +11,7 @@ use crate::engine::event::queue::Due;
 impl Kernel {
     /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, from: HostId, to: HostId, blocked: bool) {
-        let link = self.state.links.link(from, to);
-        if blocked {
-            link.blocked += 1;
-            return;
-        }
-        link.blocked = link.blocked.saturating_sub(1);
-        if link.blocked == 0 {
+        if self.state.links.link(from, to).block(blocked) {
             self.retry_held(from, to);
         }
     }
@@ -88,7 +82,7 @@ impl Kernel {
             for side in [usize::from(CLIENT), usize::from(SERVER)] {
                 if pair.sides[side].host == host {
                     pair.sides[side].forgotten = true;
-                    pair.sides[1 - side].flow.die();
+                    pair.sides[1 - side].flow.drop_held();
                 }
             }
         }

@@ -131,6 +131,10 @@ impl Executor {
                 kernel.park(task.host, id);
                 continue;
             }
+            debug_assert!(
+                kernel.state.machine(task.host).powered,
+                "a machine without power runs nothing"
+            );
             task.note.reset();
             let body = task.body.take().expect("a task is polled by one at a time");
             let wakes = task.wakes;

@@ -216,6 +216,8 @@ impl Kernel {
         if timer.generation != generation {
             return;
         }
+        let now = self.state.now;
+        debug_assert!(timer.due.is_some_and(|due| due <= now), "a timer fires at its time");
         let host = timer.host;
         if let Some(waker) = timer.waker.take() {
             waker.wake();

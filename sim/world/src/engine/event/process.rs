@@ -42,13 +42,14 @@ impl EventShared {
     /// See [`crate::engine::interface::Engine::kill`].
     pub fn kill(&self, host: HostId) {
         self.note(host, ProcessChange::Killed);
+        // Dropped while nothing is borrowed: tasks close their streams and free their timers.
         let tasks = self.executor.borrow_mut().take_of(host);
         drop(tasks);
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
     /// Drops what is left of processes that have ended themselves.
-    pub fn bury(&self) {
+    pub fn reap(&self) {
         let exited = std::mem::take(&mut *self.exited.borrow_mut());
         exited.into_iter().for_each(|host| self.kill(host));
     }

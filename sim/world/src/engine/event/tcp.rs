@@ -10,7 +10,9 @@ use std::task::Waker;
 
 use lockstorm_platform::trace::{Connection, Happening, HostId};
 
-use crate::engine::event::connection::{CLIENT, ConnectionChange, Pair, Payload, SERVER, Side, TcpState};
+use crate::engine::event::connection::{
+    CLIENT, ConnectionChange, Pair, Payload, SERVER, Side, TcpState,
+};
 use crate::engine::event::kernel::{FIRST_EPHEMERAL_PORT, Kernel};
 use crate::engine::event::queue::Due;
 
@@ -73,6 +75,7 @@ impl Kernel {
         waker: &Waker,
     ) -> Option<io::Result<()>> {
         let side = self.connections.side(connection, side);
+        debug_assert!(side.read <= side.inbox.len(), "what is read has been received");
         if side.read < side.inbox.len() {
             let length = into.remaining().min(side.inbox.len() - side.read);
             into.put_slice(&side.inbox[side.read..side.read + length]);
@@ -146,7 +149,7 @@ impl Kernel {
         let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
         if cut {
-            self.state.meet_closed(hosts);
+            self.state.count_held(hosts);
         }
         let flow = &mut self.connections.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
@@ -168,7 +171,7 @@ impl Kernel {
             }
             if barred {
                 flow.hold(is_dead);
-                self.state.meet_closed(hosts);
+                self.state.count_held(hosts);
                 return;
             }
             let payload = flow.take().expect("it was just looked at");
@@ -191,11 +194,13 @@ impl Kernel {
             }
             Payload::Syn => self.answer_syn(connection),
             Payload::SynAck if !refused => {
+                debug_assert_eq!(end.state, TcpState::Connecting, "a connection comes up once");
                 end.state = TcpState::Open;
                 end.wake();
                 self.note_connection(connection, ConnectionChange::Established);
             }
             Payload::Bytes(bytes) if !refused => {
+                debug_assert_ne!(end.state, TcpState::Connecting, "bytes follow the handshake");
                 end.inbox.extend_from_slice(&bytes);
                 end.wake();
                 self.happen(Happening::Delivery, connection, u32::from(side), &bytes);

@@ -23,7 +23,7 @@ pub struct LiveShared {
     /// Where each machine listens, as its peers know it.
     pub addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
     /// Sockets of machines without power: they say nothing until the machine is back.
-    pub graves: RefCell<BTreeMap<HostId, Grave>>,
+    pub silent: RefCell<BTreeMap<HostId, SilentSockets>>,
     pub listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
     /// Whether every client belongs to this world: see
     /// [`crate::engine::live::LiveEngine::closed`].
@@ -32,12 +32,12 @@ pub struct LiveShared {
 
 /// What is left of a machine without power.
 #[derive(Default)]
-pub struct Grave {
+pub struct SilentSockets {
     streams: Vec<TcpStream>,
     _listeners: Vec<Rc<TcpListener>>,
 }
 
-impl Drop for Grave {
+impl Drop for SilentSockets {
     fn drop(&mut self) {
         // A machine that is back knows nothing of its connections: it answers with a reset.
         for stream in &self.streams {
@@ -56,7 +56,7 @@ impl LiveShared {
             wires: Rc::default(),
             ports: RefCell::new(ports),
             addresses: RefCell::default(),
-            graves: RefCell::default(),
+            silent: RefCell::default(),
             listeners: RefCell::default(),
             is_closed,
         }
@@ -78,14 +78,14 @@ impl LiveShared {
     }
 
     /// Keeps the sockets of a machine that loses power: they are silent until it is back.
-    pub fn bury(&self, host: HostId) {
+    pub fn silence(&self, host: HostId) {
         let own = |wire: &Rc<Wire>| wire.own == host;
-        let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.give_up());
+        let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.detach());
         let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();
-        let grave = Grave {
+        let sockets = SilentSockets {
             streams: streams.collect(),
             _listeners: listeners.iter().filter_map(Weak::upgrade).collect(),
         };
-        self.graves.borrow_mut().insert(host, grave);
+        self.silent.borrow_mut().insert(host, sockets);
     }
 }

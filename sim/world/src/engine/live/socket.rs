@@ -67,7 +67,7 @@ impl Duplex for LiveSocket {
 
 impl Drop for LiveSocket {
     fn drop(&mut self) {
-        self.wire.let_go();
+        self.wire.close();
     }
 }
 

@@ -139,13 +139,13 @@ impl Wire {
     }
 
     /// Takes the socket away, so that the other end hears nothing any more.
-    pub fn give_up(&self) -> Option<TcpStream> {
+    pub fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
     }
 
     /// The process has let its end go. What waits on the way out is still sent.
-    pub fn let_go(self: &Rc<Wire>) {
+    pub fn close(self: &Rc<Wire>) {
         if !self.ends.dialled {
             let connection = self.connection;
             self.recorder.record(Some(self.own), Event::Ended { connection });

@@ -42,7 +42,7 @@ impl Gate {
         }
         let mut state = self.tasks.state();
         if !state.strikes.is_empty() {
-            self.tasks.struck.borrow_mut().push(cx.waker().clone());
+            self.tasks.waiting.borrow_mut().push(cx.waker().clone());
             return true;
         }
         let machine = state.machine(self.host);
@@ -52,6 +52,7 @@ impl Gate {
             self.tasks.life(self.host, |life| life.park(cx.waker()));
             return true;
         }
+        debug_assert!(machine.powered, "a machine without power runs nothing");
         false
     }
 }

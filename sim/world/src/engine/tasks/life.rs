@@ -17,7 +17,7 @@ use crate::engine::interface::Process;
 pub struct Life {
     /// What its process runs.
     pub process: Option<Process>,
-    /// Told whenever one of its clocks is changed.
+    /// Notified whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
     /// Ports that are listened on.
     pub ports: BTreeSet<u16>,
@@ -114,7 +114,7 @@ impl Life {
     }
 
     /// Kills the process. Its tasks are dropped before any of them runs again.
-    pub fn end(&mut self) {
+    pub fn kill(&mut self) {
         self.incarnation.dead.set(true);
         for handle in self.incarnation.handles.take() {
             handle.abort();

@@ -29,7 +29,7 @@ impl Tasks {
 
     /// See [`crate::engine::interface::Engine::kill`].
     pub fn kill(&self, host: HostId) {
-        self.life(host, Life::end);
+        self.life(host, Life::kill);
     }
 
     /// See [`crate::engine::interface::Engine::power_off`].

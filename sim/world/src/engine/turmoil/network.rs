@@ -146,7 +146,7 @@ impl Network {
         let delay = state.delay(hosts, ordinal);
         let cut = state.is_cut(hosts);
         if cut {
-            state.meet_closed(hosts);
+            state.count_held(hosts);
         }
         if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
             self.arrivals.insert((at, id, to));
@@ -182,7 +182,7 @@ impl Network {
             let is_dead = wire.forgotten[1 - to];
             while wire.flows[to].is_due(state.now) {
                 if barred {
-                    state.meet_closed(hosts);
+                    state.count_held(hosts);
                     wire.flows[to].hold(is_dead);
                     break;
                 }
@@ -276,9 +276,7 @@ impl Network {
 impl Network {
     /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
-        let link = state.links.link(from, to);
-        link.blocked = if blocked { link.blocked + 1 } else { link.blocked.saturating_sub(1) };
-        if !blocked && link.blocked == 0 {
+        if state.links.link(from, to).block(blocked) {
             self.retry(state, from, to);
         }
     }
@@ -298,7 +296,7 @@ impl Network {
             for side in [CLIENT, SERVER] {
                 if wire.hosts[side] == host {
                     wire.forgotten[side] = true;
-                    wire.flows[1 - side].die();
+                    wire.flows[1 - side].drop_held();
                 }
             }
         }
@@ -310,6 +308,7 @@ impl Network {
         if due.is_empty() {
             return;
         }
+        let mut delivered = 0;
         sim.links(|links| {
             for link in links {
                 let Some(mirror) = self.mirror.get_mut(&link.pair()) else { continue };
@@ -320,10 +319,12 @@ impl Network {
                     let to = u32::try_from(*to).expect("there are two sides");
                     state.happen(Happening::Delivery, wire, to, bytes);
                     sent.deliver();
+                    delivered += 1;
                 }
                 mirror.retain(|message| !due.contains_key(message));
             }
         });
+        debug_assert_eq!(delivered, due.len(), "a message is on one link, once");
     }
 
     /// Takes the messages that the last tick put on links into the model.
