@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const REQUEST: &[u8] =
@@ -71,7 +72,7 @@ fn on_event_engine(seconds: u64) -> u64 {
         hosts.push(host(format!("c{n}"), address, move |host| ask(host, Rc::clone(&count))));
     }
     let mut world = World::new(WorldSpec {
-        engine: lockstorm_world::engine::EngineKind::Event,
+        engine: lockstorm_world::engine::kind::EngineKind::Event,
         whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
@@ -92,7 +93,8 @@ fn host<R>(name: String, address: SocketAddrV4, run: impl Fn(Host) -> R + 'stati
 where
     R: Future<Output = ()> + 'static,
 {
-    let process: lockstorm_world::engine::Process = Rc::new(move |host| Box::pin(run(host)));
+    let process: lockstorm_world::engine::interface::Process =
+        Rc::new(move |host| Box::pin(run(host)));
     HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
 }
 

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 const PORT: u16 = 6379;
 const SERVERS: u8 = 5;
@@ -68,7 +69,7 @@ fn build() -> World {
     let servers = (1..=SERVERS).map(|n| host(format!("n{n}"), server(n), serve));
     let callers = (1..=CALLERS).map(|n| host(format!("c{n}"), caller(n), call));
     World::new(WorldSpec {
-        engine: lockstorm_world::engine::EngineKind::Event,
+        engine: lockstorm_world::engine::kind::EngineKind::Event,
         whole_ms: false,
         seed: 1,
         draws: BTreeMap::new(),
@@ -87,7 +88,8 @@ fn host<R>(name: String, address: SocketAddrV4, run: impl Fn(Host) -> R + 'stati
 where
     R: Future<Output = ()> + 'static,
 {
-    let process: lockstorm_world::engine::Process = Rc::new(move |host| Box::pin(run(host)));
+    let process: lockstorm_world::engine::interface::Process =
+        Rc::new(move |host| Box::pin(run(host)));
     HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
 }
 

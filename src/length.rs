@@ -1,6 +1,6 @@
 //! Lengths of time as people write them: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
 
-use lockstorm_platform::fault::LONGEST;
+use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 use crate::refusal::nearest;
@@ -39,7 +39,7 @@ pub struct NoLength {
     pub mend: String,
 }
 
-/// Reads a length in nanoseconds. Negative ones and those beyond [`LONGEST`] are refused.
+/// Reads a length in nanoseconds. Negative ones and those beyond [`MAX_LENGTH`] are refused.
 pub fn read(text: &str) -> Result<Nanos, NoLength> {
     if let Some(rest) = text.strip_prefix('-') {
         return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
@@ -48,7 +48,8 @@ pub fn read(text: &str) -> Result<Nanos, NoLength> {
     let mut rest = text;
     while !rest.is_empty() || text.is_empty() {
         let (part, after) = first_part(text, rest)?;
-        total = total.checked_add(part).filter(|sum| *sum <= LONGEST).ok_or_else(too_long(text))?;
+        total =
+            total.checked_add(part).filter(|sum| *sum <= MAX_LENGTH).ok_or_else(too_long(text))?;
         rest = after;
     }
     Ok(total)
@@ -108,7 +109,7 @@ fn unknown_unit(text: &str, unit: &str) -> NoLength {
 
 fn too_long(text: &str) -> impl Fn() -> NoLength {
     let what = format!("'{text}' is too long");
-    move || NoLength { what: what.clone(), mend: format!("at most {}", write(LONGEST)) }
+    move || NoLength { what: what.clone(), mend: format!("at most {}", write(MAX_LENGTH)) }
 }
 
 fn no<T>(what: String, mend: String) -> Result<T, NoLength> {
@@ -118,7 +119,7 @@ fn no<T>(what: String, mend: String) -> Result<T, NoLength> {
 #[cfg(test)]
 mod tests {
     use super::{read, read_shift, write};
-    use lockstorm_platform::fault::LONGEST;
+    use lockstorm_platform::fault::MAX_LENGTH;
 
     #[test]
     fn lengths_are_read() {
@@ -131,7 +132,7 @@ mod tests {
             ("1m30s", 90_000_000_000),
             ("1h", 3_600_000_000_000),
             ("0s", 0),
-            ("30d", LONGEST),
+            ("30d", MAX_LENGTH),
         ] {
             assert_eq!(read(text), Ok(nanos), "{text}");
             assert_eq!(read(&write(nanos)), Ok(nanos), "{text}");

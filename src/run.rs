@@ -15,15 +15,23 @@ use std::rc::Rc;
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
-use lockstorm_platform::trace::{Checkpoint, Event, Trace};
+use lockstorm_platform::trace::{Digest, Event, Trace};
 use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process::serve;
 use lockstorm_redis::sentinel::{self, SentinelConfig};
+<<<<<<< HEAD
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+=======
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
+>>>>>>> world-layers
 
 use crate::check::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE};
@@ -57,7 +65,7 @@ pub struct Run {
     /// All that a checker may see.
     pub history: History,
     /// How many records the trace has, and the hash over them.
-    pub trace: Checkpoint,
+    pub trace: Digest,
     /// The named points that locks passed, in order.
     pub steps: Vec<Step>,
     /// Every record as a line, where the trace was kept whole.
@@ -470,7 +478,7 @@ fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
 }
 
 fn lines(trace: &Trace) -> Vec<String> {
-    let line = |line: &lockstorm_platform::trace::Line| {
+    let line = |line: &lockstorm_platform::trace::TraceLine| {
         format!("{} at {} ns: {}", line.instant.seq, line.instant.at, line.text)
     };
     trace.lines().unwrap_or_default().iter().map(line).collect()

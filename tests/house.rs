@@ -92,7 +92,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("xxhash_rust", &["sim/platform/src/trace.rs"], "the trace hash has one door"),
     (
         "turmoil::",
-        &["sim/world/src/engine/turmoil", "sim/world/src/engine.rs", "src/guest.rs"],
+        &["sim/world/src/engine/turmoil", "sim/world/src/engine/kind.rs", "src/guest.rs"],
         "turmoil is an engine, and where a guest stands",
     ),
     ("tokio::runtime", &["sim/world/src/engine/live"], "runtimes are turmoil's, our own and live"),

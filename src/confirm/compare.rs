@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
-use lockstorm_world::engine::EngineKind;
+use lockstorm_world::engine::kind::EngineKind;
 
 use crate::check::judge::judge;
 use crate::check::{Kind, Verdict};

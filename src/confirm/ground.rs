@@ -15,11 +15,12 @@ use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Trace;
 use lockstorm_redis::cluster::BUS;
-use lockstorm_world::engine::Process;
+use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::live::ports::Ports;
 use lockstorm_world::engine::live::{LiveEngine, stop};
 use lockstorm_world::engine::state::State;
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::confirm::processes::{Home, Membership, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};
@@ -191,9 +192,9 @@ impl RealGround {
 
     /// Has the servers be as the world has their nodes be.
     fn look_after(&self, world: &World) {
-        let real = world.condition(WATCHMAN).readings.wall;
+        let real = world.status(WATCHMAN).readings.wall;
         for node in &self.nodes {
-            let condition = world.condition(&node.name);
+            let condition = world.status(&node.name);
             let ahead = i128::from(condition.readings.wall) - i128::from(real);
             node.follow(condition.is_halted);
             node.set_clock(i64::try_from(ahead / i128::from(MILLISECOND)).unwrap_or(0));
@@ -241,7 +242,7 @@ impl Ground for RealGround {
             process: process(move |_| {
                 let is_interrupted = Rc::clone(&is_interrupted);
                 async move {
-                    stop::asked().await;
+                    stop::requested().await;
                     is_interrupted.set(true);
                 }
             }),

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_platform::network::{LONGEST_LOSS, longest_wait};
+use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
 use lockstorm_platform::time::Nanos;
 
 use crate::ledger::bound_of;
@@ -39,7 +39,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
         // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
-        Verb::Suspend if on_client => (Bounded::ClientPause, longest_wait(length)),
+        Verb::Suspend if on_client => (Bounded::ClientPause, max_outage_delay(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_node => {
             return amnesia(plan, fault, length);
@@ -51,15 +51,17 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         Verb::ClockRate { ppm } => (Bounded::Drift, u64::from(ppm.unsigned_abs())),
         Verb::Failover => (Bounded::Failover, 1),
         Verb::Evict { .. } | Verb::Flush => (Bounded::KeyRemoval, 1),
-        Verb::Partition if reaches_resource(fault) => (Bounded::AccessDelay, longest_wait(length)),
+        Verb::Partition if reaches_resource(fault) => {
+            (Bounded::AccessDelay, max_outage_delay(length))
+        }
         Verb::Delay { extra } | Verb::Jitter { extra } if reaches_resource(fault) => {
             (Bounded::AccessDelay, extra.saturating_mul(MESSAGES * directions(fault)))
         }
-        Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, LONGEST_LOSS),
+        Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, MAX_LOSS_DELAY),
         Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss | Verb::Restart
             if on_resource =>
         {
-            (Bounded::AccessDelay, longest_wait(length))
+            (Bounded::AccessDelay, max_outage_delay(length))
         }
         _ => return None,
     };

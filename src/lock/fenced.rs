@@ -5,7 +5,7 @@
 //! time to live, so a node that forgets it breaks the order for ever.
 
 use async_trait::async_trait;
-use lockstorm_platform::fault::LONGEST;
+use lockstorm_platform::fault::MAX_LENGTH;
 
 use crate::lock::defaults::LEASE;
 use crate::lock::promise::{self, Work, exclusive};
@@ -44,7 +44,7 @@ pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut assumes = promise::of_lease(config, &LEASE.settle(config), 0, work);
     for assumption in &mut assumes {
         if assumption.what == Bounded::AmnesiacRestart {
-            assumption.bound = LONGEST;
+            assumption.bound = MAX_LENGTH;
         }
     }
     exclusive(Model::Lease, assumes)

@@ -3,7 +3,7 @@
 //! [`lease`] and [`mutex`] are whole promises for locks of one's own. Others are put together:
 //! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
 
-use lockstorm_platform::fault::LONGEST;
+use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::lock::defaults::{Choices, LEASE};
@@ -44,7 +44,7 @@ pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
 /// key stays. A node that forgot the key is safe again only when no holder can be left.
 pub fn of_mutex(work: Work) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::ClientCrash, 0)];
-    assumes.extend(of_key(LONGEST));
+    assumes.extend(of_key(MAX_LENGTH));
     assumes.push(bound(Bounded::AccessDelay, work.patience));
     assumes
 }

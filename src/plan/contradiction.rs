@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use lockstorm_platform::fault::{LONGEST, Target};
+use lockstorm_platform::fault::{MAX_LENGTH, Target};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
@@ -96,8 +96,8 @@ pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
 
 /// Refuses a length beyond the longest.
 pub fn in_reach(place: &str, length: Nanos) -> Checked {
-    let mend = format!("at most {}", length::write(LONGEST));
-    refuse_if(length > LONGEST, place, "this is too long", &mend)
+    let mend = format!("at most {}", length::write(MAX_LENGTH));
+    refuse_if(length > MAX_LENGTH, place, "this is too long", &mend)
 }
 
 fn who_is_there(plan: &Plan) -> String {

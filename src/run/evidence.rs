@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request as RequestId};
-use lockstorm_world::world::Remains;
+use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
 use crate::reading::provenance::{Change, Provenance};
@@ -166,7 +166,7 @@ impl Asked {
 }
 
 fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
-    let condition = |strike: &lockstorm_world::world::Strike| {
+    let condition = |strike: &lockstorm_world::world::remains::Strike| {
         let fault = faults.iter().find(|fault| fault.id == strike.fault);
         let fault = fault.expect("only the plan's faults strike");
         Condition {
@@ -182,7 +182,7 @@ fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
 }
 
 fn clocks(remains: &Remains) -> Vec<ClockPiece> {
-    let piece = |change: &lockstorm_world::world::ClockChange| ClockPiece {
+    let piece = |change: &lockstorm_world::world::remains::ClockChange| ClockPiece {
         host: remains.names.name(change.host).to_owned(),
         clock: change.clock,
         from: change.from,

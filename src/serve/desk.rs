@@ -55,7 +55,7 @@ pub async fn attend(host: Host, port: u16, desk: Desk) {
     let mut listener = host.listen(port).expect("the port was bound before");
     let interrupted = Rc::clone(&desk.is_interrupted);
     host.spawn(async move {
-        lockstorm_world::engine::live::stop::asked().await;
+        lockstorm_world::engine::live::stop::requested().await;
         interrupted.set(true);
     });
     while let Ok(stream) = listener.accept().await {

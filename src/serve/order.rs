@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
-use lockstorm_platform::fault::{LONGEST, Target, Verb};
+use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::Nanos;
 
 use crate::length;
@@ -370,4 +370,4 @@ fn of_node(node: &str) -> Target {
     Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.to_owned()], both: true }
 }
 
-const _: () = assert!(LONGEST > 0);
+const _: () = assert!(MAX_LENGTH > 0);

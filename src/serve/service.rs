@@ -62,7 +62,7 @@ impl Service {
             is_over: false,
         };
         for fault in service.setup.faults.clone() {
-            service.world.suffer(fault);
+            service.world.inject(fault);
         }
         service
     }
@@ -153,13 +153,13 @@ impl Service {
             Order::Failover { node } => self.fail_over(node),
             Order::Unfreeze { node } => {
                 let target = Target::Host(node);
-                let ended = self.world.relieve(|fault| {
+                let ended = self.world.end_faults(|fault| {
                     fault.target == target && matches!(fault.verb, Verb::ClockFreeze)
                 });
                 Ok(vec![format!("OK {ended} faults are over")])
             }
             Order::HealLinks { target } => {
-                let ended = self.world.relieve(|fault| {
+                let ended = self.world.end_faults(|fault| {
                     fault.verb.acts_on_links()
                         && target.as_ref().is_none_or(|target| meet(&fault.target, target))
                 });
@@ -167,8 +167,8 @@ impl Service {
             }
             Order::Heal => {
                 self.world.disarm();
-                self.world.relieve(|_| true);
-                self.world.raise();
+                self.world.end_faults(|_| true);
+                self.world.start_nodes();
                 one("OK every fault is over, every node is up")
             }
             Order::History { count } => Ok(self.history(count)),
@@ -197,7 +197,7 @@ impl Service {
     fn suffer(&mut self, anchor: Anchor, verb: Verb, target: Target, length: Option<Nanos>) -> u32 {
         let id = self.next_fault;
         self.next_fault += 1;
-        self.world.suffer(Fault { id, verb, target, anchor, length });
+        self.world.inject(Fault { id, verb, target, anchor, length });
         id
     }
 
@@ -230,10 +230,10 @@ impl Service {
 
     fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let real = self.world.condition(CLIENTS).readings.wall;
+        let real = self.world.status(CLIENTS).readings.wall;
         let Addresses { nodes, sentinels, .. } = &self.addresses;
         for (node, address) in self.setup.hosts().iter().zip(nodes.iter().chain(sentinels)) {
-            let condition = self.world.condition(node);
+            let condition = self.world.status(node);
             let how = match (condition.is_up, condition.is_halted) {
                 (false, _) => "down",
                 (true, true) => "halted",
@@ -247,7 +247,7 @@ impl Service {
             let clock = ahead(condition.readings.wall, real);
             lines.push(format!("{node}  {address}  {role}  {how}  {clock}"));
         }
-        for (fault, from) in self.world.suffered() {
+        for (fault, from) in self.world.active_faults() {
             let since =
                 length::write(self.now().saturating_sub(from.at) / MILLISECOND * MILLISECOND);
             let what = told(&fault.verb, &fault.target, fault.length);

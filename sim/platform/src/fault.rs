@@ -1,6 +1,6 @@
 //! What a world suffers, as data: a verb with a target, an anchor and, where it has one, a length.
 //!
-//! Nothing here acts. A world applies faults; [`Watch`] tells it when an anchor's event
+//! Nothing here acts. A world applies faults; [`Watch`] reports when an anchor's event
 //! has come.
 
 pub mod verbs;
@@ -45,7 +45,7 @@ pub enum Verb {
     },
     /// Messages on the target links take up to `extra` nanoseconds longer, drawn one by one.
     Jitter {
-        /// The most that is added.
+        /// The maximum that is added.
         extra: Nanos,
     },
     /// So many messages in a million are lost at each try, and sent again later by TCP.
@@ -275,7 +275,7 @@ impl HostNames {
     /// Adds the host that gets the next number.
     ///
     /// # Panics
-    /// If another host has the address.
+    /// If another host has the name or the address.
     pub fn add(&mut self, name: &str, ip: Ipv4Addr) -> HostId {
         let id = self.next(name);
         assert!(self.by_ip.insert(ip, id).is_none(), "two hosts have the address {ip}");
@@ -286,7 +286,7 @@ impl HostNames {
     /// stands for everybody outside of the world.
     ///
     /// # Panics
-    /// If another host has the address.
+    /// If another host has the name or the address.
     pub fn add_at(&mut self, name: &str, address: SocketAddrV4) -> HostId {
         let id = self.next(name);
         if address.ip().is_unspecified() {
@@ -304,6 +304,7 @@ impl HostNames {
     }
 
     fn next(&mut self, name: &str) -> HostId {
+        assert!(self.find(name).is_none(), "two hosts have the name '{name}'");
         let id = HostId(u16::try_from(self.names.len()).expect("a world has under 65,536 hosts"));
         self.names.push(name.to_owned());
         id
@@ -373,5 +374,5 @@ impl Pattern {
     }
 }
 
-/// The longest time that any plan may name: 30 days, so that sums cannot overflow.
-pub const LONGEST: Nanos = 30 * 24 * 3600 * SECOND;
+/// The maximum length that any plan may name: 30 days, so that sums cannot overflow.
+pub const MAX_LENGTH: Nanos = 30 * 24 * 3600 * SECOND;

@@ -340,7 +340,8 @@ pub struct HostMutexGuard(HostMutex);
 
 impl Drop for HostMutexGuard {
     fn drop(&mut self) {
-        self.0.0.held.set(false);
+        let held = self.0.0.held.replace(false);
+        debug_assert!(held, "a mutex is held until its guard is dropped");
         for waker in self.0.0.waiting.borrow_mut().drain(..) {
             waker.wake();
         }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::rng::below;
 use crate::time::{MILLISECOND, Nanos};
 
-/// First retransmission time-out of data (Linux's least). The wait doubles with each try.
+/// First retransmission time-out of data (Linux's minimum). The wait doubles with each try.
 pub const RETRANSMISSION: Nanos = 200 * MILLISECOND;
 /// Tries after which a lost message is through, whatever the link's loss.
-pub const MOST_LOST_TRIES: u32 = 6;
-/// The most that loss keeps a message back: the waits of all tries that can be lost.
-pub const LONGEST_LOSS: Nanos = RETRANSMISSION * ((1 << MOST_LOST_TRIES) - 1);
+pub const MAX_LOST_TRIES: u32 = 6;
+/// The maximum time that loss keeps a message back: the waits of all tries that can be lost.
+pub const MAX_LOSS_DELAY: Nanos = RETRANSMISSION * ((1 << MAX_LOST_TRIES) - 1);
 
-/// The most that a cut link keeps a message back. The sender does not learn when the link is
+/// The maximum time that a cut link keeps a message back. The sender does not learn when the link is
 /// whole again: its waits have doubled meanwhile, so the next try may come as long after.
-pub fn longest_wait(outage: Nanos) -> Nanos {
+pub fn max_outage_delay(outage: Nanos) -> Nanos {
     outage.saturating_mul(2).saturating_add(RETRANSMISSION)
 }
 
@@ -27,9 +27,9 @@ pub enum Latency {
     Constant(Nanos),
     /// Evenly between the two, both included.
     Uniform {
-        /// The least.
+        /// The minimum.
         min: Nanos,
-        /// The most.
+        /// The maximum.
         max: Nanos,
     },
     /// Exponential around a mean, cut at seven times the mean.
@@ -68,7 +68,10 @@ impl Latency {
     pub fn of(&self, draw: u64) -> Nanos {
         match *self {
             Latency::Constant(length) => length,
-            Latency::Uniform { min, max } => min + below(draw, (max - min).saturating_add(1)),
+            Latency::Uniform { min, max } => {
+                debug_assert!(min <= max, "a plan's latencies are validated");
+                min + below(draw, (max - min).saturating_add(1))
+            }
             Latency::Exponential { mean } => scaled(mean, exponential(draw)),
             Latency::LongTail { median } => scaled(median, long_tail(draw)),
         }

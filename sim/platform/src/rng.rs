@@ -153,7 +153,9 @@ impl Draws {
 /// Maps a draw to `0..bound` (`bound` 0 gives 0). The bias is below `bound / 2^64`.
 pub fn below(draw: u64, bound: u64) -> u64 {
     let wide = u128::from(draw) * u128::from(bound);
-    u64::try_from(wide >> 64).expect("the high half of a product of two u64 fits")
+    let value = u64::try_from(wide >> 64).expect("the high half of a product of two u64 fits");
+    debug_assert!(value < bound.max(1), "a draw stays below its bound");
+    value
 }
 
 #[cfg(test)]

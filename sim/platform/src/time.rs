@@ -213,6 +213,7 @@ impl HostClocks {
 
     /// Stops the monotonic clock, as a suspended machine does, or lets it go on.
     pub fn suspend(&mut self, now: Nanos, suspended: bool) {
+        debug_assert_ne!(self.suspended, suspended, "a machine is suspended and resumed in turn");
         self.suspended = suspended;
         self.redraw(now);
     }

@@ -266,7 +266,7 @@ pub enum Event {
         /// The first word of the error: `READONLY`.
         word: String,
     },
-    /// A master tells of too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
+    /// A master reports too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
     Unreplicated,
     /// A node's process ends by itself. A remark, too.
     Exited,
@@ -306,10 +306,10 @@ pub enum Sight {
 
 impl Event {
     /// Whether it only explains other records: it has no number of its own and enters no hash.
-    pub fn is_remark(&self) -> bool {
-        let told = matches!(self, Event::Saw { .. } | Event::Declined { .. });
+    pub(crate) fn is_remark(&self) -> bool {
+        let observed = matches!(self, Event::Saw { .. } | Event::Declined { .. });
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
-        told || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
+        observed || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
     }
 }
 
@@ -343,24 +343,22 @@ pub enum Happening {
 
 /// One line of a trace that is kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct TraceLine {
     /// Position in the trace.
     pub instant: Instant,
     /// What happened, rendered.
     pub text: String,
 }
 
-/// The digest after a number of records.
+/// The hash after a number of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct Digest {
     /// How many records it covers.
     pub records: u64,
     /// The hash over them.
     pub digest: u128,
 }
 
-/// Records between two checkpoints.
-pub const CHECKPOINT_EVERY: u64 = 4096;
 /// Bytes gathered before they are hashed; the digest does not depend on it.
 const BUFFER: usize = 4096;
 
@@ -369,9 +367,8 @@ pub struct Trace {
     hash: Xxh3,
     buffer: Vec<u8>,
     records: u64,
-    checkpoints: Vec<Checkpoint>,
     entries: Vec<Entry>,
-    lines: Option<Vec<Line>>,
+    lines: Option<Vec<TraceLine>>,
     hashes: bool,
 }
 
@@ -382,7 +379,6 @@ impl Trace {
             hash: Xxh3::new(),
             buffer: Vec::with_capacity(BUFFER + 256),
             records: 0,
-            checkpoints: Vec::new(),
             entries: Vec::new(),
             lines: whole.then(Vec::new),
             hashes: true,
@@ -401,18 +397,20 @@ impl Trace {
 
     /// Records a happening of the machinery at true time `at`.
     pub fn happen(&mut self, at: Nanos, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+        self.assert_in_order(at);
         if self.hashes {
             self.write(at, kind as u8, a, b, payload);
         }
         if let Some(lines) = &mut self.lines {
             let text = format!("{kind:?} {a} {b} {}", payload.escape_ascii());
-            lines.push(Line { instant: Instant { seq: self.records, at }, text });
+            lines.push(TraceLine { instant: Instant { seq: self.records, at }, text });
         }
         self.close_record();
     }
 
     /// Records and keeps an event. Returns where it stands.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
+        self.assert_in_order(at);
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
         if event.is_remark() {
             self.entries.push(Entry { stamp, host, event });
@@ -422,7 +420,7 @@ impl Trace {
             self.write_event(at, host, &event);
         }
         if let Some(lines) = &mut self.lines {
-            lines.push(Line { instant: stamp.instant(), text: format!("{host:?} {event:?}") });
+            lines.push(TraceLine { instant: stamp.instant(), text: format!("{host:?} {event:?}") });
         }
         self.entries.push(Entry { stamp, host, event });
         self.close_record();
@@ -439,21 +437,16 @@ impl Trace {
         &self.entries
     }
 
-    /// The checkpoints so far, in order.
-    pub fn checkpoints(&self) -> &[Checkpoint] {
-        &self.checkpoints
-    }
-
     /// Every record as a line, where the trace is kept whole.
-    pub fn lines(&self) -> Option<&[Line]> {
+    pub fn lines(&self) -> Option<&[TraceLine]> {
         self.lines.as_deref()
     }
 
     /// How many records there are, and the hash over all of them.
-    pub fn digest(&self) -> Checkpoint {
+    pub fn digest(&self) -> Digest {
         let mut hash = self.hash.clone();
         hash.update(&self.buffer);
-        Checkpoint { records: self.records, digest: hash.digest128() }
+        Digest { records: self.records, digest: hash.digest128() }
     }
 
     /// Fixed width, little-endian, length-prefixed: no address, no Debug text.
@@ -469,19 +462,21 @@ impl Trace {
         self.buffer.extend_from_slice(payload);
     }
 
+    fn assert_in_order(&self, at: Nanos) {
+        let last = self.entries.last();
+        debug_assert!(last.is_none_or(|last| last.stamp.at <= at), "true time never runs back");
+    }
+
     fn close_record(&mut self) {
         self.records += 1;
-        if !self.hashes {
-            return;
-        }
         if self.buffer.len() >= BUFFER {
-            self.hash.update(&self.buffer);
-            self.buffer.clear();
+            self.flush();
         }
-        if self.records.is_multiple_of(CHECKPOINT_EVERY) {
-            let checkpoint = self.digest();
-            self.checkpoints.push(checkpoint);
-        }
+    }
+
+    fn flush(&mut self) {
+        self.hash.update(&self.buffer);
+        self.buffer.clear();
     }
 }
 
@@ -490,7 +485,7 @@ pub fn hash_of(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-impl fmt::Display for Checkpoint {
+impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.digest)
     }

@@ -11,10 +11,16 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::node::{Append, NodeConfig};
+<<<<<<< HEAD
 use lockstorm_redis::process::serve;
+=======
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+>>>>>>> world-layers
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Log = Rc<RefCell<Vec<(Nanos, String)>>>;
@@ -90,7 +96,7 @@ async fn asks(host: Host, node: SocketAddrV4, log: Log, line: &'static str) {
 
 fn strike(world: &mut World, id: u32, verb: Verb, target: &str, length: Option<Nanos>) {
     let target = Target::try_from(target.to_owned()).expect("a target");
-    world.suffer(Fault { id, verb, target, anchor: Anchor::At(0), length });
+    world.inject(Fault { id, verb, target, anchor: Anchor::At(0), length });
 }
 
 fn run(world: &mut World, ms: u64) {
@@ -131,7 +137,7 @@ fn a_pause_is_waited_out_and_a_death_is_seen() {
     strike(&mut world, 2, Verb::Crash, "n1", None);
     run_until_said(&mut world, &log, "ended");
     run_until_said(&mut world, &log, "ConnectionRefused");
-    assert!(!world.condition("n1").is_up);
+    assert!(!world.status("n1").is_up);
     strike(&mut world, 3, Verb::Restart, "n1", None);
     run_until_said(&mut world, &log, "+PONG\r\n");
 }
@@ -163,13 +169,13 @@ fn a_client_stands_still_like_a_node() {
     let (mut world, log) = world(Append::None, ping);
     run_until_said(&mut world, &log, "+PONG\r\n");
     strike(&mut world, 1, Verb::Suspend, "c1", Some(200 * MILLISECOND));
-    let before = world.condition("c1").readings;
+    let before = world.status("c1").readings;
     run(&mut world, 100);
-    let asleep = world.condition("c1").readings;
+    let asleep = world.status("c1").readings;
     assert_eq!(asleep.mono, before.mono, "the monotonic clock stands");
     assert!(asleep.boot >= before.boot + 90 * MILLISECOND);
     run(&mut world, 200);
-    assert!(world.condition("c1").readings.mono > before.mono);
+    assert!(world.status("c1").readings.mono > before.mono);
 }
 
 #[test]
@@ -178,18 +184,18 @@ fn keys_expire_by_the_nodes_own_clock() {
     let (mut world, log) = world(Append::None, get);
     run_until_said(&mut world, &log, "$-1\r\n");
     said(&log);
-    let unix = world.condition("n1").readings.wall;
+    let unix = world.status("n1").readings.wall;
     let by = i64::try_from(120 * SECOND).unwrap();
     strike(&mut world, 1, Verb::ClockStep { by }, "n1", None);
     run_until_said(&mut world, &log, "+OK\r\n");
-    assert!(world.condition("n1").readings.wall >= unix + 120 * SECOND);
+    assert!(world.status("n1").readings.wall >= unix + 120 * SECOND);
     strike(&mut world, 2, Verb::ClockFreeze, "n1", None);
-    let frozen = world.condition("n1").readings.wall;
+    let frozen = world.status("n1").readings.wall;
     run(&mut world, 30);
-    assert_eq!(world.condition("n1").readings.wall, frozen);
-    assert_eq!(world.relieve(|_| true), 1);
+    assert_eq!(world.status("n1").readings.wall, frozen);
+    assert_eq!(world.end_faults(|_| true), 1);
     run(&mut world, 30);
-    assert!(world.condition("n1").readings.wall > frozen);
+    assert!(world.status("n1").readings.wall > frozen);
 }
 
 #[test]
@@ -222,13 +228,13 @@ fn links_hold_bytes_back_in_order() {
     assert!(times.len() >= 2, "bytes arrive at last");
     let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(gaps.min().unwrap() >= 120 * MILLISECOND, "each way counts once: {times:?}");
-    world.relieve(|_| true);
+    world.end_faults(|_| true);
     strike(&mut world, 2, Verb::Partition, "n1 -> c1", None);
     run(&mut world, 200);
     log.take();
     run(&mut world, 100);
     assert!(log.take().is_empty(), "nothing passes");
-    world.relieve(|_| true);
+    world.end_faults(|_| true);
     run_until_said(&mut world, &log, "+PONG\r\n");
     strike(&mut world, 3, Verb::Reset, "c1 <-> n1", None);
     run_until_said(&mut world, &log, "ended");

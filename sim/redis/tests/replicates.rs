@@ -11,10 +11,16 @@ use std::time::Duration;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND};
 use lockstorm_redis::node::NodeConfig;
+<<<<<<< HEAD
 use lockstorm_redis::process::serve;
+=======
+use lockstorm_redis::server::serve;
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+>>>>>>> world-layers
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tempfile::TempDir;
 
 /// An installed redis-server that runs; it ends with this value.

@@ -15,8 +15,16 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process;
 use lockstorm_redis::sentinel::{SentinelConfig, process};
+<<<<<<< HEAD
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
+=======
+use lockstorm_redis::server;
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+use lockstorm_world::world::World;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
+>>>>>>> world-layers
 
 const MS: Nanos = MILLISECOND;
 /// When the master stands still, and for how long.

@@ -1,148 +1,28 @@
 //! What drives a world. Each engine has a runtime, timers, connections and a life of processes of
 //! its own behind [`lockstorm_platform::host::Platform`]; what a world consists of is [`state`]'s.
+//!
+//! Lowest first:
+//!
+//! - [`counters`]: what faults touched
+//! - [`disk`], [`flow`], [`links`]: files, one direction of a connection, the network model
+//! - [`state`], [`transit`]: the machines of a world, and how a message passes between them
+//! - [`interface`]: what a world asks of an engine
+//! - [`tasks`]: what the engines on a tokio runtime share
+//! - [`event`], [`turmoil`], [`live`]: the engines
+//! - [`kind`]: the engines by their names
 
-pub mod disk;
-pub mod event;
-pub mod links;
+pub(crate) mod counters;
+pub(crate) mod disk;
+pub(crate) mod event;
+pub(crate) mod flow;
+pub mod interface;
+pub mod kind;
+pub(crate) mod links;
 #[cfg(feature = "live")]
 pub mod live;
-pub mod met;
 pub mod state;
 #[cfg(any(feature = "turmoil", feature = "live"))]
-pub mod tasks;
+pub(crate) mod tasks;
+pub(crate) mod transit;
 #[cfg(feature = "turmoil")]
 pub mod turmoil;
-
-use std::cell::RefMut;
-use std::net::SocketAddrV4;
-use std::rc::Rc;
-
-use lockstorm_platform::host::{Host, LocalFuture};
-use lockstorm_platform::network::Latency;
-use lockstorm_platform::order::Naming;
-use lockstorm_platform::rng::Chance;
-use lockstorm_platform::time::{ClockSetting, HostClocks, MILLISECOND, Nanos, Stamp};
-use lockstorm_platform::trace::{Event, HostId, Trace};
-use serde::{Deserialize, Serialize};
-
-use crate::engine::state::State;
-
-/// What a process runs: made anew at each start.
-pub type Process = Rc<dyn Fn(Host) -> LocalFuture<'static, ()>>;
-
-/// Why [`Engine::run_until`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The fault with this number is to strike now.
-    Strike(u32),
-    /// A moment that was asked for by [`Engine::call_at`] has come.
-    Call(u32),
-    /// The limit is reached.
-    Limit,
-}
-
-/// Which engine drives a world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineKind {
-    /// Our own, in integer nanoseconds: see [`event`].
-    #[default]
-    Event,
-    /// turmoil's, in whole milliseconds.
-    #[cfg(feature = "turmoil")]
-    Turmoil,
-    /// Real sockets and real time: see [`live`].
-    #[cfg(feature = "live")]
-    Live,
-}
-
-impl EngineKind {
-    /// Its word: `event`.
-    pub fn word(self) -> &'static str {
-        match self {
-            EngineKind::Event => "event",
-            #[cfg(feature = "turmoil")]
-            EngineKind::Turmoil => "turmoil",
-            #[cfg(feature = "live")]
-            EngineKind::Live => "live",
-        }
-    }
-
-    /// An engine without hosts at true time zero.
-    pub fn engine(
-        self,
-        chance: Chance,
-        latency: Latency,
-        trace: Trace,
-        whole_ms: bool,
-    ) -> Box<dyn Engine> {
-        match self {
-            #[cfg(feature = "turmoil")]
-            EngineKind::Turmoil => {
-                let state = State::new(chance, latency, trace, MILLISECOND);
-                Box::new(turmoil::TurmoilEngine::new(state))
-            }
-            #[cfg(feature = "live")]
-            EngineKind::Live => {
-                let state = State::new(chance, latency, trace, 1);
-                Box::new(live::LiveEngine::new(state, live::ports::Ports::default()))
-            }
-            EngineKind::Event => {
-                let grain = if whole_ms { MILLISECOND } else { 1 };
-                Box::new(event::EventEngine::new(State::new(chance, latency, trace, grain)))
-            }
-        }
-    }
-}
-
-/// A world's engine. Dropping it ends every task.
-pub trait Engine {
-    /// What the world consists of.
-    fn state(&self) -> RefMut<'_, State>;
-    /// Adds a machine. It is switched on; its process is not started.
-    fn add_host(&mut self, name: &str, address: SocketAddrV4, clocks: ClockSetting) -> HostId;
-    /// Says what the machine's process runs.
-    fn install(&mut self, host: HostId, process: Process);
-    /// The platform of a machine, for a task that is not part of its process.
-    fn host(&self, id: HostId) -> Host;
-    /// Switches the machine on, if it is off, and starts its process anew. What was paused or
-    /// suspended is so no longer.
-    fn start(&self, host: HostId);
-    /// Kills the process: its tasks are dropped, its kernel closes its connections.
-    fn kill(&self, host: HostId);
-    /// Cuts the power: nothing is said to anybody, and what was not synced is gone.
-    fn power_off(&self, host: HostId);
-    /// Stops scheduling the process, or goes on with it. Counted.
-    fn pause(&self, host: HostId, paused: bool);
-    /// Puts the whole machine to sleep, or wakes it. Counted.
-    fn suspend(&self, host: HostId, suspended: bool);
-    /// Changes a machine's clocks and lets its sleepers look at them again.
-    fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos));
-    /// Closes or opens a directed link. Counted: as many openings as closings open it.
-    fn block(&self, from: HostId, to: HostId, blocked: bool);
-    /// Resets every connection between two hosts, in both directions, at once; their number.
-    fn reset(&self, one: HostId, other: HostId) -> u64;
-    /// Breaks connections between two hosts so that what was applied is not answered: every one,
-    /// or, where an engine can tell, the one whose request was waited for. Their number.
-    fn cut_reply(&self, one: HostId, other: HostId) -> u64 {
-        self.reset(one, other)
-    }
-    /// Whether it counts what faults meet: see [`met`].
-    fn counts_met(&self) -> bool {
-        true
-    }
-    /// Writes an event of the world itself into the trace.
-    fn record(&self, event: Event) -> Stamp;
-    /// Has the fault strike at a true time.
-    fn strike_at(&self, at: Nanos, fault: u32);
-    /// Has [`Engine::run_until`] come back with [`Stop::Call`] at a true time.
-    fn call_at(&self, at: Nanos, call: u32);
-    /// Forgets every anchor that still waits and every strike that is still to come.
-    fn forget_strikes(&self);
-    /// Moves a name to an address once that is asked for.
-    fn naming(&self) -> Naming;
-    /// Runs until true time `limit`, or until the world has to act.
-    fn run_until(&mut self, limit: Nanos) -> Stop;
-    /// Ends every task and hands over the trace.
-    fn finish(&mut self) -> Trace;
-}

@@ -2,169 +2,28 @@
 //!
 //! It applies faults and heals them. It does not know what the processes do.
 
+mod faults;
+mod machines;
 mod met;
+pub mod remains;
+pub mod spec;
 pub mod steering;
 mod strike;
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::rc::Rc;
+use lockstorm_platform::rng::Chance;
+use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::trace::Trace;
 
-use lockstorm_platform::fault::{Anchor, Fault, HostNames, Verb, Watch};
-use lockstorm_platform::host::Host;
-use lockstorm_platform::network::Latency;
-use lockstorm_platform::order::Operator;
-use lockstorm_platform::rng::{Chance, DrawKey};
-use lockstorm_platform::time::{Clock, ClockSetting, Instant, Line, Nanos};
-use lockstorm_platform::trace::{HostId, Trace};
-
-use crate::engine::links::Disturbance;
-use crate::engine::{Engine, EngineKind, Process, Stop};
-use crate::world::strike::Struck;
-
-/// The name under which faults that act by command reach nodes.
-const OPERATOR: &str = "operator";
-/// The operator's address.
-const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
-/// How long the operator's messages take; no fault touches its links.
-const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
-
-/// What a world is built from.
-pub struct WorldSpec {
-    /// What drives it.
-    pub engine: EngineKind,
-    /// Whether all that takes time takes whole milliseconds.
-    pub whole_ms: bool,
-    /// Where every draw comes from.
-    pub seed: u64,
-    /// Draws that are fixed by hand.
-    pub draws: BTreeMap<DrawKey, u64>,
-    /// How long messages take where no link is named.
-    pub latency: Latency,
-    /// Directed links with a latency of their own.
-    pub named_links: Vec<(String, String, Latency)>,
-    /// Lost tries in a million, on every link.
-    pub loss_per_million: u32,
-    /// The machines, in the order in which they are started.
-    pub hosts: Vec<HostSpec>,
-    /// Further names of addresses, such as `master`.
-    pub names: BTreeMap<String, SocketAddrV4>,
-    /// What goes wrong.
-    pub faults: Vec<Fault>,
-    /// Who carries out faults that act by command, where there may be any.
-    pub operator: Option<Operator>,
-    /// Whether the trace keeps a line for every record.
-    pub whole_trace: bool,
-}
-
-/// One machine and its process.
-pub struct HostSpec {
-    /// Its name.
-    pub name: String,
-    /// Its address; the name stands for it.
-    pub address: SocketAddrV4,
-    /// How its clocks are set.
-    pub clocks: ClockSetting,
-    /// What part it plays.
-    pub part: Part,
-    /// What its process runs.
-    pub process: Process,
-}
-
-/// What part a machine plays, as far as faults and the heal care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// A Redis node: it is started again by the heal.
-    Node,
-    /// A Sentinel: so is it, but it has nothing to do with replication.
-    Sentinel,
-    /// Anything else: what is dead stays dead.
-    Other,
-    /// As `Other`, and not started before [`World::start`].
-    Late,
-}
-
-/// The process, which says when it has ended by itself.
-fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
-    let (process, ended) = (Rc::clone(process), Rc::clone(ended));
-    Rc::new(move |host| {
-        let (work, ended) = (process(host), Rc::clone(&ended));
-        Box::pin(async move {
-            work.await;
-            ended.set(true);
-        })
-    })
-}
+use crate::engine::interface::{Engine, Stop};
+use crate::world::faults::Faults;
+use crate::world::machines::Machines;
+use crate::world::remains::Remains;
+use crate::world::spec::{Part, WorldSpec};
 
 /// A world that runs.
 pub struct World {
-    engine: Box<dyn Engine>,
-    names: HostNames,
-    parts: Vec<Part>,
-    alive: Vec<bool>,
-    /// Whose process has ended by itself since it was started.
-    ended: Vec<Rc<Cell<bool>>>,
-    faults: Vec<Fault>,
-    struck: Vec<Struck>,
-    clocks: Vec<ClockChange>,
-    /// The operator's machine.
-    desk: Host,
-    operator: Option<Operator>,
-    /// The further names: those of masters, which a failover moves.
-    masters: Vec<String>,
-}
-
-/// A clock that follows another line from an instant on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockChange {
-    /// The host.
-    pub host: HostId,
-    /// The clock.
-    pub clock: Clock,
-    /// From when on.
-    pub from: Instant,
-    /// The line.
-    pub line: Line,
-}
-
-/// A fault that has struck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strike {
-    /// The fault's number.
-    pub fault: u32,
-    /// When it struck.
-    pub from: Instant,
-    /// When it was over, if it was.
-    pub to: Option<Instant>,
-    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it struck
-    /// nothing. `None` where the engine does not count.
-    pub met: Option<u64>,
-}
-
-/// What is left when a world has ended.
-pub struct Remains {
-    /// The trace.
-    pub trace: Trace,
-    /// Who was who.
-    pub names: HostNames,
-    /// The faults that struck, in order.
-    pub strikes: Vec<Strike>,
-    /// Every line that a clock followed, in order.
-    pub clocks: Vec<ClockChange>,
-    /// How many messages did not arrive at once; `None` where nobody counts.
-    pub missed: Option<Missed>,
-    /// When the world ended.
-    pub end: Instant,
-}
-
-/// How many messages did not arrive when they were sent first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Missed {
-    /// Tries that were lost, by faults or by what links lose without any.
-    pub lost: u64,
-    /// Messages that met a link which a fault had cut.
-    pub cut: u64,
+    machines: Machines,
+    faults: Faults,
 }
 
 impl World {
@@ -184,179 +43,72 @@ impl World {
     ///
     /// # Panics
     /// As [`World::new`].
-    pub fn on(mut engine: Box<dyn Engine>, spec: WorldSpec) -> World {
-        let (mut parts, mut ended) = (Vec::new(), Vec::new());
-        for host in &spec.hosts {
-            let id = engine.add_host(&host.name, host.address, host.clocks);
-            engine.state().set_name(&host.name, host.address);
-            ended.push(Rc::default());
-            engine.install(id, noting_its_end(&host.process, &ended[usize::from(id.0)]));
-            parts.push(host.part);
-        }
-        let desk = engine.add_host(OPERATOR, OPERATOR_ADDRESS, ClockSetting::default());
-        for (name, address) in &spec.names {
-            engine.state().set_name(name, *address);
-        }
-        let names = engine.state().names.clone();
-        let mut world = World {
-            desk: engine.host(desk),
-            operator: spec.operator,
-            masters: spec.names.into_keys().collect(),
-            alive: vec![false; parts.len()],
-            ended,
-            engine,
-            names,
-            parts,
-            faults: spec.faults,
-            struck: Vec::new(),
-            clocks: Vec::new(),
-        };
-        world.lay_links(&spec.named_links, spec.loss_per_million, desk);
-        world.note_clocks();
-        world.arm_faults();
-        world.start_hosts();
-        world
-    }
-
-    fn lay_links(&self, named: &[(String, String, Latency)], loss: u32, desk: HostId) {
-        for (from, to, latency) in named {
-            self.set_latency(self.id(from), self.id(to), *latency);
-        }
-        for host in self.names.ids() {
-            self.set_latency(desk, host, OPERATOR_LATENCY);
-            self.set_latency(host, desk, OPERATOR_LATENCY);
-        }
-        if loss > 0 {
-            self.lose_everywhere(loss, desk);
-        }
-    }
-
-    fn set_latency(&self, from: HostId, to: HostId, latency: Latency) {
-        self.engine.state().links.link(from, to).latency = latency;
-    }
-
-    fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
-        self.engine.state().links.link(from, to).disturb(change);
-    }
-
-    fn lose_everywhere(&self, loss: u32, desk: HostId) {
-        for from in self.names.ids().filter(|id| *id != desk) {
-            for to in self.names.ids().filter(|id| *id != desk) {
-                self.engine.state().links.link(from, to).loss_per_million = u64::from(loss);
-            }
-        }
-    }
-
-    fn note_clocks(&mut self) {
-        for host in self.names.ids() {
-            self.note_clocks_of(host);
-        }
-    }
-
-    fn note_clocks_of(&mut self, host: HostId) {
-        let from = self.instant();
-        for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
-            let line = self.engine.state().machine(host).clocks.line(clock);
-            let last = self.clocks.iter().rev().find(|c| (c.host, c.clock) == (host, clock));
-            if last.is_none_or(|last| last.line != line) {
-                self.clocks.push(ClockChange { host, clock, from, line });
-            }
-        }
-    }
-
-    fn arm_faults(&self) {
-        for fault in &self.faults {
-            match (&fault.anchor, Watch::of(fault)) {
-                (Anchor::At(at), _) => self.engine.strike_at(*at, fault.id),
-                (Anchor::After { .. }, Some(watch)) => self.engine.state().watches.push(watch),
-                (Anchor::After { .. }, None) => unreachable!("an event anchor has a watch"),
-            }
-        }
-    }
-
-    fn start_hosts(&mut self) {
-        for index in 0..self.parts.len() {
-            if self.parts[index] != Part::Late {
-                let id = HostId(u16::try_from(index).expect("a world has under 65,536 hosts"));
-                self.boot(id);
-            }
-        }
+    pub fn on(engine: Box<dyn Engine>, spec: WorldSpec) -> World {
+        let mut machines = Machines::new(engine, &spec.hosts, spec.names, spec.operator);
+        machines.set_up_links(&spec.named_links, spec.loss_per_million);
+        machines.note_clocks();
+        let faults = Faults::new(spec.faults, &machines);
+        machines.start_all();
+        World { machines, faults }
     }
 
     /// Starts a host that was not started with the others.
     pub fn start(&mut self, name: &str) {
-        let id = self.id(name);
-        self.boot(id);
-    }
-
-    fn boot(&mut self, host: HostId) {
-        self.engine.start(host);
-        self.alive[usize::from(host.0)] = true;
-        self.ended[usize::from(host.0)].set(false);
-        self.engine.state().machine(host).met.starts += 1;
-        self.note_clocks_of(host);
+        let id = self.machines.id(name);
+        self.machines.boot(id);
     }
 
     /// Runs until true time `limit`; faults strike on the way.
     pub fn run_until(&mut self, limit: Nanos) {
         loop {
-            match self.engine.run_until(limit) {
+            match self.machines.engine.run_until(limit) {
                 Stop::Limit => return,
-                Stop::Strike(fault) => self.strike(fault),
-                Stop::Call(index) => self.end_fault(index),
+                Stop::Strike(fault) => self.faults.strike(fault, &mut self.machines),
+                Stop::Call(index) => self.faults.end(index, &mut self.machines),
             }
         }
-    }
-
-    /// Whether a host runs no process: it was felled, or the process has ended by itself.
-    fn is_down(&self, host: usize) -> bool {
-        !self.alive[host] || self.ended[host].get()
     }
 
     /// Ends every fault, disarms those that have not struck, and starts nodes that are down
     /// unless they are to stay so. Returns when.
     pub fn heal(&mut self, keep_down: bool) -> Instant {
-        self.engine.forget_strikes();
+        // First of all: the end of a fault may be what another one is anchored to.
+        self.machines.engine.forget_strikes();
         let healed = self.instant();
-        self.count_all_met();
-        for index in 0..self.struck.len() {
-            let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
-            if !(down && keep_down) {
-                self.end_fault(u32::try_from(index).expect("faults are counted in u32"));
+        self.faults.heal(keep_down, &mut self.machines);
+        for (id, part) in self.machines.all() {
+            let returns = matches!(part, Part::Node | Part::Sentinel);
+            if returns && self.machines.is_down(id) && !keep_down {
+                self.machines.boot(id);
             }
         }
-        for index in 0..self.parts.len() {
-            let returns = matches!(self.parts[index], Part::Node | Part::Sentinel);
-            if returns && self.is_down(index) && !keep_down {
-                self.boot(HostId(u16::try_from(index).expect("under 65,536 hosts")));
-            }
-        }
+        let left = self.faults.active();
+        debug_assert!(keep_down || left.is_empty(), "a healed world has no fault: {left:?}");
+        debug_assert!(
+            self.machines.engine.state().links.are_undisturbed(),
+            "the links of a healed world are open"
+        );
         healed
     }
 
     /// True time.
     pub fn now(&self) -> Nanos {
-        self.engine.state().now
+        self.machines.now()
     }
 
     /// Where the trace stands.
     pub fn instant(&self) -> Instant {
-        let state = self.engine.state();
-        state.trace.next_instant(state.now)
+        self.machines.instant()
     }
 
     /// Ends the world.
     pub fn finish(self) -> Remains {
-        let end = self.instant();
-        let mut world = self;
-        let missed = world.missed();
-        let trace = world.finish_counts(end);
-        let strikes = world.struck.iter().map(|struck| struck.strike).collect();
-        let World { names, clocks, .. } = world;
+        let World { mut machines, mut faults } = self;
+        let end = machines.instant();
+        let missed = machines.missed();
+        let trace = faults.finish(&mut machines, end);
+        let strikes = faults.strikes();
+        let Machines { names, clocks, .. } = machines;
         Remains { trace, names, strikes, clocks, missed, end }
-    }
-
-    fn id(&self, name: &str) -> HostId {
-        self.names.find(name).unwrap_or_else(|| panic!("a plan names the host '{name}'"))
     }
 }

@@ -9,8 +9,11 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, Remains, World, WorldSpec};
+use lockstorm_world::engine::interface::Process;
+use lockstorm_world::engine::kind::EngineKind;
+use lockstorm_world::world::World;
+use lockstorm_world::world::remains::Remains;
+use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Log = Rc<RefCell<Vec<(u64, String)>>>;

@@ -8,7 +8,7 @@ use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
 impl Trace {
     /// Every field of every event enters the hash, behind a kind byte from 16 on; but for ids of
     /// histories and places in files, which follow from other records.
-    pub fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
+    pub(crate) fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
         let host = u32::from(host.0);
         match event {
             Event::Step { label } => self.write(at, 16, host, 0, label.as_bytes()),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use lockstorm_platform::host::{Disk, LocalFuture};
 
-use crate::engine::met::DiskMet;
+use crate::engine::counters::DiskCounters;
 
 /// One file.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub struct Files {
     /// Whether nothing more can be written.
     pub is_full: bool,
     /// What faults met on it.
-    pub met: DiskMet,
+    pub counters: DiskCounters,
 }
 
 impl Files {
@@ -41,8 +41,9 @@ impl Files {
     /// written all but half of the last write that was not.
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
+            debug_assert!(file.last <= file.bytes.len(), "the last write lies within the file");
             if self.tears && file.bytes.len() > file.durable.len() {
-                self.met.torn += 1;
+                self.counters.torn += 1;
                 let start = file.last.max(file.durable.len());
                 let end = start + (file.bytes.len() - start) / 2;
                 file.durable = file.bytes[..end].to_vec();
@@ -57,7 +58,7 @@ impl Files {
     /// The file of this name, if the disk takes anything.
     fn writable(&mut self, file: &str) -> io::Result<&mut File> {
         if self.is_full {
-            self.met.refused += 1;
+            self.counters.refused += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(self.files.entry(file.to_owned()).or_default())
@@ -103,7 +104,7 @@ impl Disk for HostDisk {
         let files = &mut *files;
         if let Some(File { bytes, durable, mark, durable_mark, .. }) = files.files.get_mut(file) {
             if files.lies {
-                files.met.unsynced += u64::from(bytes != durable);
+                files.counters.unsynced += u64::from(bytes != durable);
             } else {
                 sync_tail(bytes, durable);
                 *durable_mark = *mark;
@@ -121,6 +122,7 @@ fn sync_tail(bytes: &[u8], durable: &mut Vec<u8>) {
         durable.clear();
         durable.extend_from_slice(bytes);
     }
+    debug_assert_eq!(durable.len(), bytes.len(), "all that was written is on the medium");
 }
 
 #[cfg(test)]

@@ -5,13 +5,17 @@
 //! priorities. The engine knows hosts, links, disks and clocks; faults as such are the
 //! [`crate::world`]'s.
 
+mod connection;
+mod disturbance;
 mod executor;
 mod kernel;
 mod machine;
-mod network;
 mod process;
 mod queue;
+mod shared;
 mod stream;
+mod tcp;
+mod waker;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::SocketAddrV4;
@@ -22,24 +26,17 @@ use lockstorm_platform::order::Naming;
 use lockstorm_platform::time::{ClockSetting, HostClocks, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId, Trace};
 
-use crate::engine::event::executor::{Running, Tasks};
-use crate::engine::event::kernel::{Dispatched, Kernel};
-use crate::engine::event::machine::Machine;
+use crate::engine::event::executor::{Executor, Running};
+use crate::engine::event::kernel::Kernel;
+use crate::engine::event::machine::EventMachine;
+use crate::engine::event::queue::Due;
+use crate::engine::event::shared::EventShared;
+use crate::engine::interface::{Engine, Process, Stop};
 use crate::engine::state::State;
-use crate::engine::{Engine, Process, Stop};
 
 /// See the head of this file. Dropping it ends every task.
 pub struct EventEngine {
-    shared: Rc<Shared>,
-}
-
-/// What tasks, streams and timers hold on to.
-struct Shared {
-    kernel: RefCell<Kernel>,
-    tasks: RefCell<Tasks>,
-    processes: RefCell<Vec<Option<Process>>>,
-    /// Hosts whose process has ended itself, and still has tasks.
-    exited: RefCell<Vec<HostId>>,
+    shared: Rc<EventShared>,
 }
 
 /// What comes next.
@@ -58,9 +55,9 @@ impl EventEngine {
     /// An engine without hosts at true time zero.
     pub fn new(state: State) -> EventEngine {
         let world = WORLDS.with(|count| count.replace(count.get() + 1));
-        let shared = Shared {
+        let shared = EventShared {
             kernel: RefCell::new(Kernel::new(state)),
-            tasks: RefCell::new(Tasks::new(world)),
+            executor: RefCell::new(Executor::new(world)),
             processes: RefCell::new(Vec::new()),
             exited: RefCell::default(),
         };
@@ -70,30 +67,38 @@ impl EventEngine {
     /// Handles events until a task is to run or the world has to act.
     fn next(&self, limit: Nanos) -> Next {
         let kernel = &mut *self.shared.kernel.borrow_mut();
-        let tasks = &mut *self.shared.tasks.borrow_mut();
+        let executor = &mut *self.shared.executor.borrow_mut();
         loop {
-            tasks.collect(kernel);
+            executor.collect(kernel);
             if let Some(fault) = kernel.state.strikes.pop_front() {
                 return Next::Stop(Stop::Strike(fault));
             }
-            match kernel.dispatch_due() {
-                Dispatched::Done => continue,
-                Dispatched::Strike(fault) => return Next::Stop(Stop::Strike(fault)),
-                Dispatched::Call(call) => return Next::Stop(Stop::Call(call)),
-                Dispatched::Nothing => {}
-            }
-            if let Some(running) = tasks.next(kernel) {
-                return Next::Run(running);
-            }
-            if !kernel.advance(limit) {
-                return Next::Stop(Stop::Limit);
+            match kernel.pop_due() {
+                Some(Due::Strike(fault)) => return Next::Stop(Stop::Strike(fault)),
+                Some(Due::Call(call)) => return Next::Stop(Stop::Call(call)),
+                Some(Due::Timer { slot, generation }) => kernel.fire(slot, generation),
+                Some(Due::Arrival { connection, side }) => kernel.arrive(connection, side),
+                // Tasks run once nothing more is due in this instant, and time moves on once no
+                // task is ready.
+                None => {
+                    debug_assert!(
+                        kernel.state.strikes.is_empty(),
+                        "faults strike before tasks run"
+                    );
+                    if let Some(running) = executor.next(kernel) {
+                        return Next::Run(running);
+                    }
+                    if !kernel.advance(limit) {
+                        return Next::Stop(Stop::Limit);
+                    }
+                }
             }
         }
     }
 
     /// Tasks hold the engine and the engine holds the tasks: without an end nothing is freed.
     fn end(&self) {
-        let tasks = self.shared.tasks.borrow_mut().take_all();
+        let tasks = self.shared.executor.borrow_mut().take_all();
         drop(tasks);
         let processes = std::mem::take(&mut *self.shared.processes.borrow_mut());
         drop(processes);
@@ -126,7 +131,7 @@ impl Engine for EventEngine {
     }
 
     fn host(&self, id: HostId) -> Host {
-        Machine::host(&self.shared, id)
+        EventMachine::host(&self.shared, id)
     }
 
     fn start(&self, host: HostId) {
@@ -190,9 +195,9 @@ impl Engine for EventEngine {
             };
             let done = running.poll();
             // A finished future is dropped only when nothing is borrowed: it may close streams.
-            let finished = self.shared.tasks.borrow_mut().put_back(running, done);
+            let finished = self.shared.executor.borrow_mut().put_back(running, done);
             drop(finished);
-            self.shared.bury();
+            self.shared.reap();
         }
     }
 

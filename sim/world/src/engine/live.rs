@@ -5,18 +5,21 @@
 //! then bytes wait in [`wire`] until the network model lets them pass. Nothing here can be run
 //! again: the trace has no hash.
 
+mod lane;
 mod machine;
 pub mod outside;
 pub mod ports;
+mod recorder;
+mod shared;
 mod socket;
 pub mod stop;
 mod wire;
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::cell::RefMut;
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::pin::pin;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -25,161 +28,26 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::order::Naming;
 use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{ClockSetting, EPOCH, HostClocks, Nanos, Stamp};
-use lockstorm_platform::trace::{Connection, Event, HostId, Leg, Request, Trace};
-use tokio::net::{TcpListener, TcpStream};
+use lockstorm_platform::trace::{Event, HostId, Trace};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-use crate::engine::live::machine::Machine;
+use crate::engine::interface::{Engine, Process, Stop};
+use crate::engine::live::machine::LiveMachine;
 use crate::engine::live::ports::Ports;
-use crate::engine::live::wire::Wire;
+use crate::engine::live::shared::LiveShared;
 use crate::engine::state::State;
 use crate::engine::tasks::Tasks;
-use crate::engine::tasks::life::{Life, supervise};
-use crate::engine::{Engine, Process, Stop};
-
-/// Events after which the world is called back, so that somebody may take them away while they are
-/// still at hand.
-const MANY: usize = 2048;
+use crate::engine::tasks::life::Life;
+use crate::engine::tasks::supervisor::supervise;
 
 /// See the head of this file. Dropping it ends every task and closes every socket.
 pub struct LiveEngine {
-    shared: Rc<Shared>,
+    shared: Rc<LiveShared>,
     runtime: Runtime,
     local: Option<LocalSet>,
     /// What the wall clocks' own epoch is behind the real time of day, in nanoseconds.
     ahead: i64,
-}
-
-/// What tasks, streams and timers hold on to.
-struct Shared {
-    tasks: Rc<Tasks>,
-    ports: RefCell<Ports>,
-    /// Where each machine listens, as its peers know it.
-    addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
-    /// Ends of connections that machines of this world have opened.
-    dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
-    wires: RefCell<BTreeMap<u64, Weak<Wire>>>,
-    wires_made: Cell<u64>,
-    /// Sockets of machines without power: they say nothing until the machine is back.
-    graves: RefCell<BTreeMap<HostId, Grave>>,
-    listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
-    /// Whether many events were recorded since the world was last called back.
-    is_full: Cell<bool>,
-    /// Requests whose words were recorded, and that are not answered yet.
-    unanswered: RefCell<BTreeSet<Request>>,
-    /// The connection whose request the last strike was anchored to.
-    waited_for: Cell<Option<Connection>>,
-    /// Whether every client belongs to this world: see [`LiveEngine::closed`].
-    is_closed: bool,
-}
-
-/// What is left of a machine without power.
-#[derive(Default)]
-struct Grave {
-    streams: Vec<TcpStream>,
-    _listeners: Vec<Rc<TcpListener>>,
-}
-
-impl Drop for Grave {
-    fn drop(&mut self) {
-        // A machine that is back knows nothing of its connections: it answers with a reset.
-        for stream in &self.streams {
-            let _ = stream.set_zero_linger();
-        }
-    }
-}
-
-impl Shared {
-    fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
-        if !self.is_worth_keeping(&event) {
-            let mut state = self.tasks.state();
-            let readings = host.map(|host| state.readings(host)).unwrap_or_default();
-            return Stamp::new(state.trace.next_instant(state.now), readings);
-        }
-        let request = match &event {
-            Event::Message { request, .. } => Some(request.connection),
-            _ => None,
-        };
-        let stamp = self.tasks.record(host, event);
-        let state = self.tasks.state();
-        if request.is_some() && !state.strikes.is_empty() {
-            self.waited_for.set(request);
-        }
-        if state.trace.entries().len().is_multiple_of(MANY) {
-            self.is_full.set(true);
-            self.tasks.wake_driver();
-        }
-        stamp
-    }
-
-    /// How far a request has come is worth a record only if somebody waits for it, or knows what
-    /// it said: most of what a busy service does is neither.
-    fn is_worth_keeping(&self, event: &Event) -> bool {
-        if self.is_closed {
-            return true;
-        }
-        let mut unanswered = self.unanswered.borrow_mut();
-        match event {
-            Event::Words { request, .. } => {
-                unanswered.insert(*request);
-            }
-            Event::Ended { connection } => {
-                let mut later = unanswered.split_off(&Request { connection: *connection, nth: 0 });
-                later.retain(|request| request.connection != *connection);
-                unanswered.append(&mut later);
-            }
-            Event::Message { request, leg, .. } => {
-                let is_known = match leg {
-                    Leg::Replied => unanswered.remove(request),
-                    _ => unanswered.contains(request),
-                };
-                return is_known || !self.tasks.state().watches.is_empty();
-            }
-            _ => {}
-        }
-        true
-    }
-
-    /// The IP address from which a machine connects to another.
-    fn source(&self, own: HostId, to: SocketAddrV4) -> Ipv4Addr {
-        let ip = *self.addresses.borrow()[&own].ip();
-        match (self.is_closed && ip.is_loopback(), to.ip().is_loopback()) {
-            (true, _) => ip,
-            (_, true) => Ipv4Addr::LOCALHOST,
-            _ => Ipv4Addr::UNSPECIFIED,
-        }
-    }
-
-    /// Every connection's end that is still open.
-    fn wires(&self) -> Vec<Rc<Wire>> {
-        self.wires.borrow().values().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Resets those; how many connections that were.
-    fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
-        let wires = self.wires();
-        let chosen = wires.iter().filter(|wire| which(wire));
-        chosen.map(|wire| wire.reset()).count() as u64
-    }
-
-    fn bury(&self, host: HostId) {
-        let own = |wire: &Rc<Wire>| wire.own == host;
-        let streams = self.wires().into_iter().filter(own).filter_map(|wire| wire.give_up());
-        let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();
-        let grave = Grave {
-            streams: streams.collect(),
-            _listeners: listeners.iter().filter_map(Weak::upgrade).collect(),
-        };
-        self.graves.borrow_mut().insert(host, grave);
-    }
-
-    /// What was held on links from and to a machine is tried again, where nothing bars it now.
-    fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
-        for wire in self.wires().into_iter().filter(|wire| concerns(wire)) {
-            wire.retry();
-        }
-    }
 }
 
 /// A state as this engine needs it: nothing is in the way of a message by itself.
@@ -215,22 +83,9 @@ impl LiveEngine {
         let elapsed = move || Some(nanos(start.elapsed()));
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let unix = unix.map_or(EPOCH, nanos);
-        let shared = Shared {
-            tasks: Rc::new(Tasks::new(state, Some(Box::new(elapsed)))),
-            ports: RefCell::new(ports),
-            addresses: RefCell::default(),
-            dialled: RefCell::default(),
-            wires: RefCell::default(),
-            wires_made: Cell::new(0),
-            graves: RefCell::default(),
-            listeners: RefCell::default(),
-            is_full: Cell::new(false),
-            unanswered: RefCell::default(),
-            waited_for: Cell::new(None),
-            is_closed,
-        };
+        let tasks = Tasks::new(state, Some(Box::new(elapsed)));
         LiveEngine {
-            shared: Rc::new(shared),
+            shared: Rc::new(LiveShared::new(tasks, ports, is_closed)),
             runtime: runtime.expect("the system gives an event queue"),
             local: Some(LocalSet::new()),
             ahead: i64::try_from(i128::from(unix) - i128::from(EPOCH)).unwrap_or(0),
@@ -241,7 +96,7 @@ impl LiveEngine {
         let runtime = self.runtime.enter();
         drop(self.local.take());
         self.shared.tasks.clear();
-        self.shared.graves.borrow_mut().clear();
+        self.shared.silent.borrow_mut().clear();
         drop(runtime);
     }
 }
@@ -281,13 +136,13 @@ impl Engine for LiveEngine {
     }
 
     fn host(&self, id: HostId) -> Host {
-        Machine::host(&self.shared, id)
+        LiveMachine::host(&self.shared, id)
     }
 
     fn start(&self, host: HostId) {
-        drop(self.shared.graves.borrow_mut().remove(&host));
-        self.shared.tasks.start(host, Machine::host(&self.shared, host));
-        self.shared.retry(|wire| wire.own == host || wire.peer == host);
+        drop(self.shared.silent.borrow_mut().remove(&host));
+        self.shared.tasks.start(host, LiveMachine::host(&self.shared, host));
+        self.shared.wires.retry(|wire| wire.own == host || wire.peer == host);
     }
 
     fn kill(&self, host: HostId) {
@@ -295,7 +150,7 @@ impl Engine for LiveEngine {
     }
 
     fn power_off(&self, host: HostId) {
-        self.shared.bury(host);
+        self.shared.silence(host);
         self.shared.tasks.power_off(host);
     }
 
@@ -305,7 +160,7 @@ impl Engine for LiveEngine {
 
     fn suspend(&self, host: HostId, suspended: bool) {
         if self.shared.tasks.suspend(host, suspended) {
-            self.shared.retry(|wire| wire.own == host || wire.peer == host);
+            self.shared.wires.retry(|wire| wire.own == host || wire.peer == host);
         }
     }
 
@@ -316,31 +171,30 @@ impl Engine for LiveEngine {
 
     fn block(&self, from: HostId, to: HostId, blocked: bool) {
         let mut state = self.state();
-        let count = &mut state.links.link(from, to).blocked;
-        *count = if blocked { *count + 1 } else { count.saturating_sub(1) };
+        state.links.link(from, to).block(blocked);
         drop(state);
-        self.shared.retry(|wire| [(from, to), (to, from)].contains(&(wire.own, wire.peer)));
+        self.shared.wires.retry(|wire| [(from, to), (to, from)].contains(&(wire.own, wire.peer)));
     }
 
     fn reset(&self, one: HostId, other: HostId) -> u64 {
         let ends = [(one, other), (other, one)];
-        self.shared.reset_where(|wire| ends.contains(&(wire.own, wire.peer)))
+        self.shared.wires.reset_where(|wire| ends.contains(&(wire.own, wire.peer)))
     }
 
     fn cut_reply(&self, one: HostId, other: HostId) -> u64 {
-        let Some(connection) = self.shared.waited_for.take() else {
+        let Some(connection) = self.shared.recorder.waited_for.take() else {
             return self.reset(one, other);
         };
-        self.shared.reset_where(|wire| wire.connection == connection)
+        self.shared.wires.reset_where(|wire| wire.connection == connection)
     }
 
-    fn counts_met(&self) -> bool {
+    fn counts_faults(&self) -> bool {
         false
     }
 
     fn record(&self, event: Event) -> Stamp {
         self.shared.tasks.look_at_clock();
-        self.shared.record(None, event)
+        self.shared.recorder.record(None, event)
     }
 
     fn strike_at(&self, at: Nanos, fault: u32) {
@@ -377,7 +231,7 @@ impl Engine for LiveEngine {
 }
 
 /// Waits until the world has to act, while the tasks run beside it.
-async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
+async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     let tasks = &*shared.tasks;
     loop {
         tasks.look_at_clock();
@@ -388,26 +242,26 @@ async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
         if let Some(fault) = tasks.state().strikes.pop_front() {
             return Stop::Strike(fault);
         }
-        shared.waited_for.set(None);
-        tasks.go_on();
+        shared.recorder.waited_for.set(None);
+        tasks.wake_waiting();
         if let Some(stop) = tasks.agenda.borrow_mut().pop_due(now) {
             return stop;
         }
-        if now >= limit || shared.is_full.take() {
+        if now >= limit || shared.recorder.is_full.take() {
             return Stop::Limit;
         }
         let next = tasks.agenda.borrow().next_at().unwrap_or(limit).min(limit);
-        called(shared, Duration::from_nanos(next - now)).await;
+        next_call(shared, Duration::from_nanos(next - now)).await;
     }
 }
 
 /// Waits so long, or until a task has something for the world to do.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
-async fn called(shared: &Shared, longest: Duration) {
+async fn next_call(shared: &LiveShared, limit: Duration) {
     let tasks = &shared.tasks;
-    let mut alarm = pin!(tokio::time::sleep(longest));
+    let mut alarm = pin!(tokio::time::sleep(limit));
     std::future::poll_fn(|cx| {
-        let is_called = shared.is_full.get() || tasks.panic.borrow().is_some();
+        let is_called = shared.recorder.is_full.get() || tasks.panic.borrow().is_some();
         if is_called || !tasks.state().strikes.is_empty() {
             return Poll::Ready(());
         }

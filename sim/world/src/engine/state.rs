@@ -14,71 +14,71 @@ use lockstorm_platform::rng::{Chance, Draws, Purpose};
 use lockstorm_platform::time::{Clock, ClockSetting, HostClocks, Nanos, Readings, Stamp};
 use lockstorm_platform::trace::{Entry, Event, Happening, HostId, Trace};
 
+use crate::engine::counters::MachineCounters;
 use crate::engine::disk::Files;
 use crate::engine::links::Links;
-use crate::engine::met::MachineMet;
 
 /// The world itself, where it writes events of its own.
 const WORLD: HostId = HostId(u16::MAX);
 
 /// One machine.
-pub struct MachineState {
+pub(crate) struct MachineState {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its address.
-    pub ip: Ipv4Addr,
+    pub(crate) ip: Ipv4Addr,
     /// Its clocks.
-    pub clocks: HostClocks,
+    pub(crate) clocks: HostClocks,
     /// How many pauses hold its process.
-    pub paused: u32,
+    pub(crate) paused: u32,
     /// How many suspensions hold the whole machine.
-    pub suspended: u32,
+    pub(crate) suspended: u32,
     /// Whether it is switched on.
-    pub powered: bool,
+    pub(crate) powered: bool,
     /// Its files.
-    pub disk: Rc<RefCell<Files>>,
+    pub(crate) disk: Rc<RefCell<Files>>,
     /// Its mutexes, by their names.
-    pub mutexes: BTreeMap<String, HostMutex>,
+    pub(crate) mutexes: BTreeMap<String, HostMutex>,
     /// How slow faults make it.
-    pub slowness: Slowness,
+    pub(crate) slowness: Slowness,
     /// What faults met on it.
-    pub met: MachineMet,
+    pub(crate) counters: MachineCounters,
     draws: BTreeMap<Purpose, Draws>,
 }
 
 impl MachineState {
     /// Whether no task of it runs.
-    pub fn is_halted(&self) -> bool {
+    pub(crate) fn is_halted(&self) -> bool {
         self.paused > 0 || self.suspended > 0
     }
 
     /// Whether its kernel neither sends nor takes anything.
-    pub fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         !self.powered || self.suspended > 0
     }
 }
 
 /// Faults with the true times at which they are to strike.
-pub type Appointments = Vec<(Nanos, u32)>;
+pub(crate) type Appointments = Vec<(Nanos, u32)>;
 
 /// See the head of this file.
 pub struct State {
     /// True time.
-    pub now: Nanos,
+    pub(crate) now: Nanos,
     /// The engine's unit of time: latencies are whole multiples of it.
-    pub grain: Nanos,
+    pub(crate) grain: Nanos,
     /// Where draws come from.
-    pub chance: Chance,
+    pub(crate) chance: Chance,
     /// What happened.
-    pub trace: Trace,
+    pub(crate) trace: Trace,
     /// Who is who.
-    pub names: HostNames,
+    pub(crate) names: HostNames,
     /// Anchors that wait for their event.
-    pub watches: Vec<Watch>,
+    pub(crate) watches: Vec<Watch>,
     /// Faults whose anchor has come with nothing to wait for.
-    pub strikes: VecDeque<u32>,
+    pub(crate) strikes: VecDeque<u32>,
     /// The links.
-    pub links: Links,
+    pub(crate) links: Links,
     machines: Vec<MachineState>,
     addresses: BTreeMap<String, SocketAddrV4>,
 }
@@ -101,7 +101,7 @@ impl State {
     }
 
     /// The first whole grain of time at or after `at`.
-    pub fn on_grain(&self, at: Nanos) -> Nanos {
+    pub(crate) fn on_grain(&self, at: Nanos) -> Nanos {
         if self.grain == 1 {
             return at;
         }
@@ -109,14 +109,15 @@ impl State {
     }
 
     /// Adds a machine that is switched on and has an IP address of its own.
-    pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
+    pub(crate) fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
         let id = self.names.add(name, ip);
         self.add_machine(name, ip, clocks);
         id
     }
 
     /// As [`State::add_host`], for a machine that shares its IP address with others.
-    pub fn add_host_at(
+    #[cfg(feature = "live")]
+    pub(crate) fn add_host_at(
         &mut self,
         name: &str,
         address: SocketAddrV4,
@@ -139,46 +140,46 @@ impl State {
             disk: Rc::default(),
             mutexes: BTreeMap::new(),
             slowness: Slowness::default(),
-            met: MachineMet::default(),
+            counters: MachineCounters::default(),
             draws: BTreeMap::new(),
         });
     }
 
     /// A machine.
-    pub fn machine(&mut self, id: HostId) -> &mut MachineState {
+    pub(crate) fn machine(&mut self, id: HostId) -> &mut MachineState {
         &mut self.machines[usize::from(id.0)]
     }
 
     /// Gives a name to an address, or moves it there.
-    pub fn set_name(&mut self, name: &str, address: SocketAddrV4) {
+    pub(crate) fn set_name(&mut self, name: &str, address: SocketAddrV4) {
         self.addresses.insert(name.to_owned(), address);
     }
 
     /// The address of a name.
-    pub fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
+    pub(crate) fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
         self.addresses.get(name).copied()
     }
 
     /// What the clocks of a machine read.
-    pub fn readings(&mut self, host: HostId) -> Readings {
+    pub(crate) fn readings(&mut self, host: HostId) -> Readings {
         let now = self.now;
         self.machine(host).clocks.readings(now)
     }
 
     /// As [`State::readings`], for a process that looks at them.
-    pub fn look(&mut self, host: HostId) -> Readings {
-        self.machine(host).met.looks += 1;
+    pub(crate) fn look(&mut self, host: HostId) -> Readings {
+        self.machine(host).counters.looks += 1;
         self.readings(host)
     }
 
     /// Notes that a process sleeps by one of its clocks.
-    pub fn note_sleep(&mut self, host: HostId, clock: Clock) {
-        let met = &mut self.machine(host).met;
-        *if clock == Clock::Wall { &mut met.looks } else { &mut met.sleeps } += 1;
+    pub(crate) fn note_sleep(&mut self, host: HostId, clock: Clock) {
+        let counters = &mut self.machine(host).counters;
+        *if clock == Clock::Wall { &mut counters.looks } else { &mut counters.sleeps } += 1;
     }
 
     /// A draw of a machine.
-    pub fn draw(&mut self, host: HostId, purpose: Purpose, ordinal: u64) -> u64 {
+    pub(crate) fn draw(&mut self, host: HostId, purpose: Purpose, ordinal: u64) -> u64 {
         let index = usize::from(host.0);
         let MachineState { draws, name, .. } = &mut self.machines[index];
         let chance = &self.chance;
@@ -190,13 +191,13 @@ impl State {
     }
 
     /// Puts what happened below the processes into the trace's hash.
-    pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
+    pub(crate) fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
         self.trace.happen(self.now, kind, a, b, payload);
     }
 
     /// Writes an event of a machine into the trace; the faults that it calls at a later time
     /// are returned.
-    pub fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
+    pub(crate) fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
         let readings = self.readings(host);
         let stamp = self.trace.record(self.now, readings, host, event);
         let later = if self.watches.is_empty() { Vec::new() } else { self.observe_last() };
@@ -204,7 +205,7 @@ impl State {
     }
 
     /// As [`State::record`], for an event of the world itself.
-    pub fn record_world(&mut self, event: Event) -> (Stamp, Appointments) {
+    pub(crate) fn record_world(&mut self, event: Event) -> (Stamp, Appointments) {
         let stamp = self.trace.record(self.now, Readings::default(), WORLD, event);
         (stamp, self.observe_last())
     }

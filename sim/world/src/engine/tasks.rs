@@ -8,6 +8,7 @@ mod gate;
 pub mod life;
 mod process;
 pub mod sleep;
+pub mod supervisor;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
@@ -16,12 +17,12 @@ use std::task::{Context, Poll, Waker};
 use lockstorm_platform::time::{Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId};
 
-use crate::engine::Stop;
+use crate::engine::interface::Stop;
 use crate::engine::state::State;
 use crate::engine::tasks::agenda::Agenda;
 use crate::engine::tasks::life::Life;
 
-/// What tells the true time, where it is not the engine's loop that moves it.
+/// Where the true time is read, where it is not the engine's loop that moves it.
 pub type TrueTime = Box<dyn Fn() -> Option<Nanos>>;
 
 /// What tasks, timers and the engine hold on to.
@@ -33,7 +34,7 @@ pub struct Tasks {
     /// What each machine runs.
     pub lives: RefCell<Vec<Life>>,
     /// Tasks that wait until the faults of this instant have struck.
-    pub struck: RefCell<Vec<Waker>>,
+    pub waiting: RefCell<Vec<Waker>>,
     /// What a task has panicked with: tokio would swallow it.
     pub panic: RefCell<Option<Box<dyn Any + Send>>>,
     /// Whoever runs the engine, while it waits for something to do.
@@ -50,7 +51,7 @@ impl Tasks {
             state: RefCell::new(state),
             agenda: RefCell::default(),
             lives: RefCell::default(),
-            struck: RefCell::default(),
+            waiting: RefCell::default(),
             panic: RefCell::default(),
             driver: RefCell::default(),
             true_time,
@@ -99,7 +100,7 @@ impl Tasks {
         if self.state().strikes.is_empty() {
             return Poll::Ready(());
         }
-        self.struck.borrow_mut().push(cx.waker().clone());
+        self.waiting.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
 
@@ -119,8 +120,8 @@ impl Tasks {
     }
 
     /// Lets the tasks go on that waited for the faults of this instant.
-    pub fn go_on(&self) {
-        for waker in self.struck.take() {
+    pub fn wake_waiting(&self) {
+        for waker in self.waiting.take() {
             waker.wake();
         }
     }

@@ -8,9 +8,10 @@
 pub mod guest;
 mod machine;
 mod network;
+mod shared;
 mod socket;
 
-use std::cell::{RefCell, RefMut};
+use std::cell::RefMut;
 use std::net::{IpAddr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,12 +22,13 @@ use lockstorm_platform::time::{ClockSetting, HostClocks, MILLISECOND, Nanos, Sta
 use lockstorm_platform::trace::{Event, HostId, Trace};
 use turmoil::{Builder, Sim};
 
+use crate::engine::interface::{Engine, Process, Stop};
 use crate::engine::state::State;
 use crate::engine::tasks::Tasks;
-use crate::engine::tasks::life::{Life, supervise};
-use crate::engine::turmoil::machine::Machine;
+use crate::engine::tasks::life::Life;
+use crate::engine::turmoil::machine::TurmoilMachine;
 use crate::engine::turmoil::network::Network;
-use crate::engine::{Engine, Process, Stop};
+use crate::engine::turmoil::shared::{TurmoilShared, run_host};
 
 /// Longer than any plan: turmoil refuses to run on after its simulation's duration.
 const FOR_EVER: Duration = Duration::from_secs(1 << 40);
@@ -34,33 +36,16 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 const CAPACITY: usize = 1 << 16;
 
 /// See the head of this file. Dropping it ends every task.
-pub struct TurmoilEngine {
-    shared: Rc<Shared>,
+pub(crate) struct TurmoilEngine {
+    shared: Rc<TurmoilShared>,
     sim: Option<Sim<'static>>,
     /// Whether the present tick has been run.
     is_stepped: bool,
 }
 
-/// What tasks, streams and timers hold on to.
-struct Shared {
-    tasks: Rc<Tasks>,
-    /// The plan's network; `None` where the network is the user's own.
-    network: Option<RefCell<Network>>,
-}
-
-impl Shared {
-    fn new(tasks: Tasks, network: Option<Network>) -> Shared {
-        Shared { tasks: Rc::new(tasks), network: network.map(RefCell::new) }
-    }
-
-    fn state(&self) -> RefMut<'_, State> {
-        self.tasks.state()
-    }
-}
-
 impl TurmoilEngine {
     /// An engine without hosts at true time zero. None of turmoil's own draws reaches a process.
-    pub fn new(state: State) -> TurmoilEngine {
+    pub(crate) fn new(state: State) -> TurmoilEngine {
         let sim = Builder::new()
             .tick_duration(Duration::from_millis(1))
             .simulation_duration(FOR_EVER)
@@ -68,7 +53,7 @@ impl TurmoilEngine {
             .epoch(std::time::UNIX_EPOCH)
             .rng_seed(0)
             .build();
-        let shared = Shared::new(Tasks::new(state, None), Some(Network::default()));
+        let shared = TurmoilShared::new(Tasks::new(state, None), Some(Network::default()));
         TurmoilEngine { shared: Rc::new(shared), sim: Some(sim), is_stepped: false }
     }
 
@@ -78,12 +63,14 @@ impl TurmoilEngine {
 
     /// Runs one tick.
     fn step(&mut self) {
-        self.shared.tasks.go_on();
+        // The order is that of the event engine: what has arrived is there before tasks run, and
+        // what they send enters the model in the same tick.
+        self.shared.tasks.wake_waiting();
         let shared = Rc::clone(&self.shared);
         let sim = self.sim();
-        network::deliver(&shared, sim);
+        shared.in_network(|network, state| network.deliver(state, sim));
         sim.step().expect("supervisors do not fail");
-        network::collect(&shared, sim);
+        shared.in_network(|network, state| network.collect(state, sim));
         if let Some(panic) = shared.tasks.panic.take() {
             std::panic::resume_unwind(panic);
         }
@@ -93,11 +80,6 @@ impl TurmoilEngine {
         drop(self.sim.take());
         self.shared.tasks.clear();
     }
-}
-
-/// A host of turmoil's, for ever.
-async fn run_host(tasks: Rc<Tasks>, host: HostId) -> turmoil::Result {
-    supervise(tasks, host).await
 }
 
 impl Drop for TurmoilEngine {
@@ -134,12 +116,12 @@ impl Engine for TurmoilEngine {
     }
 
     fn host(&self, id: HostId) -> Host {
-        Machine::host(&self.shared, id)
+        TurmoilMachine::host(&self.shared, id)
     }
 
     fn start(&self, host: HostId) {
-        self.shared.tasks.start(host, Machine::host(&self.shared, host));
-        network::retry_all(&self.shared, host);
+        self.shared.tasks.start(host, TurmoilMachine::host(&self.shared, host));
+        self.shared.in_network(|network, state| network.retry_all(state, host));
     }
 
     fn kill(&self, host: HostId) {
@@ -148,7 +130,7 @@ impl Engine for TurmoilEngine {
 
     fn power_off(&self, host: HostId) {
         self.shared.tasks.power_off(host);
-        network::forget(&self.shared, host);
+        self.shared.in_network(|network, _| network.forget(host));
     }
 
     fn pause(&self, host: HostId, paused: bool) {
@@ -157,7 +139,7 @@ impl Engine for TurmoilEngine {
 
     fn suspend(&self, host: HostId, suspended: bool) {
         if self.shared.tasks.suspend(host, suspended) {
-            network::retry_all(&self.shared, host);
+            self.shared.in_network(|network, state| network.retry_all(state, host));
         }
     }
 
@@ -166,11 +148,11 @@ impl Engine for TurmoilEngine {
     }
 
     fn block(&self, from: HostId, to: HostId, blocked: bool) {
-        network::block(&self.shared, from, to, blocked);
+        self.shared.in_network(|network, state| network.block(state, from, to, blocked));
     }
 
     fn reset(&self, one: HostId, other: HostId) -> u64 {
-        network::reset(&self.shared, one, other)
+        self.shared.in_network(|network, _| network.reset_between(one, other)).unwrap_or(0)
     }
 
     fn record(&self, event: Event) -> Stamp {

@@ -1,21 +1,21 @@
 //! What a fault met: how many messages, tasks, commands, writes or keys it touched.
 //!
-//! Engines count where a fault acts ([`crate::engine::met`]); a look when it strikes and one when
-//! it is over give what it met. Of commands that an operator types the trace has the effects.
+//! Engines count where a fault acts ([`crate::engine::counters`]); a look when it strikes and one
+//! when it is over give what it met. Of commands that an operator types the trace has the effects.
 //! Where two faults of a verb overlap on a target, both met what came in both.
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, Origin, Trace};
 
-use crate::engine::met::LinkMet;
+use crate::engine::counters::LinkCounters;
 use crate::engine::state::State;
-use crate::world::strike::Struck;
-use crate::world::{Missed, OPERATOR_ADDRESS, Part, World};
+use crate::world::machines::{Machines, OPERATOR_ADDRESS};
+use crate::world::remains::Missed;
 
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub enum Known {
     /// At once: it acts in one instant.
     AtOnce,
     /// When it is over.
@@ -27,7 +27,7 @@ pub(super) enum Known {
 }
 
 impl Known {
-    pub(super) fn of(verb: &Verb) -> Known {
+    pub fn of(verb: &Verb) -> Known {
         match verb {
             Verb::CutReply | Verb::Reset | Verb::Restart => Known::AtOnce,
             Verb::ClockStep { .. } => Known::AtTheHeal,
@@ -52,58 +52,20 @@ impl Known {
     }
 }
 
-impl World {
-    /// Counts what is known at the world's end alone, and ends the engine.
-    pub(super) fn finish_counts(&mut self, end: Instant) -> Trace {
-        self.count_all_met();
-        let trace = self.engine.finish();
-        for place in 0..self.struck.len() {
-            let fault = self.fault_of(place);
-            let (Known::FromTheTrace, Target::Host(name)) = (Known::of(&fault.verb), &fault.target)
-            else {
-                continue;
-            };
-            let again = |struck: &&Struck| {
-                self.faults[struck.index].target == fault.target
-                    && Known::of(&self.faults[struck.index].verb) == Known::FromTheTrace
-            };
-            let next = self.struck[place + 1..].iter().find(again);
-            let until = next.map_or(end, |next| next.strike.from);
-            let during = [self.struck[place].strike.from, until];
-            let met = by_command(&trace, &fault.verb, self.id(name), during);
-            self.struck[place].strike.met = self.engine.counts_met().then_some(met);
-        }
-        trace
-    }
-
+impl Machines {
     /// How many messages were lost or cut on all links, if the engine counts that.
-    pub(super) fn missed(&self) -> Option<Missed> {
+    pub fn missed(&self) -> Option<Missed> {
         let state = &*self.engine.state();
-        let sum = |sum: Missed, met: LinkMet| Missed {
-            lost: sum.lost + met.lost + met.lost_anyway,
-            cut: sum.cut + met.held,
+        let sum = |sum: Missed, link: LinkCounters| Missed {
+            lost: sum.lost + link.lost + link.lost_anyway,
+            cut: sum.cut + link.held,
         };
-        let missed = state.links.met().fold(Missed::default(), sum);
-        self.engine.counts_met().then_some(missed)
-    }
-
-    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
-    pub(super) fn count_all_met(&mut self) {
-        for place in 0..self.struck.len() {
-            if self.struck[place].strike.met.is_none() {
-                self.count_met(place);
-            }
-        }
-    }
-
-    /// Notes what a fault has met since it struck.
-    pub(super) fn count_met(&mut self, place: usize) {
-        let met = self.met_by(self.fault_of(place)) - self.struck[place].before;
-        self.struck[place].strike.met = self.engine.counts_met().then_some(met);
+        let missed = state.links.counters().fold(Missed::default(), sum);
+        self.engine.counts_faults().then_some(missed)
     }
 
     /// What faults of this verb have met on this target since the world began.
-    pub(super) fn met_by(&self, fault: &Fault) -> u64 {
+    pub fn met_by(&self, fault: &Fault) -> u64 {
         let state = &mut *self.engine.state();
         match &fault.target {
             Target::Host(name) => self.on_host(state, &fault.verb, self.id(name)),
@@ -122,8 +84,8 @@ impl World {
     }
 
     fn on_host(&self, state: &mut State, verb: &Verb, host: HostId) -> u64 {
-        let met = state.machine(host).met;
-        let disk = state.machine(host).disk.borrow().met;
+        let met = state.machine(host).counters;
+        let disk = state.machine(host).disk.borrow().counters;
         match verb {
             Verb::Pause | Verb::Suspend => met.waited,
             // What starts again works again, even if it had ended before.
@@ -137,9 +99,8 @@ impl World {
             Verb::TearingDisk => disk.torn,
             Verb::FullDisk => disk.refused,
             Verb::ReplicaLag { .. } => {
-                let nodes = self.names.ids().zip(&self.parts);
-                let nodes = nodes.filter(|(node, part)| **part == Part::Node && *node != host);
-                nodes.map(|(node, _)| state.links.link(node, host).met.delayed).sum()
+                let nodes = self.other_nodes(host);
+                nodes.map(|node| state.links.link(node, host).counters.delayed).sum()
             }
             _ => 0,
         }
@@ -147,7 +108,7 @@ impl World {
 }
 
 fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
-    let met = state.links.link(from, to).met;
+    let met = state.links.link(from, to).counters;
     match verb {
         Verb::Partition => met.held,
         Verb::Delay { .. } => met.delayed,
@@ -160,7 +121,7 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
 
 /// What a command of the operator did on a node between two instants: keys that it removed, or
 /// that the node became a master.
-pub(super) fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
+pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
     let [from, to] = during;
     let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());
     let entries = trace.entries().iter().filter(|entry| entry.host == node).filter(within);

@@ -1,15 +1,16 @@
 //! A world that somebody steers while it runs: faults that no plan knew, and a look at how things
 //! stand.
 
-use lockstorm_platform::fault::{Anchor, Fault, Watch};
+use lockstorm_platform::fault::Fault;
 use lockstorm_platform::time::{Instant, Readings};
 use lockstorm_platform::trace::{Entry, HostId};
 
-use crate::world::{Part, World};
+use crate::world::World;
+use crate::world::spec::Part;
 
 /// How a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct MachineStatus {
     /// Whether its process lives.
     pub is_up: bool,
     /// Whether its process is not scheduled.
@@ -24,42 +25,26 @@ impl World {
     ///
     /// # Panics
     /// If it names a host that is not there, or has the number of another fault.
-    pub fn suffer(&mut self, fault: Fault) {
-        let id = fault.id;
-        assert!(self.faults.iter().all(|other| other.id != id), "two faults are number {id}");
+    pub fn inject(&mut self, fault: Fault) {
         for host in fault.target.hosts() {
-            self.id(host);
+            self.machines.id(host);
         }
-        let (anchor, watch) = (fault.anchor.clone(), Watch::of(&fault));
-        self.faults.push(fault);
-        match anchor {
-            Anchor::At(at) if at <= self.now() => self.strike(id),
-            Anchor::At(at) => self.engine.strike_at(at, id),
-            Anchor::After { .. } => self.engine.state().watches.extend(watch),
-        }
+        self.faults.add(fault, &mut self.machines);
     }
 
     /// Ends the faults that last and for which `which` holds; their number.
-    pub fn relieve(&mut self, which: impl Fn(&Fault) -> bool) -> usize {
-        let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
-        for place in &open {
-            self.end_fault(u32::try_from(*place).expect("faults are counted in u32"));
-        }
-        open.len()
+    pub fn end_faults(&mut self, which: impl Fn(&Fault) -> bool) -> usize {
+        self.faults.end_where(which, &mut self.machines)
     }
 
     /// Forgets what waits for an event to strike.
     pub fn disarm(&mut self) {
-        self.engine.state().watches.clear();
+        self.machines.engine.state().watches.clear();
     }
 
     /// The faults that last, with when they struck.
-    pub fn suffered(&self) -> Vec<(&Fault, Instant)> {
-        self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
-    }
-
-    fn open(&self) -> impl Iterator<Item = usize> {
-        (0..self.struck.len()).filter(|place| self.struck[*place].is_open())
+    pub fn active_faults(&self) -> Vec<(&Fault, Instant)> {
+        self.faults.active()
     }
 
     /// The number of a machine.
@@ -67,33 +52,32 @@ impl World {
     /// # Panics
     /// If there is none of this name.
     pub fn number(&self, name: &str) -> HostId {
-        self.id(name)
+        self.machines.id(name)
     }
 
     /// How a machine is.
     ///
     /// # Panics
     /// If there is none of this name.
-    pub fn condition(&self, name: &str) -> Condition {
-        let id = self.id(name);
-        let mut state = self.engine.state();
+    pub fn status(&self, name: &str) -> MachineStatus {
+        let id = self.machines.id(name);
+        let mut state = self.machines.engine.state();
         let readings = state.readings(id);
         let is_halted = state.machine(id).is_halted();
-        Condition { is_up: self.alive[usize::from(id.0)], is_halted, readings }
+        MachineStatus { is_up: self.machines.is_alive(id), is_halted, readings }
     }
 
-    /// Starts the nodes that are down.
-    pub fn raise(&mut self) {
-        let nodes = self.names.ids().zip(self.parts.clone()).filter(|(_, p)| *p == Part::Node);
-        for (id, _) in nodes.collect::<Vec<_>>() {
-            if !self.alive[usize::from(id.0)] {
-                self.boot(id);
+    /// Starts the nodes that a fault has taken down.
+    pub fn start_nodes(&mut self) {
+        for (id, part) in self.machines.all() {
+            if part == Part::Node && !self.machines.is_alive(id) {
+                self.machines.boot(id);
             }
         }
     }
 
     /// Takes what was recorded since the last time.
     pub fn drain(&mut self) -> Vec<Entry> {
-        self.engine.state().trace.drain()
+        self.machines.engine.state().trace.drain()
     }
 }

@@ -1,98 +1,20 @@
-//! What each verb does to the world when a fault strikes, and what is undone at its end.
+//! What each verb does to the machines when a fault strikes, and what is undone at its end.
 
 use std::cell::RefCell;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::order::Order;
 use lockstorm_platform::time::Nanos;
-use lockstorm_platform::trace::{Edge, Event, HostId};
+use lockstorm_platform::trace::HostId;
 
 use crate::engine::disk::Files;
 use crate::engine::links::Disturbance;
-use crate::world::met::Known;
-use crate::world::{Part, Strike, World};
+use crate::world::machines::Machines;
 
-/// A fault that has struck, and whether its end is still to come.
-pub struct Struck {
-    pub strike: Strike,
-    pub(super) index: usize,
-    open: bool,
-    /// What faults of its verb had met on its target before it struck.
-    pub(super) before: u64,
-}
-
-impl Struck {
-    /// Whether its end is still to come.
-    pub fn is_open(&self) -> bool {
-        self.open
-    }
-}
-
-impl World {
-    /// Has the fault with this number strike now.
-    pub(super) fn strike(&mut self, id: u32) {
-        let index = self.faults.iter().position(|fault| fault.id == id);
-        let index = index.expect("only the plan's own faults are armed");
-        let fault = self.faults[index].clone();
-        let from = self.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
-        let before = self.met_by(&fault);
-        self.apply(&fault, true);
-        let lasts = !fault.verb.is_momentary();
-        let to = (!lasts).then_some(from);
-        let strike = Strike { fault: id, from, to, met: None };
-        self.struck.push(Struck { strike, index, open: lasts, before });
-        if Known::of(&fault.verb) == Known::AtOnce {
-            self.count_met(self.struck.len() - 1);
-        }
-        if let (true, Some(length)) = (lasts, fault.length) {
-            let call = u32::try_from(self.struck.len() - 1).expect("faults are counted in u32");
-            self.engine.call_at(self.now().saturating_add(length), call);
-        }
-    }
-
-    /// Ends a fault that has struck, if it has not ended yet.
-    pub(super) fn end_fault(&mut self, struck: u32) {
-        let place = struck as usize;
-        if !std::mem::take(&mut self.struck[place].open) {
-            return;
-        }
-        let fault = self.fault_of(place).clone();
-        if !self.goes_on(&fault) {
-            self.apply(&fault, false);
-        }
-        if self.struck[place].strike.met.is_none() {
-            self.count_met(place);
-        }
-        let event = Event::Fault { id: fault.id, edge: Edge::End };
-        self.struck[place].strike.to = Some(self.engine.record(event).instant());
-    }
-
-    /// The fault that struck as the `struck`th.
-    pub(super) fn fault_of(&self, struck: usize) -> &Fault {
-        &self.faults[self.struck[struck].index]
-    }
-
-    /// Whether another fault still does the same to the host: a machine that was felled twice
-    /// is up when both are over. What adds up is undone one by one.
-    fn goes_on(&self, fault: &Fault) -> bool {
-        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
-        let alike = |other: &Verb| match &fault.verb {
-            Verb::Crash | Verb::PowerLoss => down(other),
-            Verb::ClockRate { .. } => matches!(other, Verb::ClockRate { .. }),
-            Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
-            Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => *other == fault.verb,
-            _ => false,
-        };
-        let open = self.struck.iter().filter(|struck| struck.open);
-        let others = open.map(|struck| &self.faults[struck.index]);
-        let mut others = others.filter(|other| other.target == fault.target);
-        others.any(|other| alike(&other.verb))
-    }
-
+impl Machines {
     /// Does what the verb says, or undoes it.
-    fn apply(&mut self, fault: &Fault, begin: bool) {
+    pub fn apply(&mut self, fault: &Fault, begin: bool) {
         match &fault.target {
             Target::Host(name) => {
                 let host = self.id(name);
@@ -125,14 +47,14 @@ impl World {
                 loss_per_million: sign * i64::from(*per_million),
                 ..Disturbance::default()
             }),
-            Verb::CutReply => self.note_broken(from, to, self.engine.cut_reply(from, to)),
-            Verb::Reset => self.note_broken(from, to, self.engine.reset(from, to)),
+            Verb::CutReply => self.count_broken(from, to, self.engine.cut_reply(from, to)),
+            Verb::Reset => self.count_broken(from, to, self.engine.reset(from, to)),
             other => panic!("'{}' acts on a host, not on a link", other.word()),
         }
     }
 
-    fn note_broken(&self, from: HostId, to: HostId, connections: u64) {
-        self.engine.state().links.link(from, to).met.broken += connections;
+    fn count_broken(&self, from: HostId, to: HostId, connections: u64) {
+        self.engine.state().links.link(from, to).counters.broken += connections;
     }
 
     fn apply_to_host(&mut self, verb: &Verb, host: HostId, begin: bool) {
@@ -142,10 +64,10 @@ impl World {
                 self.engine.suspend(host, begin);
                 self.note_clocks_of(host);
             }
-            Verb::Crash if begin => self.fell(host, false),
-            Verb::PowerLoss if begin => self.fell(host, true),
+            Verb::Crash if begin => self.take_down(host, false),
+            Verb::PowerLoss if begin => self.take_down(host, true),
             // A restart may have come before the end.
-            Verb::Crash | Verb::PowerLoss if !self.is_down(usize::from(host.0)) => {}
+            Verb::Crash | Verb::PowerLoss if !self.is_down(host) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
                 self.disturb_clock(verb, host, begin);
@@ -173,17 +95,6 @@ impl World {
         Rc::clone(&self.engine.state().machine(host).disk)
     }
 
-    fn fell(&mut self, host: HostId, power: bool) {
-        let runs = !self.is_down(usize::from(host.0));
-        self.engine.state().machine(host).met.kills += u64::from(runs);
-        if power {
-            self.engine.power_off(host);
-        } else {
-            self.engine.kill(host);
-        }
-        self.alive[usize::from(host.0)] = false;
-    }
-
     fn disturb_clock(&mut self, verb: &Verb, host: HostId, begin: bool) {
         self.engine.change_clocks(host, &|clocks, now| match verb {
             Verb::ClockStep { by } => clocks.step_wall(now, *by),
@@ -196,31 +107,24 @@ impl World {
     /// What other nodes send to the replica arrives later.
     fn lag(&self, replica: HostId, extra: Nanos, begin: bool) {
         let extra = if begin { signed(extra) } else { -signed(extra) };
-        let nodes = self.names.ids().zip(&self.parts).filter(|(_, part)| **part == Part::Node);
-        for (node, _) in nodes.filter(|(node, _)| *node != replica) {
+        for node in self.other_nodes(replica) {
             self.disturb(node, replica, Disturbance { extra, ..Disturbance::default() });
         }
     }
 
     /// Faults that act by command: the operator carries them out.
     fn command(&self, verb: &Verb, host: HostId) {
-        let parts = self.names.ids().zip(&self.parts);
-        let others = parts.filter(|(id, part)| **part == Part::Node && *id != host);
         let order = Order {
             host: self.desk.clone(),
             verb: verb.clone(),
             node: self.address(host),
-            others: others.map(|(id, _)| self.address(id)).collect(),
+            others: self.other_nodes(host).map(|id| self.address(id)).collect(),
             masters: self.masters.clone(),
             move_name: self.engine.naming(),
         };
         let operator = self.operator.as_ref();
         let operator = operator.expect("a world whose faults act by command has an operator");
         self.desk.spawn(operator(order));
-    }
-
-    fn address(&self, host: HostId) -> SocketAddrV4 {
-        self.desk.resolve(self.names.name(host)).expect("every host has an address")
     }
 }
 

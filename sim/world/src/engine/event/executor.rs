@@ -1,50 +1,19 @@
-//! Tasks: a slab of futures, each of one host, woken through `std::task::Wake` without unsafe.
+//! Tasks: a slab of futures, each of one host.
 //!
-//! A waker only notes its task in a list of this thread; [`Tasks::collect`] moves the list into
-//! the ready heap, where a drawn priority decides the order, or parks tasks of paused hosts.
+//! [`Executor::collect`] moves the tasks that were woken into the ready heap, where a drawn
+//! priority decides the order, or parks them if their host is halted.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 
 use lockstorm_platform::host::LocalFuture;
 use lockstorm_platform::rng::{Draws, Purpose};
 use lockstorm_platform::trace::{Happening, HostId};
 
 use crate::engine::event::kernel::Kernel;
-
-/// A task in one world: its slot and how often the slot was used before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskId {
-    slot: u32,
-    generation: u32,
-}
-
-struct TaskWaker {
-    world: u64,
-    task: TaskId,
-    noted: AtomicBool,
-}
-
-thread_local! {
-    /// Tasks that were woken since the last look. They carry their world: a waker may outlive it.
-    static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.noted.swap(true, Ordering::Relaxed) {
-            WOKEN.with(|woken| woken.borrow_mut().push((self.world, self.task)));
-        }
-    }
-}
+use crate::engine::event::waker::{TaskId, TaskWaker, forget_woken, swap_woken};
 
 struct Task {
     host: HostId,
@@ -82,7 +51,7 @@ impl Running {
 }
 
 /// Every task of one world.
-pub struct Tasks {
+pub struct Executor {
     world: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -92,11 +61,11 @@ pub struct Tasks {
     taken: Vec<(u64, TaskId)>,
 }
 
-impl Tasks {
+impl Executor {
     /// No tasks. Notes that other worlds left on this thread are thrown away.
-    pub fn new(world: u64) -> Tasks {
-        WOKEN.with(|woken| woken.borrow_mut().clear());
-        Tasks {
+    pub fn new(world: u64) -> Executor {
+        forget_woken();
+        Executor {
             world,
             slots: Vec::new(),
             free: Vec::new(),
@@ -114,8 +83,7 @@ impl Tasks {
         });
         let place = &mut self.slots[slot as usize];
         let id = TaskId { slot, generation: place.generation };
-        let note =
-            Arc::new(TaskWaker { world: self.world, task: id, noted: AtomicBool::new(false) });
+        let note = TaskWaker::new(self.world, id);
         let waker = Waker::from(Arc::clone(&note));
         let entity = kernel.name_task(host);
         let ties = kernel.state.chance.draws(Purpose::Tie, &entity);
@@ -126,7 +94,7 @@ impl Tasks {
     /// Makes the tasks that were woken ready, or parks them where their host is paused.
     pub fn collect(&mut self, kernel: &mut Kernel) {
         let mut taken = std::mem::take(&mut self.taken);
-        WOKEN.with(|woken| std::mem::swap(&mut taken, &mut woken.borrow_mut()));
+        swap_woken(&mut taken);
         for (world, id) in taken.drain(..) {
             if world == self.world {
                 self.make_ready(kernel, id);
@@ -163,7 +131,11 @@ impl Tasks {
                 kernel.park(task.host, id);
                 continue;
             }
-            task.note.noted.store(false, Ordering::Relaxed);
+            debug_assert!(
+                kernel.state.machine(task.host).powered,
+                "a machine without power runs nothing"
+            );
+            task.note.reset();
             let body = task.body.take().expect("a task is polled by one at a time");
             let wakes = task.wakes;
             kernel.happen(Happening::Run, id.slot, wakes, &priority.to_le_bytes());

@@ -9,9 +9,9 @@ use std::task::Waker;
 use lockstorm_platform::time::{Clock, ClockSetting, HostClocks, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, Happening, HostId};
 
-use crate::engine::event::executor::TaskId;
-use crate::engine::event::network::{Listening, Network};
+use crate::engine::event::connection::{Connections, Listening};
 use crate::engine::event::queue::{Due, Queue};
+use crate::engine::event::waker::TaskId;
 use crate::engine::state::{Appointments, State};
 
 /// The first port that a connecting socket gets; the next one the next port. After the last it
@@ -19,7 +19,7 @@ use crate::engine::state::{Appointments, State};
 pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
 /// What the engine knows of a machine beside its [`State`].
-pub struct HostState {
+pub struct KernelHost {
     /// Tasks that were woken while the host was halted.
     pub parked: Vec<TaskId>,
     pub listening: BTreeMap<u16, Listening>,
@@ -37,24 +37,12 @@ struct Timer {
     waker: Option<Waker>,
 }
 
-/// What came of looking at the queue.
-pub enum Dispatched {
-    /// An event was handled.
-    Done,
-    /// A fault is to strike.
-    Strike(u32),
-    /// The world is called.
-    Call(u32),
-    /// No event is due now.
-    Nothing,
-}
-
 /// See the head of this file.
 pub struct Kernel {
     pub state: State,
-    pub network: Network,
-    pub(super) queue: Queue,
-    hosts: Vec<HostState>,
+    pub connections: Connections,
+    pub queue: Queue,
+    hosts: Vec<KernelHost>,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
 }
@@ -63,7 +51,7 @@ impl Kernel {
     pub fn new(state: State) -> Kernel {
         Kernel {
             state,
-            network: Network::default(),
+            connections: Connections::default(),
             queue: Queue::default(),
             hosts: Vec::new(),
             timers: Vec::new(),
@@ -72,7 +60,7 @@ impl Kernel {
     }
 
     pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
-        self.hosts.push(HostState {
+        self.hosts.push(KernelHost {
             parked: Vec::new(),
             listening: BTreeMap::new(),
             next_port: FIRST_EPHEMERAL_PORT,
@@ -82,14 +70,14 @@ impl Kernel {
         self.state.add_host(name, ip, clocks)
     }
 
-    pub fn host(&mut self, id: HostId) -> &mut HostState {
+    pub fn host(&mut self, id: HostId) -> &mut KernelHost {
         &mut self.hosts[usize::from(id.0)]
     }
 
     /// Lets a task wait until its host is no longer halted.
     pub fn park(&mut self, host: HostId, task: TaskId) {
         self.host(host).parked.push(task);
-        self.state.machine(host).met.waited += 1;
+        self.state.machine(host).counters.waited += 1;
     }
 
     /// A name for the next task of a host: its tasks are counted in the order of spawning.
@@ -141,16 +129,9 @@ impl Kernel {
         self.state.watches.clear();
     }
 
-    /// Handles one event that is due now.
-    pub fn dispatch_due(&mut self) -> Dispatched {
-        match self.queue.pop_due(self.state.now) {
-            None => return Dispatched::Nothing,
-            Some(Due::Strike(fault)) => return Dispatched::Strike(fault),
-            Some(Due::Call(call)) => return Dispatched::Call(call),
-            Some(Due::Timer { slot, generation }) => self.fire(slot, generation),
-            Some(Due::Arrival { connection, side }) => self.arrive(connection, side),
-        }
-        Dispatched::Done
+    /// Takes the first event that is due now.
+    pub fn pop_due(&mut self) -> Option<Due> {
+        self.queue.pop_due(self.state.now)
     }
 
     /// Jumps to the next event that is still alive, or to `limit` if that comes first; whether
@@ -229,11 +210,14 @@ impl Kernel {
         self.free_timers.push(slot);
     }
 
-    fn fire(&mut self, slot: u32, generation: u32) {
+    /// The time of a timer has come: nobody is woken if it was given back meanwhile.
+    pub fn fire(&mut self, slot: u32, generation: u32) {
         let timer = &mut self.timers[slot as usize];
         if timer.generation != generation {
             return;
         }
+        let now = self.state.now;
+        debug_assert!(timer.due.is_some_and(|due| due <= now), "a timer fires at its time");
         let host = timer.host;
         if let Some(waker) = timer.waker.take() {
             waker.wake();

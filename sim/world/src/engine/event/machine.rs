@@ -14,27 +14,26 @@ use lockstorm_platform::time::{Clock, Nanos, Readings, Stamp};
 use lockstorm_platform::trace::{Event, HostId};
 
 use crate::engine::disk::HostDisk;
-use crate::engine::event::Shared;
-use crate::engine::event::network::CLIENT;
-use crate::engine::event::network::Listening;
-use crate::engine::event::stream::{Acceptor, Socket};
+use crate::engine::event::connection::{CLIENT, Listening};
+use crate::engine::event::shared::EventShared;
+use crate::engine::event::stream::{EventAcceptor, EventSocket};
 
 /// See the head of this file.
-pub struct Machine {
-    shared: Rc<Shared>,
+pub struct EventMachine {
+    shared: Rc<EventShared>,
     id: HostId,
     name: String,
 }
 
-impl Machine {
+impl EventMachine {
     /// What processes on host `id` get.
-    pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
+    pub fn host(shared: &Rc<EventShared>, id: HostId) -> Host {
         let name = shared.kernel.borrow().state.names.name(id).to_owned();
-        Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
+        Host::new(Rc::new(EventMachine { shared: Rc::clone(shared), id, name }))
     }
 }
 
-impl Platform for Machine {
+impl Platform for EventMachine {
     fn id(&self) -> HostId {
         self.id
     }
@@ -74,7 +73,7 @@ impl Platform for Machine {
             let connection = shared.kernel.borrow_mut().connect(from, to);
             let connection = connection.ok_or(io::ErrorKind::HostUnreachable)?;
             // From here on a dropped future closes the connection.
-            let stream = Socket::stream(&shared, connection, CLIENT);
+            let stream = EventSocket::stream(&shared, connection, CLIENT);
             std::future::poll_fn(|cx| {
                 match shared.kernel.borrow_mut().connected(connection, cx.waker()) {
                     Some(result) => Poll::Ready(result),
@@ -93,12 +92,12 @@ impl Platform for Machine {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         listening.insert(port, Listening::default());
-        Ok(Box::new(Acceptor { shared: Rc::clone(&self.shared), host: self.id, port }))
+        Ok(Box::new(EventAcceptor { shared: Rc::clone(&self.shared), host: self.id, port }))
     }
 
     fn spawn(&self, task: LocalFuture<'static, ()>) {
-        let Shared { tasks, kernel, .. } = &*self.shared;
-        tasks.borrow_mut().spawn(&mut kernel.borrow_mut(), self.id, task);
+        let EventShared { executor, kernel, .. } = &*self.shared;
+        executor.borrow_mut().spawn(&mut kernel.borrow_mut(), self.id, task);
     }
 
     fn exit(&self) {
@@ -114,7 +113,7 @@ impl Platform for Machine {
     }
 
     fn slowed(&self, by: Slowness) {
-        self.shared.kernel.borrow_mut().state.machine(self.id).met.slow(by);
+        self.shared.kernel.borrow_mut().state.machine(self.id).counters.slow(by);
     }
 
     fn disk(&self) -> Rc<dyn Disk> {
@@ -130,7 +129,7 @@ impl Platform for Machine {
 
 /// Waits until a clock reads enough. Its timer is given back when it is dropped.
 struct Sleep {
-    shared: Rc<Shared>,
+    shared: Rc<EventShared>,
     host: HostId,
     clock: Clock,
     reading: Nanos,

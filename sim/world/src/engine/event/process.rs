@@ -4,14 +4,25 @@ use std::rc::Rc;
 
 use lockstorm_platform::trace::{Happening, HostId};
 
-use crate::engine::event::Shared;
-use crate::engine::event::machine::Machine;
+use crate::engine::event::machine::EventMachine;
+use crate::engine::event::shared::EventShared;
 
-impl Shared {
-    /// See [`crate::engine::Engine::start`].
-    pub fn start(self: &Rc<Shared>, host: HostId) {
+/// What happens to a process, by the number under which it enters the trace's hash.
+#[derive(Clone, Copy)]
+enum ProcessChange {
+    Killed = 0,
+    Started = 1,
+    Paused = 2,
+    Resumed = 3,
+    Suspended = 4,
+    Woken = 5,
+}
+
+impl EventShared {
+    /// See [`crate::engine::interface::Engine::start`].
+    pub fn start(self: &Rc<EventShared>, host: HostId) {
         self.kill(host);
-        self.note(host, 1);
+        self.note(host, ProcessChange::Started);
         let mut kernel = self.kernel.borrow_mut();
         let state = kernel.state.machine(host);
         state.powered = true;
@@ -24,25 +35,26 @@ impl Shared {
         drop(kernel);
         let process = self.processes.borrow()[usize::from(host.0)].clone();
         let process = process.expect("a host that is started has a process");
-        let platform = Machine::host(self, host);
+        let platform = EventMachine::host(self, host);
         platform.clone().spawn(process(platform));
     }
 
-    /// See [`crate::engine::Engine::kill`].
+    /// See [`crate::engine::interface::Engine::kill`].
     pub fn kill(&self, host: HostId) {
-        self.note(host, 0);
-        let tasks = self.tasks.borrow_mut().take_of(host);
+        self.note(host, ProcessChange::Killed);
+        // Dropped while nothing is borrowed: tasks close their streams and free their timers.
+        let tasks = self.executor.borrow_mut().take_of(host);
         drop(tasks);
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
     /// Drops what is left of processes that have ended themselves.
-    pub fn bury(&self) {
+    pub fn reap(&self) {
         let exited = std::mem::take(&mut *self.exited.borrow_mut());
         exited.into_iter().for_each(|host| self.kill(host));
     }
 
-    /// See [`crate::engine::Engine::power_off`].
+    /// See [`crate::engine::interface::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut kernel = self.kernel.borrow_mut();
         kernel.forget_connections(host);
@@ -53,9 +65,9 @@ impl Shared {
         self.kill(host);
     }
 
-    /// See [`crate::engine::Engine::pause`].
+    /// See [`crate::engine::interface::Engine::pause`].
     pub fn pause(&self, host: HostId, paused: bool) {
-        self.note(host, if paused { 2 } else { 3 });
+        self.note(host, if paused { ProcessChange::Paused } else { ProcessChange::Resumed });
         let mut kernel = self.kernel.borrow_mut();
         let state = kernel.state.machine(host);
         state.paused = if paused { state.paused + 1 } else { state.paused.saturating_sub(1) };
@@ -63,9 +75,9 @@ impl Shared {
         self.unpark(host);
     }
 
-    /// See [`crate::engine::Engine::suspend`].
+    /// See [`crate::engine::interface::Engine::suspend`].
     pub fn suspend(&self, host: HostId, suspended: bool) {
-        self.note(host, if suspended { 4 } else { 5 });
+        self.note(host, if suspended { ProcessChange::Suspended } else { ProcessChange::Woken });
         let mut kernel = self.kernel.borrow_mut();
         let state = kernel.state.machine(host);
         let before = state.suspended;
@@ -87,11 +99,11 @@ impl Shared {
             return;
         }
         let parked = std::mem::take(&mut kernel.host(host).parked);
-        self.tasks.borrow_mut().unpark(&mut kernel, parked);
+        self.executor.borrow_mut().unpark(&mut kernel, parked);
     }
 
-    fn note(&self, host: HostId, what: u32) {
+    fn note(&self, host: HostId, change: ProcessChange) {
         let mut kernel = self.kernel.borrow_mut();
-        kernel.happen(Happening::Process, u32::from(host.0), what, &[]);
+        kernel.happen(Happening::Process, u32::from(host.0), change as u32, &[]);
     }
 }

@@ -9,25 +9,25 @@ use lockstorm_platform::host::{Duplex, Listen, Stream};
 use lockstorm_platform::trace::HostId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::engine::event::Shared;
-use crate::engine::event::network::SERVER;
+use crate::engine::event::connection::SERVER;
+use crate::engine::event::shared::EventShared;
 
 /// A side of a connection; dropping it closes it.
-pub struct Socket {
-    shared: Rc<Shared>,
+pub struct EventSocket {
+    shared: Rc<EventShared>,
     connection: u32,
     side: u8,
 }
 
-impl Socket {
+impl EventSocket {
     /// The stream for one side of a connection.
-    pub fn stream(shared: &Rc<Shared>, connection: u32, side: u8) -> Stream {
-        let id = shared.kernel.borrow().network.id(connection);
-        Stream::new(Box::pin(Socket { shared: Rc::clone(shared), connection, side }), id)
+    pub fn stream(shared: &Rc<EventShared>, connection: u32, side: u8) -> Stream {
+        let id = shared.kernel.borrow().connections.id(connection);
+        Stream::new(Box::pin(EventSocket { shared: Rc::clone(shared), connection, side }), id)
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for EventSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for EventSocket {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -61,26 +61,26 @@ impl AsyncWrite for Socket {
     }
 }
 
-impl Duplex for Socket {
+impl Duplex for EventSocket {
     fn tag(&self, tag: u32) {
         self.shared.kernel.borrow_mut().tag(self.connection, tag);
     }
 }
 
-impl Drop for Socket {
+impl Drop for EventSocket {
     fn drop(&mut self) {
         self.shared.kernel.borrow_mut().close(self.connection, self.side);
     }
 }
 
 /// A listening socket; dropping it refuses what comes and ends what was not accepted.
-pub struct Acceptor {
-    pub shared: Rc<Shared>,
+pub struct EventAcceptor {
+    pub shared: Rc<EventShared>,
     pub host: HostId,
     pub port: u16,
 }
 
-impl Listen for Acceptor {
+impl Listen for EventAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let mut kernel = self.shared.kernel.borrow_mut();
         let listening = kernel.host(self.host).listening.get_mut(&self.port);
@@ -90,11 +90,11 @@ impl Listen for Acceptor {
             return Poll::Pending;
         };
         drop(kernel);
-        Poll::Ready(Ok(Socket::stream(&self.shared, connection, SERVER)))
+        Poll::Ready(Ok(EventSocket::stream(&self.shared, connection, SERVER)))
     }
 }
 
-impl Drop for Acceptor {
+impl Drop for EventAcceptor {
     fn drop(&mut self) {
         let mut kernel = self.shared.kernel.borrow_mut();
         let listening = kernel.host(self.host).listening.remove(&self.port);

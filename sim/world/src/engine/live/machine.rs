@@ -15,30 +15,30 @@ use lockstorm_platform::trace::{Connection, Event, HostId};
 use tokio::net::TcpSocket;
 
 use crate::engine::disk::HostDisk;
-use crate::engine::live::Shared;
-use crate::engine::live::socket::{Acceptor, Socket, v4};
-use crate::engine::live::wire::{Ends, Wire};
+use crate::engine::live::shared::LiveShared;
+use crate::engine::live::socket::{LiveAcceptor, LiveSocket, v4};
+use crate::engine::live::wire::Ends;
 use crate::engine::tasks::sleep::sleep;
 
 /// How long a connect that meets a cut link waits before it looks again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// See the head of this file.
-pub struct Machine {
-    shared: Rc<Shared>,
+pub struct LiveMachine {
+    shared: Rc<LiveShared>,
     id: HostId,
     name: String,
 }
 
-impl Machine {
+impl LiveMachine {
     /// What processes on host `id` get.
-    pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
+    pub fn host(shared: &Rc<LiveShared>, id: HostId) -> Host {
         let name = shared.tasks.state().names.name(id).to_owned();
-        Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
+        Host::new(Rc::new(LiveMachine { shared: Rc::clone(shared), id, name }))
     }
 }
 
-impl Platform for Machine {
+impl Platform for LiveMachine {
     fn id(&self) -> HostId {
         self.id
     }
@@ -52,7 +52,7 @@ impl Platform for Machine {
     }
 
     fn record(&self, event: Event) -> Stamp {
-        self.shared.record(Some(self.id), event)
+        self.shared.recorder.record(Some(self.id), event)
     }
 
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -75,7 +75,7 @@ impl Platform for Machine {
         let mut known = self.shared.addresses.borrow()[&self.id];
         known.set_port(port);
         self.shared.tasks.state().names.open_at(self.id, known);
-        Ok(Box::new(Acceptor::open(&self.shared, self.id, known)?))
+        Ok(Box::new(LiveAcceptor::open(&self.shared, self.id, known)?))
     }
 
     fn spawn(&self, task: LocalFuture<'static, ()>) {
@@ -110,7 +110,7 @@ impl Platform for Machine {
 
 /// Connects as a machine of this world: its end is known before the other machine sees it.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
-async fn dial(shared: Rc<Shared>, own: HostId, to: SocketAddrV4) -> io::Result<Stream> {
+async fn dial(shared: Rc<LiveShared>, own: HostId, to: SocketAddrV4) -> io::Result<Stream> {
     let peer = shared.tasks.state().names.of(to).ok_or(io::ErrorKind::HostUnreachable)?;
     while shared.tasks.state().is_cut((own, peer)) || shared.tasks.state().is_cut((peer, own)) {
         tokio::time::sleep(AGAIN).await;
@@ -122,7 +122,7 @@ async fn dial(shared: Rc<Shared>, own: HostId, to: SocketAddrV4) -> io::Result<S
     if ip.is_unspecified() {
         client.set_ip(*to.ip());
     }
-    shared.dialled.borrow_mut().insert(client, own);
+    shared.wires.dialled.borrow_mut().insert(client, own);
     let stream = socket.connect(SocketAddr::V4(to)).await.and_then(|stream| {
         stream.set_nodelay(true)?;
         Ok(stream)
@@ -131,10 +131,10 @@ async fn dial(shared: Rc<Shared>, own: HostId, to: SocketAddrV4) -> io::Result<S
         Ok(stream) => {
             let connection = Connection { client, server: to };
             let ends = Ends { own, peer, takes_inward: false, dialled: true };
-            Ok(Socket::stream(Wire::open(&shared, ends, connection, stream)))
+            Ok(LiveSocket::stream(shared.open(ends, connection, stream)))
         }
         Err(error) => {
-            shared.dialled.borrow_mut().remove(&client);
+            shared.wires.dialled.borrow_mut().remove(&client);
             Err(error)
         }
     }

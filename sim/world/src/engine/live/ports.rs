@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 
 /// How often the system is asked for a port before a pair is given up.
-const MOST_TRIES: u32 = 1_000;
+const MAX_TRIES: u32 = 1_000;
 
 /// See the head of this file. Addresses are those by which peers know a machine.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Ports {
     /// # Errors
     /// As [`Ports::bind`], of either.
     pub fn bind_pair(&mut self, at: SocketAddrV4, above: u16) -> io::Result<SocketAddrV4> {
-        let mut tries = if at.port() == 0 { MOST_TRIES } else { 1 };
+        let mut tries = if at.port() == 0 { MAX_TRIES } else { 1 };
         loop {
             let known = self.bind(at)?;
             tries -= 1;
@@ -62,7 +62,7 @@ impl Ports {
     ///
     /// # Errors
     /// As [`Ports::bind`].
-    pub fn listener(&mut self, known: SocketAddrV4) -> io::Result<TcpListener> {
+    pub(crate) fn listener(&mut self, known: SocketAddrV4) -> io::Result<TcpListener> {
         if let Some(listener) = self.bound.remove(&known) {
             return Ok(listener);
         }

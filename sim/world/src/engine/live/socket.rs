@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 
-use crate::engine::live::Shared;
+use crate::engine::live::shared::LiveShared;
 use crate::engine::live::wire::{Ends, Wire};
 
 /// How long a listener rests that gets no connection though one has come: no descriptor is left,
@@ -21,19 +21,19 @@ use crate::engine::live::wire::{Ends, Wire};
 const REST: Duration = Duration::from_millis(50);
 
 /// One end of a connection; dropping it closes it.
-pub struct Socket {
+pub struct LiveSocket {
     wire: Rc<Wire>,
 }
 
-impl Socket {
+impl LiveSocket {
     /// The platform's stream over a wire.
     pub fn stream(wire: Rc<Wire>) -> Stream {
         let connection = wire.connection;
-        Stream::new(Box::pin(Socket { wire }), connection)
+        Stream::new(Box::pin(LiveSocket { wire }), connection)
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for LiveSocket {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -43,7 +43,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for LiveSocket {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -61,19 +61,19 @@ impl AsyncWrite for Socket {
     }
 }
 
-impl Duplex for Socket {
+impl Duplex for LiveSocket {
     fn tag(&self, _: u32) {}
 }
 
-impl Drop for Socket {
+impl Drop for LiveSocket {
     fn drop(&mut self) {
-        self.wire.let_go();
+        self.wire.close();
     }
 }
 
 /// A listening socket; dropping it refuses what comes.
-pub struct Acceptor {
-    shared: Rc<Shared>,
+pub struct LiveAcceptor {
+    shared: Rc<LiveShared>,
     host: HostId,
     known: SocketAddrV4,
     /// `None` while the port is not free again after a restart.
@@ -81,12 +81,16 @@ pub struct Acceptor {
     resting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Acceptor {
+impl LiveAcceptor {
     /// Listens at the address by which peers know the host. A port that somebody else has taken
     /// while the process was dead is waited for.
-    pub fn open(shared: &Rc<Shared>, host: HostId, known: SocketAddrV4) -> io::Result<Acceptor> {
+    pub fn open(
+        shared: &Rc<LiveShared>,
+        host: HostId,
+        known: SocketAddrV4,
+    ) -> io::Result<LiveAcceptor> {
         let shared = Rc::clone(shared);
-        let mut acceptor = Acceptor { shared, host, known, listener: None, resting: None };
+        let mut acceptor = LiveAcceptor { shared, host, known, listener: None, resting: None };
         match acceptor.bind() {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => Err(error),
             _ => Ok(acceptor),
@@ -107,12 +111,12 @@ impl Acceptor {
     fn take(&self, stream: TcpStream, client: SocketAddr) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
         let client = v4(client)?;
-        let ours = self.shared.dialled.borrow().get(&client).copied();
+        let ours = self.shared.wires.dialled.borrow().get(&client).copied();
         let outside = self.shared.tasks.state().names.of(client);
         let peer = ours.or(outside).unwrap_or(self.host);
         let ends = Ends { own: self.host, peer, takes_inward: ours.is_none(), dialled: false };
         let connection = Connection { client, server: self.known };
-        Ok(Socket::stream(Wire::open(&self.shared, ends, connection, stream)))
+        Ok(LiveSocket::stream(self.shared.open(ends, connection, stream)))
     }
 
     #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
@@ -121,7 +125,7 @@ impl Acceptor {
     }
 }
 
-impl Listen for Acceptor {
+impl Listen for LiveAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         loop {
             if let Some(resting) = &mut self.resting {

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits until the process is asked to end. To be awaited by a task of a live world; from the
 /// first call on, the signals no longer end the process by themselves.
-pub async fn asked() {
+pub async fn requested() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {

@@ -6,25 +6,25 @@
 //! stops. Where both ends belong to the world, only the way out counts.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddrV4;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use lockstorm_platform::time::Nanos;
+use bytes::Bytes;
 use lockstorm_platform::trace::{Connection, Event, HostId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
 
-use crate::engine::links::{Flow, Way};
-use crate::engine::live::Shared;
+use crate::engine::flow::Way;
+use crate::engine::live::lane::Lane;
+use crate::engine::live::recorder::Recorder;
+use crate::engine::tasks::Tasks;
 
 /// Bytes that wait in one direction before no more are taken.
-const MOST_WAITING: usize = 1 << 20;
+const MAX_WAITING: usize = 1 << 20;
 /// Bytes that are taken from a socket at a time on a disturbed link.
 const CHUNK: usize = 16 * 1024;
 
@@ -51,7 +51,9 @@ pub struct Wire {
     pub connection: Connection,
     ends: Ends,
     id: u64,
-    shared: Rc<Shared>,
+    tasks: Rc<Tasks>,
+    recorder: Rc<Recorder>,
+    wires: Rc<Wires>,
     /// `None` once the connection is closed or reset.
     stream: RefCell<Option<TcpStream>>,
     inward: RefCell<Lane>,
@@ -62,99 +64,26 @@ pub struct Wire {
     writer: RefCell<Option<Waker>>,
 }
 
-/// One direction: what waits in it.
-struct Lane {
-    /// An empty piece is the end.
-    flow: Flow<Bytes>,
-    /// What has arrived and is not taken yet.
-    front: Bytes,
-    waiting: usize,
-    alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
-    has_ended: bool,
+/// The ends of connections that are open, and which of them machines of this world have opened.
+#[derive(Default)]
+pub struct Wires {
+    open: RefCell<BTreeMap<u64, Weak<Wire>>>,
+    count: Cell<u64>,
+    /// Ends of connections that machines of this world have opened.
+    pub dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
 }
 
-impl Lane {
-    fn new(way: Way) -> Lane {
-        let (flow, front) = (Flow::new(way), Bytes::new());
-        Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.flow.is_empty() && self.front.is_empty() && !self.has_ended
-    }
-
-    /// Ready when `front` has bytes, or the end has come.
-    fn poll_front(
-        &mut self,
-        cx: &mut Context<'_>,
-        shared: &Shared,
-        way: (HostId, HostId),
-    ) -> Poll<()> {
-        loop {
-            if !self.front.is_empty() || self.has_ended {
-                return Poll::Ready(());
-            }
-            let Some(next) = self.flow.next_arrival() else { return Poll::Pending };
-            let now = shared.tasks.state().now;
-            if next > now {
-                ready!(self.poll_alarm(cx, next, now));
-                shared.tasks.look_at_clock();
-            } else if shared.tasks.state().is_barred(way) {
-                self.flow.hold(false);
-            } else {
-                self.front = self.flow.take().expect("something is due");
-                self.has_ended = self.front.is_empty();
-            }
-        }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
-    fn poll_alarm(&mut self, cx: &mut Context<'_>, at: Nanos, now: Nanos) -> Poll<()> {
-        if self.alarm.as_ref().is_none_or(|(set, _)| *set != at) {
-            let wait = Duration::from_nanos(at - now);
-            self.alarm = Some((at, Box::pin(tokio::time::sleep(wait))));
-        }
-        let (_, alarm) = self.alarm.as_mut().expect("it was just set");
-        ready!(alarm.as_mut().poll(cx));
-        self.alarm = None;
-        Poll::Ready(())
-    }
-
-    fn send(&mut self, bytes: Bytes, shared: &Shared, way: (HostId, HostId)) {
-        let mut state = shared.tasks.state();
-        self.waiting += bytes.len();
-        let delay = state.delay(way, self.flow.ordinal(0, bytes.len(), false));
-        let cut = state.is_cut(way);
-        self.flow.send(bytes, state.now, delay, cut, false);
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.front.advance(count);
-        self.waiting -= count;
-    }
-
-    /// Tries again what is held, if nothing bars its way any more.
-    fn retry(&mut self, shared: &Shared, way: (HostId, HostId)) {
-        let mut state = shared.tasks.state();
-        if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
-            let latency = state.delay(way, self.flow.ordinal_again(0));
-            self.flow.send_again(state.now, latency);
-            self.alarm = None;
-        }
-    }
-}
-
-/// Its life.
-impl Wire {
+impl Wires {
     /// A connection that has come up.
     pub fn open(
-        shared: &Rc<Shared>,
+        self: &Rc<Wires>,
+        tasks: &Rc<Tasks>,
+        recorder: &Rc<Recorder>,
         ends: Ends,
-        connection: Connection,
-        stream: TcpStream,
+        (connection, stream): (Connection, TcpStream),
     ) -> Rc<Wire> {
-        let id = shared.wires_made.get();
-        shared.wires_made.set(id + 1);
+        let id = self.count.get();
+        self.count.set(id + 1);
         let nth = u32::try_from(id % u64::from(u32::MAX)).expect("it is below that");
         let lane = |back| RefCell::new(Lane::new(Way { nth, back }));
         let wire = Rc::new(Wire {
@@ -163,7 +92,9 @@ impl Wire {
             connection,
             ends,
             id,
-            shared: Rc::clone(shared),
+            tasks: Rc::clone(tasks),
+            recorder: Rc::clone(recorder),
+            wires: Rc::clone(self),
             stream: RefCell::new(Some(stream)),
             inward: lane(ends.dialled),
             outward: lane(!ends.dialled),
@@ -172,10 +103,32 @@ impl Wire {
             reader: RefCell::default(),
             writer: RefCell::default(),
         });
-        shared.wires.borrow_mut().insert(id, Rc::downgrade(&wire));
+        self.open.borrow_mut().insert(id, Rc::downgrade(&wire));
         wire
     }
 
+    /// Every connection's end that is still open.
+    pub fn all(&self) -> Vec<Rc<Wire>> {
+        self.open.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Resets those; how many connections that were.
+    pub fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
+        let wires = self.all();
+        let chosen = wires.iter().filter(|wire| which(wire));
+        chosen.map(|wire| wire.reset()).count() as u64
+    }
+
+    /// What was held on links from and to a machine is tried again, where nothing bars it now.
+    pub fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
+        for wire in self.all().into_iter().filter(|wire| concerns(wire)) {
+            wire.retry();
+        }
+    }
+}
+
+/// Its life.
+impl Wire {
     /// Breaks the connection: both ends are told at once, and nothing that waits arrives.
     pub fn reset(&self) {
         self.was_reset.set(true);
@@ -186,16 +139,16 @@ impl Wire {
     }
 
     /// Takes the socket away, so that the other end hears nothing any more.
-    pub fn give_up(&self) -> Option<TcpStream> {
+    pub fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
     }
 
     /// The process has let its end go. What waits on the way out is still sent.
-    pub fn let_go(self: &Rc<Wire>) {
+    pub fn close(self: &Rc<Wire>) {
         if !self.ends.dialled {
             let connection = self.connection;
-            self.shared.record(Some(self.own), Event::Ended { connection });
+            self.recorder.record(Some(self.own), Event::Ended { connection });
         }
         if self.outward.borrow().is_empty() {
             self.stream.take();
@@ -206,8 +159,8 @@ impl Wire {
 
     /// Tries again what is held.
     pub fn retry(&self) {
-        self.inward.borrow_mut().retry(&self.shared, (self.peer, self.own));
-        self.outward.borrow_mut().retry(&self.shared, (self.own, self.peer));
+        self.inward.borrow_mut().retry(&self.tasks, (self.peer, self.own));
+        self.outward.borrow_mut().retry(&self.tasks, (self.own, self.peer));
         self.wake();
     }
 
@@ -223,7 +176,7 @@ impl Wire {
     }
 
     fn is_calm(&self, way: (HostId, HostId)) -> bool {
-        self.shared.tasks.state().is_calm(way)
+        self.tasks.state().is_calm(way)
     }
 }
 
@@ -249,7 +202,7 @@ impl Wire {
         }
         let mut lane = self.inward.borrow_mut();
         self.take_in(cx, &mut lane)?;
-        ready!(lane.poll_front(cx, &self.shared, way));
+        ready!(lane.poll_front(cx, &self.tasks, way));
         let count = lane.front.len().min(buf.remaining());
         buf.put_slice(&lane.front[..count]);
         lane.consume(count);
@@ -266,7 +219,7 @@ impl Wire {
     /// Sends what the socket has on its way through the disturbed link.
     fn take_in(&self, cx: &mut Context<'_>, lane: &mut Lane) -> io::Result<()> {
         let mut chunk = [0; CHUNK];
-        while lane.waiting < MOST_WAITING && !lane.has_ended {
+        while lane.waiting < MAX_WAITING && !lane.has_ended {
             let mut buf = ReadBuf::new(&mut chunk);
             match self.poll_stream(cx, &mut buf) {
                 Poll::Pending => break,
@@ -274,7 +227,7 @@ impl Wire {
             }
             let bytes = Bytes::copy_from_slice(buf.filled());
             let ends = bytes.is_empty();
-            lane.send(bytes, &self.shared, (self.peer, self.own));
+            lane.send(bytes, &self.tasks, (self.peer, self.own));
             if ends {
                 break;
             }
@@ -301,11 +254,11 @@ impl Wire {
             };
         }
         let mut lane = self.outward.borrow_mut();
-        if lane.waiting >= MOST_WAITING {
+        if lane.waiting >= MAX_WAITING {
             wait(&self.reader, cx);
             return Poll::Pending;
         }
-        lane.send(Bytes::copy_from_slice(bytes), &self.shared, way);
+        lane.send(Bytes::copy_from_slice(bytes), &self.tasks, way);
         drop(lane);
         self.start_pump();
         Poll::Ready(Ok(bytes.len()))
@@ -324,7 +277,7 @@ impl Wire {
     }
 
     fn send_end(self: &Rc<Wire>) {
-        self.outward.borrow_mut().send(Bytes::new(), &self.shared, (self.own, self.peer));
+        self.outward.borrow_mut().send(Bytes::new(), &self.tasks, (self.own, self.peer));
         self.start_pump();
     }
 
@@ -340,7 +293,7 @@ impl Wire {
                 wire.is_pumped.set(false);
                 wire.reader.take().into_iter().for_each(Waker::wake);
             };
-            self.shared.tasks.life(self.own, |life| life.spawn(Box::pin(pump), true));
+            self.tasks.life(self.own, |life| life.spawn(Box::pin(pump), true));
         }
     }
 
@@ -352,7 +305,7 @@ impl Wire {
                 return Poll::Ready(());
             }
             wait(&self.writer, cx);
-            ready!(lane.poll_front(cx, &self.shared, (self.own, self.peer)));
+            ready!(lane.poll_front(cx, &self.tasks, (self.own, self.peer)));
             if lane.has_ended {
                 self.stream.take();
                 return Poll::Ready(());
@@ -365,7 +318,7 @@ impl Wire {
                 Ok(count) => lane.consume(count),
                 Err(_) => return Poll::Ready(()),
             }
-            if lane.waiting < MOST_WAITING {
+            if lane.waiting < MAX_WAITING {
                 self.reader.take().into_iter().for_each(Waker::wake);
             }
         }
@@ -374,9 +327,9 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.shared.wires.borrow_mut().remove(&self.id);
+        self.wires.open.borrow_mut().remove(&self.id);
         if self.ends.dialled {
-            self.shared.dialled.borrow_mut().remove(&self.connection.client);
+            self.wires.dialled.borrow_mut().remove(&self.connection.client);
         }
     }
 }

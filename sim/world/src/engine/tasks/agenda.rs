@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lockstorm_platform::time::Nanos;
 
-use crate::engine::Stop;
+use crate::engine::interface::Stop;
 
 /// By time, then in the order in which they were put in.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use lockstorm_platform::host::LocalFuture;
 use lockstorm_platform::trace::HostId;
 
 use crate::engine::tasks::Tasks;
-use crate::engine::tasks::life::{Alive, Life};
+use crate::engine::tasks::life::{Incarnation, Life};
 
 /// A task behind the gate.
 pub struct Gate {
@@ -42,16 +42,17 @@ impl Gate {
         }
         let mut state = self.tasks.state();
         if !state.strikes.is_empty() {
-            self.tasks.struck.borrow_mut().push(cx.waker().clone());
+            self.tasks.waiting.borrow_mut().push(cx.waker().clone());
             return true;
         }
         let machine = state.machine(self.host);
         if machine.is_halted() {
-            machine.met.waited += 1;
+            machine.counters.waited += 1;
             drop(state);
             self.tasks.life(self.host, |life| life.park(cx.waker()));
             return true;
         }
+        debug_assert!(machine.powered, "a machine without power runs nothing");
         false
     }
 }
@@ -71,6 +72,29 @@ impl Future for Gate {
                 self.tasks.wake_driver();
                 Poll::Ready(())
             }
+        }
+    }
+}
+
+/// Counts a task of a process as long as it is there.
+pub struct Alive {
+    tasks: Rc<Tasks>,
+    host: HostId,
+    incarnation: Rc<Incarnation>,
+}
+
+impl Alive {
+    pub fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
+        incarnation.alive.set(incarnation.alive.get() + 1);
+        Alive { tasks: Rc::clone(tasks), host, incarnation: Rc::clone(incarnation) }
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.incarnation.alive.set(self.incarnation.alive.get() - 1);
+        if self.incarnation.dead.get() {
+            self.tasks.lives.borrow_mut()[usize::from(self.host.0)].wake_supervisor();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The life of a machine's process: its tasks run under a supervisor that never ends, so that a
-//! dead process leaves a live machine that refuses connections.
+//! The life of a machine's process: its runs, each from a start to a death, and the tasks that wait
+//! to be started.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -7,20 +7,17 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use lockstorm_platform::host::LocalFuture;
-use lockstorm_platform::trace::HostId;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::engine::Process;
-use crate::engine::tasks::Tasks;
-use crate::engine::tasks::gate::Gate;
+use crate::engine::interface::Process;
 
 /// What a machine runs.
 #[derive(Default)]
 pub struct Life {
     /// What its process runs.
     pub process: Option<Process>,
-    /// Told whenever one of its clocks is changed.
+    /// Notified whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
     /// Ports that are listened on.
     pub ports: BTreeSet<u16>,
@@ -29,23 +26,23 @@ pub struct Life {
     /// Tasks of the process that were woken while the machine was halted.
     parked: Vec<Waker>,
     /// Tasks that the supervisor is to start.
-    inbox: Vec<Task>,
+    inbox: Vec<PendingTask>,
     supervisor: Option<Waker>,
 }
 
 /// One run of a process, from its start to its death.
 #[derive(Default)]
 pub struct Incarnation {
-    dead: Cell<bool>,
+    pub dead: Cell<bool>,
     /// Tasks that are not dropped yet.
-    alive: Cell<u32>,
+    pub alive: Cell<u32>,
     handles: RefCell<Vec<AbortHandle>>,
 }
 
 impl Incarnation {
     /// Keeps the handle of a task; those of tasks that are done are let go in time, since a
     /// process may start tasks without end.
-    fn keep(&self, handle: AbortHandle) {
+    pub fn keep(&self, handle: AbortHandle) {
         let mut handles = self.handles.borrow_mut();
         if handles.len() >= 64 + 2 * self.alive.get() as usize {
             handles.retain(|handle| !handle.is_finished());
@@ -55,24 +52,35 @@ impl Incarnation {
 }
 
 /// A task that is to be started.
-pub struct Task {
-    incarnation: Rc<Incarnation>,
-    future: LocalFuture<'static, ()>,
-    is_kernels: bool,
-    handle: Rc<Job>,
+pub struct PendingTask {
+    pub incarnation: Rc<Incarnation>,
+    pub future: LocalFuture<'static, ()>,
+    /// Whether it is the machine's kernel's: no pause stops it.
+    pub is_kernels: bool,
+    pub handle: Rc<Job>,
 }
 
-/// A task that can be called off.
+/// A task that can be cancelled.
 #[derive(Default)]
 pub struct Job {
-    called_off: Cell<bool>,
+    cancelled: Cell<bool>,
     handle: RefCell<Option<AbortHandle>>,
 }
 
 impl Job {
+    /// Whether it was cancelled before it could be started.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.get()
+    }
+
+    /// The task runs now.
+    pub fn started(&self, handle: AbortHandle) {
+        *self.handle.borrow_mut() = Some(handle);
+    }
+
     /// Drops the task, where it runs.
-    pub fn call_off(&self) {
-        self.called_off.set(true);
+    pub fn cancel(&self) {
+        self.cancelled.set(true);
         if let Some(handle) = self.handle.borrow().as_ref() {
             handle.abort();
         }
@@ -85,7 +93,12 @@ impl Life {
     pub fn spawn(&mut self, future: LocalFuture<'static, ()>, is_kernels: bool) -> Rc<Job> {
         let handle = Rc::<Job>::default();
         let incarnation = Rc::clone(&self.incarnation);
-        self.inbox.push(Task { incarnation, future, is_kernels, handle: Rc::clone(&handle) });
+        self.inbox.push(PendingTask {
+            incarnation,
+            future,
+            is_kernels,
+            handle: Rc::clone(&handle),
+        });
         self.wake_supervisor();
         handle
     }
@@ -101,7 +114,7 @@ impl Life {
     }
 
     /// Kills the process. Its tasks are dropped before any of them runs again.
-    pub fn end(&mut self) {
+    pub fn kill(&mut self) {
         self.incarnation.dead.set(true);
         for handle in self.incarnation.handles.take() {
             handle.abort();
@@ -130,73 +143,14 @@ impl Life {
             waker.wake();
         }
     }
-}
 
-impl Life {
     /// The tasks that can be started now.
-    fn poll_inbox(&mut self, panicked: bool, waker: &Waker) -> Poll<Vec<Task>> {
+    pub fn poll_inbox(&mut self, panicked: bool, waker: &Waker) -> Poll<Vec<PendingTask>> {
         self.dying.retain(|incarnation| incarnation.alive.get() > 0);
         if !panicked && (self.inbox.is_empty() || !self.dying.is_empty()) {
             self.supervisor = Some(waker.clone());
             return Poll::Pending;
         }
         Poll::Ready(std::mem::take(&mut self.inbox))
-    }
-}
-
-/// Starts a machine's tasks, for ever.
-pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
-    let index = usize::from(host.0);
-    loop {
-        let inbox = std::future::poll_fn(|cx| {
-            let panicked = tasks.fails_in_host && tasks.panic.borrow().is_some();
-            tasks.lives.borrow_mut()[index].poll_inbox(panicked, cx.waker())
-        });
-        for task in inbox.await {
-            task.start(&tasks, host);
-        }
-        // A simulation of the user's own fails with the host that fails.
-        if tasks.fails_in_host
-            && let Some(panic) = tasks.panic.take()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
-
-impl Task {
-    fn start(self, tasks: &Rc<Tasks>, host: HostId) {
-        let Task { incarnation, future, is_kernels, handle } = self;
-        if incarnation.dead.get() || handle.called_off.get() {
-            return;
-        }
-        let alive = Alive::new(tasks, host, &incarnation);
-        let gate = Gate::new(Rc::clone(tasks), host, future, is_kernels, alive);
-        let abort = tokio::task::spawn_local(gate).abort_handle();
-        incarnation.keep(abort.clone());
-        *handle.handle.borrow_mut() = Some(abort);
-    }
-}
-
-/// Counts a task of a process as long as it is there.
-pub struct Alive {
-    tasks: Rc<Tasks>,
-    host: HostId,
-    incarnation: Rc<Incarnation>,
-}
-
-impl Alive {
-    fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
-        incarnation.alive.set(incarnation.alive.get() + 1);
-        Alive { tasks: Rc::clone(tasks), host, incarnation: Rc::clone(incarnation) }
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.incarnation.alive.set(self.incarnation.alive.get() - 1);
-        if self.incarnation.dead.get() {
-            self.tasks.lives.borrow_mut()[usize::from(self.host.0)].wake_supervisor();
-        }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
 
 impl Tasks {
-    /// See [`crate::engine::Engine::start`]. `platform` is what the process gets.
+    /// See [`crate::engine::interface::Engine::start`]. `platform` is what the process gets.
     pub fn start(&self, host: HostId, platform: Host) {
         self.kill(host);
         let mut state = self.state();
@@ -27,12 +27,12 @@ impl Tasks {
         platform.clone().spawn(process(platform));
     }
 
-    /// See [`crate::engine::Engine::kill`].
+    /// See [`crate::engine::interface::Engine::kill`].
     pub fn kill(&self, host: HostId) {
-        self.life(host, Life::end);
+        self.life(host, Life::kill);
     }
 
-    /// See [`crate::engine::Engine::power_off`].
+    /// See [`crate::engine::interface::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut state = self.state();
         let machine = state.machine(host);
@@ -42,7 +42,7 @@ impl Tasks {
         self.kill(host);
     }
 
-    /// See [`crate::engine::Engine::pause`].
+    /// See [`crate::engine::interface::Engine::pause`].
     pub fn pause(&self, host: HostId, paused: bool) {
         let mut state = self.state();
         let count = &mut state.machine(host).paused;
@@ -51,7 +51,7 @@ impl Tasks {
         self.unpark(host);
     }
 
-    /// See [`crate::engine::Engine::suspend`]. Whether the machine is awake now.
+    /// See [`crate::engine::interface::Engine::suspend`]. Whether the machine is awake now.
     pub fn suspend(&self, host: HostId, suspended: bool) -> bool {
         let mut state = self.state();
         let count = &mut state.machine(host).suspended;
@@ -66,7 +66,7 @@ impl Tasks {
         !sleeps
     }
 
-    /// See [`crate::engine::Engine::change_clocks`].
+    /// See [`crate::engine::interface::Engine::change_clocks`].
     pub fn change_clocks(&self, host: HostId, change: impl Fn(&mut HostClocks, Nanos)) {
         let mut state = self.state();
         let now = state.now;

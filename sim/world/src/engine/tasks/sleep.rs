@@ -11,7 +11,7 @@ use lockstorm_platform::trace::HostId;
 use crate::engine::tasks::Tasks;
 
 /// No timer of tokio's is set for longer: whoever sleeps on looks at the clock and sleeps again.
-const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
+const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
 
 /// Sleeps until a clock reads enough, and looks again whenever the clock is changed.
 #[expect(clippy::disallowed_methods, reason = "tokio's timers follow the engine's true time")]
@@ -32,7 +32,7 @@ pub async fn sleep(tasks: Rc<Tasks>, host: HostId, clock: Clock, reading: Nanos)
             changed.await;
             continue;
         };
-        let wait = Duration::from_nanos(due - now).min(LONGEST_TIMER);
+        let wait = Duration::from_nanos(due - now).min(MAX_TIMER);
         let mut alarm = pin!(tokio::time::sleep(wait));
         std::future::poll_fn(|cx| match changed.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),

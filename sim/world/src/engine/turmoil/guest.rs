@@ -13,12 +13,12 @@ use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Entry, HostId, Trace};
 use turmoil::Sim;
 
-use crate::engine::Process;
+use crate::engine::interface::Process;
 use crate::engine::state::State;
 use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
-use crate::engine::turmoil::machine::Machine;
-use crate::engine::turmoil::{Shared, run_host};
+use crate::engine::turmoil::machine::TurmoilMachine;
+use crate::engine::turmoil::shared::{TurmoilShared, run_host};
 
 /// The only machine of its own small world.
 const GUEST: HostId = HostId(0);
@@ -29,7 +29,7 @@ const GUEST: HostId = HostId(0);
 /// hold when the machine's host runs next.
 #[derive(Clone)]
 pub struct Guest {
-    shared: Rc<Shared>,
+    shared: Rc<TurmoilShared>,
 }
 
 /// Adds a machine to a simulation, as the host `name`, and starts its process.
@@ -53,12 +53,12 @@ pub fn add_guest(sim: &mut Sim<'_>, name: &str, process: Process, seed: u64) -> 
     };
     let mut tasks = Tasks::new(state, Some(Box::new(elapsed)));
     tasks.fails_in_host = true;
-    let shared = Rc::new(Shared::new(tasks, None));
+    let shared = Rc::new(TurmoilShared::new(tasks, None));
     shared.tasks.lives.borrow_mut().push(Life::default());
     shared.tasks.life(GUEST, |life| life.process = Some(process));
     let supervised = Rc::clone(&shared.tasks);
     sim.host(name, move || run_host(Rc::clone(&supervised), GUEST));
-    shared.tasks.start(GUEST, Machine::host(&shared, GUEST));
+    shared.tasks.start(GUEST, TurmoilMachine::host(&shared, GUEST));
     Guest { shared }
 }
 
@@ -114,7 +114,7 @@ impl Guest {
 
     /// Starts the process anew.
     pub fn start(&self) {
-        self.tasks().start(GUEST, Machine::host(&self.shared, GUEST));
+        self.tasks().start(GUEST, TurmoilMachine::host(&self.shared, GUEST));
     }
 
     /// Makes each command and each script take longer by so many nanoseconds.

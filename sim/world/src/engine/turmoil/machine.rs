@@ -17,22 +17,22 @@ use turmoil::net::TcpStream;
 use crate::engine::disk::HostDisk;
 use crate::engine::tasks::life::Job;
 use crate::engine::tasks::sleep::sleep;
-use crate::engine::turmoil::Shared;
 use crate::engine::turmoil::network::CLIENT;
-use crate::engine::turmoil::socket::{Acceptor, Socket};
+use crate::engine::turmoil::shared::TurmoilShared;
+use crate::engine::turmoil::socket::{TurmoilAcceptor, TurmoilSocket};
 
 /// See the head of this file.
-pub struct Machine {
-    shared: Rc<Shared>,
+pub struct TurmoilMachine {
+    shared: Rc<TurmoilShared>,
     id: HostId,
     name: String,
 }
 
-impl Machine {
+impl TurmoilMachine {
     /// What processes on host `id` get.
-    pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
+    pub fn host(shared: &Rc<TurmoilShared>, id: HostId) -> Host {
         let name = shared.state().names.name(id).to_owned();
-        Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
+        Host::new(Rc::new(TurmoilMachine { shared: Rc::clone(shared), id, name }))
     }
 
     fn spawn_kernel(&self, task: LocalFuture<'static, ()>) -> Rc<Job> {
@@ -40,7 +40,7 @@ impl Machine {
     }
 }
 
-impl Platform for Machine {
+impl Platform for TurmoilMachine {
     fn id(&self) -> HostId {
         self.id
     }
@@ -81,7 +81,7 @@ impl Platform for Machine {
         Box::pin(async move {
             let _kernel = kernel;
             let stream = std::future::poll_fn(|cx| call.borrow_mut().poll(cx.waker())).await?;
-            Ok(Socket::stream(&shared, CLIENT, stream))
+            Ok(TurmoilSocket::stream(&shared, CLIENT, stream))
         })
     }
 
@@ -89,7 +89,7 @@ impl Platform for Machine {
         if !self.shared.tasks.lives.borrow_mut()[usize::from(self.id.0)].ports.insert(port) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        Ok(Box::new(Acceptor::open(&self.shared, self.id, port)))
+        Ok(Box::new(TurmoilAcceptor::open(&self.shared, self.id, port)))
     }
 
     fn spawn(&self, task: LocalFuture<'static, ()>) {
@@ -109,7 +109,7 @@ impl Platform for Machine {
     }
 
     fn slowed(&self, by: Slowness) {
-        self.shared.state().machine(self.id).met.slow(by);
+        self.shared.state().machine(self.id).counters.slow(by);
     }
 
     fn disk(&self) -> Rc<dyn Disk> {
@@ -143,7 +143,7 @@ impl Call {
 
 /// The kernel's part of connecting: turmoil tells at once what came of the SYN, and here the
 /// answer takes its way back.
-async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
+async fn dial(shared: Rc<TurmoilShared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
     let dialled = shared.network.as_ref().map(|network| network.borrow_mut().dial(from, to));
     let mut result = TcpStream::connect(SocketAddr::V4(to)).await;
     if let (Some(network), Some(dialled)) = (&shared.network, dialled) {
@@ -160,11 +160,11 @@ async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCe
     call.waker.take().into_iter().for_each(Waker::wake);
 }
 
-/// Calls a task off that nobody waits for any more.
+/// Cancels a task that nobody waits for any more.
 struct OnDrop(Rc<Job>);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        self.0.call_off();
+        self.0.cancel();
     }
 }

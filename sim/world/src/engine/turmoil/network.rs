@@ -14,24 +14,23 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{Connection, Happening, HostId};
 use turmoil::{Protocol, Segment, Sim};
 
-use crate::engine::links::Flow;
+use crate::engine::flow::Flow;
 use crate::engine::state::State;
-use crate::engine::turmoil::Shared;
 
 /// The side of a connection that connected, and the one that listened.
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
 /// Which connection, by the order in which they were asked for.
-pub type WireId = usize;
+pub type ConnectionId = usize;
 
 /// A connection, open or not.
-struct Wire {
+struct PlannedConnection {
     /// The client's host and the server's.
     hosts: [HostId; 2],
     tag: u32,
     /// What is under way to each side.
-    flows: [Flow<Payload>; 2],
+    flows: [Flow<Parcel>; 2],
     /// Which operation each message serves that was written and is not seen on the link yet.
     tags: [VecDeque<u32>; 2],
     /// Whether the client knows what came of its SYN.
@@ -46,7 +45,7 @@ struct Wire {
 }
 
 /// What travels.
-enum Payload {
+enum Parcel {
     /// A message on turmoil's link.
     Message(u64),
     /// What came of the SYN. turmoil tells the client at once; here it takes its way back.
@@ -54,15 +53,15 @@ enum Payload {
 }
 
 /// A connection that is asked for; its SYN has not been seen on the link yet.
-pub type Dialled = Rc<std::cell::Cell<Option<WireId>>>;
+pub type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
 
 /// See the head of this file.
 #[derive(Default)]
 pub struct Network {
-    wires: Vec<Wire>,
-    ids: BTreeMap<Connection, WireId>,
+    wires: Vec<PlannedConnection>,
+    ids: BTreeMap<Connection, ConnectionId>,
     dialling: BTreeMap<(HostId, SocketAddrV4), VecDeque<Dialled>>,
-    arrivals: BTreeSet<(Nanos, WireId, usize)>,
+    arrivals: BTreeSet<(Nanos, ConnectionId, usize)>,
     /// The messages on each link, in order.
     mirror: BTreeMap<(IpAddr, IpAddr), Vec<u64>>,
     messages: u64,
@@ -77,30 +76,35 @@ impl Network {
     }
 
     /// The connection with this name.
-    pub fn find(&self, connection: Connection) -> WireId {
+    pub fn find(&self, connection: Connection) -> ConnectionId {
         *self.ids.get(&connection).expect("a connection begins with a SYN")
     }
 
     /// Which operation and attempt the next messages serve.
-    pub fn tag(&mut self, wire: WireId, tag: u32) {
+    pub fn tag(&mut self, wire: ConnectionId, tag: u32) {
         self.wires[wire].tag = tag;
     }
 
     /// Notes that a side has written something that will be seen on the link.
-    pub fn wrote(&mut self, wire: WireId, from: usize) {
+    pub fn wrote(&mut self, wire: ConnectionId, from: usize) {
         let wire = &mut self.wires[wire];
         let tag = wire.tag;
         wire.tags[1 - from].push_back(tag);
     }
 
     /// Notes that the application lets go of a side, which will be seen on the link.
-    pub fn closes(&mut self, wire: WireId, side: usize) {
+    pub fn closes(&mut self, wire: ConnectionId, side: usize) {
         self.wires[wire].closed[side] = true;
         self.wrote(wire, side);
     }
 
     /// How the connection was broken, if it was; else `waker` is woken when it is.
-    pub fn poll_broken(&mut self, wire: WireId, side: usize, waker: &Waker) -> io::Result<()> {
+    pub fn poll_broken(
+        &mut self,
+        wire: ConnectionId,
+        side: usize,
+        waker: &Waker,
+    ) -> io::Result<()> {
         let wire = &mut self.wires[wire];
         match wire.broken {
             Some(kind) => Err(kind.into()),
@@ -112,7 +116,7 @@ impl Network {
     }
 
     /// Whether the client knows what came of its SYN.
-    pub fn poll_answered(&mut self, wire: WireId, waker: &Waker) -> Poll<io::Result<()>> {
+    pub fn poll_answered(&mut self, wire: ConnectionId, waker: &Waker) -> Poll<io::Result<()>> {
         let answered = self.wires[wire].is_answered;
         match self.poll_broken(wire, CLIENT, waker) {
             Err(broken) => Poll::Ready(Err(broken)),
@@ -122,17 +126,17 @@ impl Network {
     }
 
     /// Sends the answer to a SYN on its way.
-    pub fn answer(&mut self, state: &mut State, wire: WireId) {
+    pub fn answer(&mut self, state: &mut State, wire: ConnectionId) {
         let tag = self.wires[wire].tag;
-        self.send(state, wire, CLIENT, (Payload::Answer, 1), tag, false);
+        self.send(state, wire, CLIENT, (Parcel::Answer, 1), tag, false);
     }
 
     fn send(
         &mut self,
         state: &mut State,
-        id: WireId,
+        id: ConnectionId,
         to: usize,
-        (payload, length): (Payload, usize),
+        (payload, length): (Parcel, usize),
         tag: u32,
         syn: bool,
     ) {
@@ -142,7 +146,7 @@ impl Network {
         let delay = state.delay(hosts, ordinal);
         let cut = state.is_cut(hosts);
         if cut {
-            state.meet_closed(hosts);
+            state.count_held(hosts);
         }
         if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
             self.arrivals.insert((at, id, to));
@@ -150,7 +154,7 @@ impl Network {
     }
 
     /// Resets every connection between two hosts at once, on both sides; how many were alive.
-    fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
+    pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for wire in &mut self.wires {
             if wire.hosts != [one, other] && wire.hosts != [other, one] {
@@ -165,7 +169,7 @@ impl Network {
     }
 
     /// Takes what has arrived off the model: the messages that turmoil is to deliver.
-    fn arrived(&mut self, state: &mut State) -> BTreeMap<u64, (WireId, usize)> {
+    fn arrived(&mut self, state: &mut State) -> BTreeMap<u64, (ConnectionId, usize)> {
         let mut due = BTreeMap::new();
         while let Some(&(at, id, to)) = self.arrivals.first() {
             if at > state.now {
@@ -178,15 +182,15 @@ impl Network {
             let is_dead = wire.forgotten[1 - to];
             while wire.flows[to].is_due(state.now) {
                 if barred {
-                    state.meet_closed(hosts);
+                    state.count_held(hosts);
                     wire.flows[to].hold(is_dead);
                     break;
                 }
                 match wire.flows[to].take().expect("it was just looked at") {
-                    Payload::Message(message) => {
+                    Parcel::Message(message) => {
                         due.insert(message, (id, to));
                     }
-                    Payload::Answer => {
+                    Parcel::Answer => {
                         wire.is_answered = true;
                         wire.wakers[CLIENT].take().into_iter().for_each(Waker::wake);
                     }
@@ -197,7 +201,7 @@ impl Network {
     }
 
     /// Takes a message into the model that turmoil has put on a link.
-    fn collect(
+    fn take_in(
         &mut self,
         state: &mut State,
         (from, to): (SocketAddr, SocketAddr),
@@ -220,7 +224,7 @@ impl Network {
         // A machine without power says nothing, and a broken connection carries nothing.
         let lost = wire.broken.is_some() || !state.machine(wire.hosts[1 - side]).powered;
         if !lost {
-            let payload = Payload::Message(self.messages);
+            let payload = Parcel::Message(self.messages);
             self.send(state, id, side, (payload, bytes_of(sent).map_or(1, <[u8]>::len)), tag, syn);
         }
         self.messages
@@ -231,7 +235,7 @@ impl Network {
         let hosts = [host(client), host(server)];
         let id = self.wires.len();
         let [there, back] = state.links.link(hosts[CLIENT], hosts[SERVER]).dial();
-        self.wires.push(Wire {
+        self.wires.push(PlannedConnection {
             hosts,
             tag: 0,
             flows: [Flow::new(back), Flow::new(there)],
@@ -268,85 +272,74 @@ impl Network {
     }
 }
 
-/// See [`crate::engine::Engine::block`].
-pub fn block(shared: &Shared, from: HostId, to: HostId, blocked: bool) {
-    let Some(network) = &shared.network else { return };
-    let mut state = shared.state();
-    let link = state.links.link(from, to);
-    link.blocked = if blocked { link.blocked + 1 } else { link.blocked.saturating_sub(1) };
-    if !blocked && link.blocked == 0 {
-        network.borrow_mut().retry(&mut state, from, to);
+/// What the engine asks of it.
+impl Network {
+    /// See [`crate::engine::interface::Engine::block`].
+    pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
+        if state.links.link(from, to).block(blocked) {
+            self.retry(state, from, to);
+        }
     }
-}
 
-/// Lets held messages towards or from a host travel again, after it came back.
-pub fn retry_all(shared: &Shared, host: HostId) {
-    let Some(network) = &shared.network else { return };
-    let (mut network, mut state) = (network.borrow_mut(), shared.state());
-    let others: Vec<HostId> = state.names.ids().collect();
-    for other in others {
-        network.retry(&mut state, host, other);
-        network.retry(&mut state, other, host);
+    /// Lets held messages towards or from a host travel again, after it came back.
+    pub fn retry_all(&mut self, state: &mut State, host: HostId) {
+        let others: Vec<HostId> = state.names.ids().collect();
+        for other in others {
+            self.retry(state, host, other);
+            self.retry(state, other, host);
+        }
     }
-}
 
-/// A machine loses power: what it has sent goes on, unless that has to be sent again.
-pub fn forget(shared: &Shared, host: HostId) {
-    let Some(network) = &shared.network else { return };
-    for wire in &mut network.borrow_mut().wires {
-        for side in [CLIENT, SERVER] {
-            if wire.hosts[side] == host {
-                wire.forgotten[side] = true;
-                wire.flows[1 - side].die();
+    /// A machine loses power: what it has sent goes on, unless that has to be sent again.
+    pub fn forget(&mut self, host: HostId) {
+        for wire in &mut self.wires {
+            for side in [CLIENT, SERVER] {
+                if wire.hosts[side] == host {
+                    wire.forgotten[side] = true;
+                    wire.flows[1 - side].drop_held();
+                }
             }
         }
     }
-}
 
-/// See [`crate::engine::Engine::reset`].
-pub fn reset(shared: &Shared, one: HostId, other: HostId) -> u64 {
-    shared.network.as_ref().map_or(0, |network| network.borrow_mut().reset_between(one, other))
-}
-
-/// Has turmoil deliver in the next tick what has arrived by now.
-pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
-    let Some(network) = &shared.network else { return };
-    let (mut network, mut state) = (network.borrow_mut(), shared.state());
-    let due = network.arrived(&mut state);
-    if due.is_empty() {
-        return;
+    /// Has turmoil deliver in the next tick what has arrived by now.
+    pub fn deliver(&mut self, state: &mut State, sim: &Sim<'_>) {
+        let due = self.arrived(state);
+        if due.is_empty() {
+            return;
+        }
+        let mut delivered = 0;
+        sim.links(|links| {
+            for link in links {
+                let Some(mirror) = self.mirror.get_mut(&link.pair()) else { continue };
+                for (sent, message) in link.zip(mirror.iter()) {
+                    let Some((wire, to)) = due.get(message) else { continue };
+                    let bytes = bytes_of(sent.protocol()).unwrap_or_default();
+                    let wire = u32::try_from(*wire).expect("under 2^32 connections");
+                    let to = u32::try_from(*to).expect("there are two sides");
+                    state.happen(Happening::Delivery, wire, to, bytes);
+                    sent.deliver();
+                    delivered += 1;
+                }
+                mirror.retain(|message| !due.contains_key(message));
+            }
+        });
+        debug_assert_eq!(delivered, due.len(), "a message is on one link, once");
     }
-    sim.links(|links| {
-        for link in links {
-            let Some(mirror) = network.mirror.get_mut(&link.pair()) else { continue };
-            for (sent, message) in link.zip(mirror.iter()) {
-                let Some((wire, to)) = due.get(message) else { continue };
-                let bytes = bytes_of(sent.protocol()).unwrap_or_default();
-                let wire = u32::try_from(*wire).expect("under 2^32 connections");
-                let to = u32::try_from(*to).expect("there are two sides");
-                state.happen(Happening::Delivery, wire, to, bytes);
-                sent.deliver();
-            }
-            mirror.retain(|message| !due.contains_key(message));
-        }
-    });
-}
 
-/// Takes the messages that the last tick put on links into the model.
-pub fn collect(shared: &Shared, sim: &Sim<'_>) {
-    let Some(network) = &shared.network else { return };
-    let network = &mut *network.borrow_mut();
-    let state = &mut *shared.state();
-    sim.links(|links| {
-        for link in links {
-            let pair = link.pair();
-            let known = network.mirror.get(&pair).map_or(0, Vec::len);
-            for sent in link.skip(known) {
-                let message = network.collect(state, sent.pair(), sent.protocol());
-                network.mirror.entry(pair).or_default().push(message);
+    /// Takes the messages that the last tick put on links into the model.
+    pub fn collect(&mut self, state: &mut State, sim: &Sim<'_>) {
+        sim.links(|links| {
+            for link in links {
+                let pair = link.pair();
+                let known = self.mirror.get(&pair).map_or(0, Vec::len);
+                for sent in link.skip(known) {
+                    let message = self.take_in(state, sent.pair(), sent.protocol());
+                    self.mirror.entry(pair).or_default().push(message);
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// The bytes of a message that carries some.

@@ -14,29 +14,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use turmoil::net::{TcpListener, TcpStream};
 
 use crate::engine::tasks::life::Job;
-use crate::engine::turmoil::Shared;
-use crate::engine::turmoil::network::{Network, SERVER, WireId, v4};
+use crate::engine::turmoil::network::{ConnectionId, Network, SERVER, v4};
+use crate::engine::turmoil::shared::TurmoilShared;
 
 /// One end of a connection; dropping it closes it.
-pub struct Socket {
-    shared: Rc<Shared>,
+pub struct TurmoilSocket {
+    shared: Rc<TurmoilShared>,
     /// `None` where the network is the user's own.
-    wire: Option<WireId>,
+    wire: Option<ConnectionId>,
     side: usize,
     stream: TcpStream,
 }
 
-impl Socket {
+impl TurmoilSocket {
     /// The platform's stream over turmoil's.
-    pub fn stream(shared: &Rc<Shared>, side: usize, stream: TcpStream) -> Stream {
+    pub fn stream(shared: &Rc<TurmoilShared>, side: usize, stream: TcpStream) -> Stream {
         let connection = name(&stream, side);
         let wire = shared.network.as_ref().map(|network| network.borrow().find(connection));
-        let socket = Socket { shared: Rc::clone(shared), wire, side, stream };
+        let socket = TurmoilSocket { shared: Rc::clone(shared), wire, side, stream };
         Stream::new(Box::pin(socket), connection)
     }
 
     /// Does something to the connection in the plan's network.
-    fn in_network<T>(&self, act: impl FnOnce(&mut Network, WireId) -> T) -> Option<T> {
+    fn in_network<T>(&self, act: impl FnOnce(&mut Network, ConnectionId) -> T) -> Option<T> {
         let (network, wire) = (self.shared.network.as_ref()?, self.wire?);
         Some(act(&mut network.borrow_mut(), wire))
     }
@@ -63,7 +63,7 @@ fn name(stream: &TcpStream, side: usize) -> Connection {
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for TurmoilSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -74,7 +74,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for TurmoilSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -98,13 +98,13 @@ impl AsyncWrite for Socket {
     }
 }
 
-impl Duplex for Socket {
+impl Duplex for TurmoilSocket {
     fn tag(&self, tag: u32) {
         self.in_network(|network, wire| network.tag(wire, tag));
     }
 }
 
-impl Drop for Socket {
+impl Drop for TurmoilSocket {
     fn drop(&mut self) {
         self.in_network(|network, wire| network.closes(wire, self.side));
     }
@@ -118,28 +118,28 @@ pub struct Backlog {
 }
 
 /// A listening socket; dropping it refuses what comes and ends what was not accepted.
-pub struct Acceptor {
-    shared: Rc<Shared>,
+pub struct TurmoilAcceptor {
+    shared: Rc<TurmoilShared>,
     host: HostId,
     port: u16,
     backlog: Rc<RefCell<Backlog>>,
     kernel: Rc<Job>,
 }
 
-impl Acceptor {
+impl TurmoilAcceptor {
     /// Listens on a port that nobody listens on. A kernel completes connections for a process
     /// that is paused, which turmoil by itself does not.
-    pub fn open(shared: &Rc<Shared>, host: HostId, port: u16) -> Acceptor {
+    pub fn open(shared: &Rc<TurmoilShared>, host: HostId, port: u16) -> TurmoilAcceptor {
         let backlog = Rc::<RefCell<Backlog>>::default();
         let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));
         let kernel =
             shared.tasks.lives.borrow_mut()[usize::from(host.0)].spawn(Box::pin(accept), true);
-        Acceptor { shared: Rc::clone(shared), host, port, backlog, kernel }
+        TurmoilAcceptor { shared: Rc::clone(shared), host, port, backlog, kernel }
     }
 }
 
 /// The kernel's part of listening.
-async fn accept(shared: Rc<Shared>, port: u16, backlog: Rc<RefCell<Backlog>>) {
+async fn accept(shared: Rc<TurmoilShared>, port: u16, backlog: Rc<RefCell<Backlog>>) {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await;
     let listener = listener.expect("a machine's ports are kept apart");
     loop {
@@ -155,7 +155,7 @@ async fn accept(shared: Rc<Shared>, port: u16, backlog: Rc<RefCell<Backlog>>) {
     }
 }
 
-impl Listen for Acceptor {
+impl Listen for TurmoilAcceptor {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let mut backlog = self.backlog.borrow_mut();
         let Some(stream) = backlog.streams.pop_front() else {
@@ -163,13 +163,13 @@ impl Listen for Acceptor {
             return Poll::Pending;
         };
         drop(backlog);
-        Poll::Ready(Ok(Socket::stream(&self.shared, SERVER, stream)))
+        Poll::Ready(Ok(TurmoilSocket::stream(&self.shared, SERVER, stream)))
     }
 }
 
-impl Drop for Acceptor {
+impl Drop for TurmoilAcceptor {
     fn drop(&mut self) {
-        self.kernel.call_off();
+        self.kernel.cancel();
         self.shared.tasks.lives.borrow_mut()[usize::from(self.host.0)].ports.remove(&self.port);
     }
 }

@@ -4,142 +4,17 @@
 //! lost comes later (retransmission), one that meets a closed link is held and tried again with
 //! back-off after the link has opened. SYN and its answers are segments like any other.
 
-mod disturbance;
-
-use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddrV4;
 use std::task::Waker;
 
 use lockstorm_platform::trace::{Connection, Happening, HostId};
 
+use crate::engine::event::connection::{
+    CLIENT, ConnectionChange, Pair, Payload, SERVER, Side, TcpState,
+};
 use crate::engine::event::kernel::{FIRST_EPHEMERAL_PORT, Kernel};
 use crate::engine::event::queue::Due;
-use crate::engine::links::{Flow, Way};
-
-/// The side of a connection that connected, and the one that listened.
-pub const CLIENT: u8 = 0;
-pub const SERVER: u8 = 1;
-
-/// What a segment carries.
-enum Payload {
-    Syn,
-    SynAck,
-    Bytes(Vec<u8>),
-    Fin,
-    Reset,
-}
-
-impl Payload {
-    /// How much of the stream it takes.
-    fn length(&self) -> usize {
-        if let Payload::Bytes(bytes) = self { bytes.len() } else { 1 }
-    }
-}
-
-/// How a side of a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Its SYN is not answered.
-    Connecting,
-    /// Bytes flow.
-    Open,
-    /// The peer sends no more.
-    Ended,
-    /// Broken, with what the application is told.
-    Broken(io::ErrorKind),
-}
-
-/// One side of a connection: what it has received and what is under way to it.
-struct Side {
-    host: HostId,
-    state: State,
-    /// The application let go of it.
-    closed: bool,
-    /// The machine lost power: nothing is known of it any more.
-    forgotten: bool,
-    inbox: Vec<u8>,
-    read: usize,
-    /// The task that reads here last asked; kept between reads, since cloning it is dear.
-    reader: Option<Waker>,
-    waiting: bool,
-    /// What is under way to this side.
-    flow: Flow<Payload>,
-}
-
-struct Pair {
-    id: Connection,
-    sides: [Side; 2],
-    tag: u32,
-}
-
-/// A listening socket: connections that came up and were not accepted yet.
-#[derive(Default)]
-pub struct Listening {
-    pub queue: VecDeque<u32>,
-    pub waker: Option<Waker>,
-}
-
-/// All connections.
-#[derive(Default)]
-pub struct Network {
-    pairs: Vec<Pair>,
-}
-
-impl Network {
-    pub fn id(&self, connection: u32) -> Connection {
-        self.pairs[connection as usize].id
-    }
-
-    /// The ports of a machine's connections that it has not let go of.
-    fn ports(&self, host: HostId) -> BTreeSet<u16> {
-        let own = self.pairs.iter().filter(|pair| {
-            let side = &pair.sides[usize::from(CLIENT)];
-            side.host == host && !side.closed && !side.forgotten
-        });
-        own.map(|pair| pair.id.client.port()).collect()
-    }
-
-    fn side(&mut self, connection: u32, side: u8) -> &mut Side {
-        &mut self.pairs[connection as usize].sides[usize::from(side)]
-    }
-}
-
-impl Side {
-    fn new(host: HostId, way: Way) -> Side {
-        Side {
-            host,
-            state: State::Connecting,
-            closed: false,
-            forgotten: false,
-            inbox: Vec::new(),
-            read: 0,
-            reader: None,
-            waiting: false,
-            flow: Flow::new(way),
-        }
-    }
-
-    fn wake(&mut self) {
-        if std::mem::take(&mut self.waiting)
-            && let Some(waker) = &self.reader
-        {
-            waker.wake_by_ref();
-        }
-    }
-
-    fn wait(&mut self, waker: &Waker) {
-        self.waiting = true;
-        if !self.reader.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            self.reader = Some(waker.clone());
-        }
-    }
-
-    fn break_off(&mut self, kind: io::ErrorKind) {
-        self.state = State::Broken(kind);
-        self.wake();
-    }
-}
 
 /// What an application does with its side.
 impl Kernel {
@@ -151,8 +26,9 @@ impl Kernel {
         let id = Connection { client, server: to };
         let [there, back] = self.state.links.link(from, server).dial();
         let sides = [Side::new(from, back), Side::new(server, there)];
-        let connection = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
-        self.network.pairs.push(Pair { id, sides, tag: 0 });
+        let connection =
+            u32::try_from(self.connections.pairs.len()).expect("under 2^32 connections");
+        self.connections.pairs.push(Pair { id, sides, tag: 0 });
         self.send(connection, SERVER, Payload::Syn);
         Some(connection)
     }
@@ -165,7 +41,7 @@ impl Kernel {
             if let Some(next) = port.checked_add(1) {
                 host.next_port = next;
             } else {
-                let taken = self.network.ports(from);
+                let taken = self.connections.ports(from);
                 let host = self.host(from);
                 (host.next_port, host.taken) = (FIRST_EPHEMERAL_PORT, taken);
             }
@@ -178,14 +54,14 @@ impl Kernel {
 
     /// Whether the connection has come up; otherwise `waker` is woken when that is decided.
     pub fn connected(&mut self, connection: u32, waker: &Waker) -> Option<io::Result<()>> {
-        let side = self.network.side(connection, CLIENT);
+        let side = self.connections.side(connection, CLIENT);
         match side.state {
-            State::Connecting => {
+            TcpState::Connecting => {
                 side.wait(waker);
                 None
             }
-            State::Open | State::Ended => Some(Ok(())),
-            State::Broken(kind) => Some(Err(kind.into())),
+            TcpState::Open | TcpState::Ended => Some(Ok(())),
+            TcpState::Broken(kind) => Some(Err(kind.into())),
         }
     }
 
@@ -198,7 +74,8 @@ impl Kernel {
         into: &mut tokio::io::ReadBuf<'_>,
         waker: &Waker,
     ) -> Option<io::Result<()>> {
-        let side = self.network.side(connection, side);
+        let side = self.connections.side(connection, side);
+        debug_assert!(side.read <= side.inbox.len(), "what is read has been received");
         if side.read < side.inbox.len() {
             let length = into.remaining().min(side.inbox.len() - side.read);
             into.put_slice(&side.inbox[side.read..side.read + length]);
@@ -210,9 +87,9 @@ impl Kernel {
             return Some(Ok(()));
         }
         match side.state {
-            State::Ended => Some(Ok(())),
-            State::Broken(kind) => Some(Err(kind.into())),
-            State::Open | State::Connecting => {
+            TcpState::Ended => Some(Ok(())),
+            TcpState::Broken(kind) => Some(Err(kind.into())),
+            TcpState::Open | TcpState::Connecting => {
                 side.wait(waker);
                 None
             }
@@ -221,7 +98,7 @@ impl Kernel {
 
     /// Sends bytes to the other side.
     pub fn write(&mut self, connection: u32, side: u8, bytes: &[u8]) -> io::Result<()> {
-        if let State::Broken(kind) = self.network.side(connection, side).state {
+        if let TcpState::Broken(kind) = self.connections.side(connection, side).state {
             return Err(kind.into());
         }
         self.send(connection, 1 - side, Payload::Bytes(bytes.to_vec()));
@@ -230,13 +107,13 @@ impl Kernel {
 
     /// Which operation and attempt the next messages serve.
     pub fn tag(&mut self, connection: u32, tag: u32) {
-        self.network.pairs[connection as usize].tag = tag;
+        self.connections.pairs[connection as usize].tag = tag;
     }
 
     /// The application lets go of its side: the peer sees the end of the stream, or a reset if
     /// bytes were left unread. A machine without power says nothing.
     pub fn close(&mut self, connection: u32, side: u8) {
-        let end = self.network.side(connection, side);
+        let end = self.connections.side(connection, side);
         if std::mem::replace(&mut end.closed, true) {
             return;
         }
@@ -247,7 +124,7 @@ impl Kernel {
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
         // Whoever gives up before his SYN is answered says nothing.
-        let mute = matches!(end.state, State::Broken(_) | State::Connecting);
+        let mute = matches!(end.state, TcpState::Broken(_) | TcpState::Connecting);
         if silent || mute || self.state.machine(host).is_silent() {
             return;
         }
@@ -263,18 +140,18 @@ impl Kernel {
 /// How segments travel.
 impl Kernel {
     fn send(&mut self, connection: u32, to: u8, payload: Payload) {
-        let pair = &self.network.pairs[connection as usize];
+        let pair = &self.connections.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - to)].host, pair.sides[usize::from(to)].host);
         let is_syn = matches!(payload, Payload::Syn);
         let tag = pair.tag;
-        let flow = &mut self.network.side(connection, to).flow;
+        let flow = &mut self.connections.side(connection, to).flow;
         let ordinal = flow.ordinal(tag, payload.length(), is_syn);
         let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
         if cut {
-            self.state.meet_closed(hosts);
+            self.state.count_held(hosts);
         }
-        let flow = &mut self.network.side(connection, to).flow;
+        let flow = &mut self.connections.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
             self.queue.push(arrive_at, Due::Arrival { connection, side: to });
         }
@@ -282,19 +159,19 @@ impl Kernel {
 
     /// Handles the segments that have arrived at a side.
     pub fn arrive(&mut self, connection: u32, side: u8) {
-        let pair = &self.network.pairs[connection as usize];
+        let pair = &self.connections.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
         let is_dead = pair.sides[usize::from(1 - side)].forgotten;
         let barred = self.state.is_barred(hosts);
         let now = self.state.now;
         loop {
-            let flow = &mut self.network.side(connection, side).flow;
+            let flow = &mut self.connections.side(connection, side).flow;
             if !flow.is_due(now) {
                 return;
             }
             if barred {
                 flow.hold(is_dead);
-                self.state.meet_closed(hosts);
+                self.state.count_held(hosts);
                 return;
             }
             let payload = flow.take().expect("it was just looked at");
@@ -303,35 +180,37 @@ impl Kernel {
     }
 
     fn deliver(&mut self, connection: u32, side: u8, payload: Payload) {
-        let end = self.network.side(connection, side);
+        let end = self.connections.side(connection, side);
         let refused = end.forgotten || end.closed;
         match payload {
             Payload::Reset => {
-                let connecting = end.state == State::Connecting;
+                let connecting = end.state == TcpState::Connecting;
                 end.break_off(if connecting {
                     io::ErrorKind::ConnectionRefused
                 } else {
                     io::ErrorKind::ConnectionReset
                 });
-                self.note_connection(connection, 2);
+                self.note_connection(connection, ConnectionChange::Reset);
             }
             Payload::Syn => self.answer_syn(connection),
             Payload::SynAck if !refused => {
-                end.state = State::Open;
+                debug_assert_eq!(end.state, TcpState::Connecting, "a connection comes up once");
+                end.state = TcpState::Open;
                 end.wake();
-                self.note_connection(connection, 1);
+                self.note_connection(connection, ConnectionChange::Established);
             }
             Payload::Bytes(bytes) if !refused => {
+                debug_assert_ne!(end.state, TcpState::Connecting, "bytes follow the handshake");
                 end.inbox.extend_from_slice(&bytes);
                 end.wake();
                 self.happen(Happening::Delivery, connection, u32::from(side), &bytes);
             }
             Payload::Fin if !refused => {
-                if end.state == State::Open {
-                    end.state = State::Ended;
+                if end.state == TcpState::Open {
+                    end.state = TcpState::Ended;
                 }
                 end.wake();
-                self.note_connection(connection, 3);
+                self.note_connection(connection, ConnectionChange::Ended);
             }
             Payload::Fin => {}
             // Nobody is there to take it: the kernel says so.
@@ -340,15 +219,15 @@ impl Kernel {
     }
 
     fn answer_syn(&mut self, connection: u32) {
-        let Pair { id, sides, .. } = &self.network.pairs[connection as usize];
+        let Pair { id, sides, .. } = &self.connections.pairs[connection as usize];
         let (server, port) = (sides[usize::from(SERVER)].host, id.server.port());
         if sides[usize::from(CLIENT)].closed {
             // The handshake never completes: no process hears of it.
-            self.network.side(connection, SERVER).closed = true;
+            self.connections.side(connection, SERVER).closed = true;
             return;
         }
         let Some(listening) = self.host(server).listening.get_mut(&port) else {
-            self.network.side(connection, SERVER).closed = true;
+            self.connections.side(connection, SERVER).closed = true;
             self.send(connection, CLIENT, Payload::Reset);
             return;
         };
@@ -356,11 +235,11 @@ impl Kernel {
         if let Some(waker) = listening.waker.take() {
             waker.wake();
         }
-        self.network.side(connection, SERVER).state = State::Open;
+        self.connections.side(connection, SERVER).state = TcpState::Open;
         self.send(connection, CLIENT, Payload::SynAck);
     }
 
-    fn note_connection(&mut self, connection: u32, what: u32) {
-        self.happen(Happening::Connection, connection, what, &[]);
+    pub fn note_connection(&mut self, connection: u32, change: ConnectionChange) {
+        self.happen(Happening::Connection, connection, change as u32, &[]);
     }
 }

@@ -4,20 +4,14 @@ use std::io;
 
 use lockstorm_platform::trace::HostId;
 
+use crate::engine::event::connection::{CLIENT, ConnectionChange, SERVER, Side, TcpState};
 use crate::engine::event::kernel::Kernel;
-use crate::engine::event::network::{CLIENT, SERVER, Side, State};
 use crate::engine::event::queue::Due;
 
 impl Kernel {
-    /// See [`crate::engine::Engine::block`].
+    /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, from: HostId, to: HostId, blocked: bool) {
-        let link = self.state.links.link(from, to);
-        if blocked {
-            link.blocked += 1;
-            return;
-        }
-        link.blocked = link.blocked.saturating_sub(1);
-        if link.blocked == 0 {
+        if self.state.links.link(from, to).block(blocked) {
             self.retry_held(from, to);
         }
     }
@@ -34,10 +28,10 @@ impl Kernel {
         if self.state.is_cut((from, to)) {
             return;
         }
-        let count = u32::try_from(self.network.pairs.len()).expect("under 2^32 connections");
+        let count = u32::try_from(self.connections.pairs.len()).expect("under 2^32 connections");
         for connection in 0..count {
             for side in [CLIENT, SERVER] {
-                let pair = &self.network.pairs[connection as usize];
+                let pair = &self.connections.pairs[connection as usize];
                 let ends = (&pair.sides[usize::from(1 - side)], &pair.sides[usize::from(side)]);
                 if ends.1.flow.is_held() && (ends.0.host, ends.1.host) == (from, to) {
                     self.send_again(connection, side, (from, to));
@@ -47,10 +41,10 @@ impl Kernel {
     }
 
     fn send_again(&mut self, connection: u32, side: u8, hosts: (HostId, HostId)) {
-        let tag = self.network.pairs[connection as usize].tag;
-        let ordinal = self.network.side(connection, side).flow.ordinal_again(tag);
+        let tag = self.connections.pairs[connection as usize].tag;
+        let ordinal = self.connections.side(connection, side).flow.ordinal_again(tag);
         let latency = self.state.delay(hosts, ordinal);
-        let flow = &mut self.network.side(connection, side).flow;
+        let flow = &mut self.connections.side(connection, side).flow;
         for at in flow.send_again(self.state.now, latency) {
             self.queue.push(at, Due::Arrival { connection, side });
         }
@@ -59,23 +53,24 @@ impl Kernel {
     /// Resets every connection between two hosts at once, on both sides; how many were alive.
     pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
-        for connection in 0..self.network.pairs.len() {
-            let pair = &mut self.network.pairs[connection];
+        for connection in 0..self.connections.pairs.len() {
+            let pair = &mut self.connections.pairs[connection];
             let hosts = (pair.sides[0].host, pair.sides[1].host);
             if hosts != (one, other) && hosts != (other, one) {
                 continue;
             }
-            let lives = |side: &Side| !side.closed && !matches!(side.state, State::Broken(_));
+            let lives = |side: &Side| !side.closed && !matches!(side.state, TcpState::Broken(_));
             alive += u64::from(pair.sides.iter().any(lives));
             for side in &mut pair.sides {
                 side.flow.clear();
-                if side.state != State::Connecting {
+                if side.state != TcpState::Connecting {
                     side.inbox.clear();
                     side.read = 0;
                 }
                 side.break_off(io::ErrorKind::ConnectionReset);
             }
-            self.note_connection(u32::try_from(connection).expect("under 2^32 connections"), 2);
+            let connection = u32::try_from(connection).expect("under 2^32 connections");
+            self.note_connection(connection, ConnectionChange::Reset);
         }
         alive
     }
@@ -83,11 +78,11 @@ impl Kernel {
     /// A machine loses power: its sides of all connections are forgotten, silently. What it has
     /// sent goes on, unless that has to be sent again.
     pub fn forget_connections(&mut self, host: HostId) {
-        for pair in &mut self.network.pairs {
+        for pair in &mut self.connections.pairs {
             for side in [usize::from(CLIENT), usize::from(SERVER)] {
                 if pair.sides[side].host == host {
                     pair.sides[side].forgotten = true;
-                    pair.sides[1 - side].flow.die();
+                    pair.sides[1 - side].flow.drop_held();
                 }
             }
         }

@@ -4,13 +4,10 @@
 //! difference of two looks. Nothing here enters the trace, and nothing is decided by it.
 
 use lockstorm_platform::host::Slowness;
-use lockstorm_platform::trace::HostId;
-
-use crate::engine::state::State;
 
 /// Messages and connections of a directed link that faults touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkMet {
+pub struct LinkCounters {
     /// Messages that met the link closed.
     pub held: u64,
     /// Messages that a fixed length was added to.
@@ -27,7 +24,7 @@ pub struct LinkMet {
 
 /// What happened on a machine that faults touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MachineMet {
+pub struct MachineCounters {
     /// Tasks and messages that had to wait while it was halted.
     pub waited: u64,
     /// Looks at its clocks by its processes, and sleeps until a time of day.
@@ -46,7 +43,7 @@ pub struct MachineMet {
 
 /// What a disk swallowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DiskMet {
+pub struct DiskCounters {
     /// Syncs that were answered and not done though something was to be synced.
     pub unsynced: u64,
     /// Files that a loss of power tore.
@@ -55,22 +52,10 @@ pub struct DiskMet {
     pub refused: u64,
 }
 
-impl MachineMet {
+impl MachineCounters {
     /// A command or a script took so much longer.
     pub fn slow(&mut self, by: Slowness) {
         self.commands += u64::from(by.command > 0);
         self.scripts += u64::from(by.script > 0);
-    }
-}
-
-impl State {
-    /// A message has met a closed way: a link that is cut, or a machine that sleeps.
-    pub fn meet_closed(&mut self, (from, to): (HostId, HostId)) {
-        let link = self.links.link(from, to);
-        link.met.held += u64::from(link.blocked > 0);
-        for host in [from, to] {
-            let machine = self.machine(host);
-            machine.met.waited += u64::from(machine.suspended > 0);
-        }
     }
 }

@@ -1,0 +1,100 @@
+//! One direction of a real connection while a fault disturbs its link: what waits in it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::HostId;
+use tokio::time::Sleep;
+
+use crate::engine::flow::{Flow, Way};
+use crate::engine::tasks::Tasks;
+
+/// See the head of this file.
+pub struct Lane {
+    /// An empty piece is the end.
+    flow: Flow<Bytes>,
+    /// What has arrived and is not taken yet.
+    pub front: Bytes,
+    pub waiting: usize,
+    alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
+    pub has_ended: bool,
+}
+
+impl Lane {
+    /// A direction in which nothing was sent yet.
+    pub fn new(way: Way) -> Lane {
+        let (flow, front) = (Flow::new(way), Bytes::new());
+        Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
+    }
+
+    /// Whether nothing waits in it.
+    pub fn is_empty(&self) -> bool {
+        self.flow.is_empty() && self.front.is_empty() && !self.has_ended
+    }
+
+    /// Ready when `front` has bytes, or the end has come.
+    pub fn poll_front(
+        &mut self,
+        cx: &mut Context<'_>,
+        tasks: &Tasks,
+        way: (HostId, HostId),
+    ) -> Poll<()> {
+        loop {
+            if !self.front.is_empty() || self.has_ended {
+                return Poll::Ready(());
+            }
+            let Some(next) = self.flow.next_arrival() else { return Poll::Pending };
+            let now = tasks.state().now;
+            if next > now {
+                ready!(self.poll_alarm(cx, next, now));
+                tasks.look_at_clock();
+            } else if tasks.state().is_barred(way) {
+                self.flow.hold(false);
+            } else {
+                self.front = self.flow.take().expect("something is due");
+                self.has_ended = self.front.is_empty();
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
+    fn poll_alarm(&mut self, cx: &mut Context<'_>, at: Nanos, now: Nanos) -> Poll<()> {
+        if self.alarm.as_ref().is_none_or(|(set, _)| *set != at) {
+            let wait = Duration::from_nanos(at - now);
+            self.alarm = Some((at, Box::pin(tokio::time::sleep(wait))));
+        }
+        let (_, alarm) = self.alarm.as_mut().expect("it was just set");
+        ready!(alarm.as_mut().poll(cx));
+        self.alarm = None;
+        Poll::Ready(())
+    }
+
+    /// Sends bytes on their way; no bytes are the end.
+    pub fn send(&mut self, bytes: Bytes, tasks: &Tasks, way: (HostId, HostId)) {
+        let mut state = tasks.state();
+        self.waiting += bytes.len();
+        let delay = state.delay(way, self.flow.ordinal(0, bytes.len(), false));
+        let cut = state.is_cut(way);
+        self.flow.send(bytes, state.now, delay, cut, false);
+    }
+
+    /// Takes bytes off the front.
+    pub fn consume(&mut self, count: usize) {
+        self.front.advance(count);
+        self.waiting -= count;
+    }
+
+    /// Tries again what is held, if nothing bars its way any more.
+    pub fn retry(&mut self, tasks: &Tasks, way: (HostId, HostId)) {
+        let mut state = tasks.state();
+        if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
+            let latency = state.delay(way, self.flow.ordinal_again(0));
+            self.flow.send_again(state.now, latency);
+            self.alarm = None;
+        }
+    }
+}

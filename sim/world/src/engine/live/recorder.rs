@@ -1,0 +1,86 @@
+//! What of a live world enters its trace, and when the world has to be called back for that.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use lockstorm_platform::time::Stamp;
+use lockstorm_platform::trace::{Connection, Event, HostId, Leg, Request};
+
+use crate::engine::tasks::Tasks;
+
+/// Events after which the world is called back, so that somebody may take them away while they are
+/// still at hand.
+const DRAIN_EVERY: usize = 2048;
+
+/// See the head of this file.
+pub struct Recorder {
+    tasks: Rc<Tasks>,
+    /// Whether many events were recorded since the world was last called back.
+    pub is_full: Cell<bool>,
+    /// Requests whose words were recorded, and that are not answered yet.
+    unanswered: RefCell<BTreeSet<Request>>,
+    /// The connection whose request the last strike was anchored to.
+    pub waited_for: Cell<Option<Connection>>,
+    /// Whether every client belongs to this world: how far each request has come is recorded.
+    keeps_all: bool,
+}
+
+impl Recorder {
+    /// Nothing is recorded yet.
+    pub fn new(tasks: Rc<Tasks>, keeps_all: bool) -> Recorder {
+        let (is_full, waited_for) = (Cell::new(false), Cell::new(None));
+        Recorder { tasks, is_full, unanswered: RefCell::default(), waited_for, keeps_all }
+    }
+
+    /// Writes an event of a machine, or of the world itself, into the trace.
+    pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
+        if !self.is_worth_keeping(&event) {
+            let mut state = self.tasks.state();
+            let readings = host.map(|host| state.readings(host)).unwrap_or_default();
+            return Stamp::new(state.trace.next_instant(state.now), readings);
+        }
+        let request = match &event {
+            Event::Message { request, .. } => Some(request.connection),
+            _ => None,
+        };
+        let stamp = self.tasks.record(host, event);
+        let state = self.tasks.state();
+        if request.is_some() && !state.strikes.is_empty() {
+            self.waited_for.set(request);
+        }
+        if state.trace.entries().len().is_multiple_of(DRAIN_EVERY) {
+            self.is_full.set(true);
+            self.tasks.wake_driver();
+        }
+        stamp
+    }
+
+    /// How far a request has come is worth a record only if somebody waits for it, or knows what
+    /// it said: most of what a busy service does is neither.
+    fn is_worth_keeping(&self, event: &Event) -> bool {
+        if self.keeps_all {
+            return true;
+        }
+        let mut unanswered = self.unanswered.borrow_mut();
+        match event {
+            Event::Words { request, .. } => {
+                unanswered.insert(*request);
+            }
+            Event::Ended { connection } => {
+                let mut later = unanswered.split_off(&Request { connection: *connection, nth: 0 });
+                later.retain(|request| request.connection != *connection);
+                unanswered.append(&mut later);
+            }
+            Event::Message { request, leg, .. } => {
+                let is_known = match leg {
+                    Leg::Replied => unanswered.remove(request),
+                    _ => unanswered.contains(request),
+                };
+                return is_known || !self.tasks.state().watches.is_empty();
+            }
+            _ => {}
+        }
+        true
+    }
+}

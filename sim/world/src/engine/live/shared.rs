@@ -1,0 +1,91 @@
+//! What tasks, streams and timers of the live engine hold on to: where machines listen, what they
+//! have open, and what is left of those without power.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::{Rc, Weak};
+
+use lockstorm_platform::trace::{Connection, HostId};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::engine::live::ports::Ports;
+use crate::engine::live::recorder::Recorder;
+use crate::engine::live::wire::{Ends, Wire, Wires};
+use crate::engine::tasks::Tasks;
+
+/// See the head of this file.
+pub struct LiveShared {
+    pub tasks: Rc<Tasks>,
+    pub recorder: Rc<Recorder>,
+    pub wires: Rc<Wires>,
+    pub ports: RefCell<Ports>,
+    /// Where each machine listens, as its peers know it.
+    pub addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
+    /// Sockets of machines without power: they say nothing until the machine is back.
+    pub silent: RefCell<BTreeMap<HostId, SilentSockets>>,
+    pub listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
+    /// Whether every client belongs to this world: see
+    /// [`crate::engine::live::LiveEngine::closed`].
+    pub is_closed: bool,
+}
+
+/// What is left of a machine without power.
+#[derive(Default)]
+pub struct SilentSockets {
+    streams: Vec<TcpStream>,
+    _listeners: Vec<Rc<TcpListener>>,
+}
+
+impl Drop for SilentSockets {
+    fn drop(&mut self) {
+        // A machine that is back knows nothing of its connections: it answers with a reset.
+        for stream in &self.streams {
+            let _ = stream.set_zero_linger();
+        }
+    }
+}
+
+impl LiveShared {
+    /// A world without machines.
+    pub fn new(tasks: Tasks, ports: Ports, is_closed: bool) -> LiveShared {
+        let tasks = Rc::new(tasks);
+        LiveShared {
+            recorder: Rc::new(Recorder::new(Rc::clone(&tasks), is_closed)),
+            tasks,
+            wires: Rc::default(),
+            ports: RefCell::new(ports),
+            addresses: RefCell::default(),
+            silent: RefCell::default(),
+            listeners: RefCell::default(),
+            is_closed,
+        }
+    }
+
+    /// A connection that has come up.
+    pub fn open(&self, ends: Ends, connection: Connection, stream: TcpStream) -> Rc<Wire> {
+        self.wires.open(&self.tasks, &self.recorder, ends, (connection, stream))
+    }
+
+    /// The IP address from which a machine connects to another.
+    pub fn source(&self, own: HostId, to: SocketAddrV4) -> Ipv4Addr {
+        let ip = *self.addresses.borrow()[&own].ip();
+        match (self.is_closed && ip.is_loopback(), to.ip().is_loopback()) {
+            (true, _) => ip,
+            (_, true) => Ipv4Addr::LOCALHOST,
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    /// Keeps the sockets of a machine that loses power: they are silent until it is back.
+    pub fn silence(&self, host: HostId) {
+        let own = |wire: &Rc<Wire>| wire.own == host;
+        let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.detach());
+        let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();
+        let sockets = SilentSockets {
+            streams: streams.collect(),
+            _listeners: listeners.iter().filter_map(Weak::upgrade).collect(),
+        };
+        self.silent.borrow_mut().insert(host, sockets);
+    }
+}

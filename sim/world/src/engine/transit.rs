@@ -1,0 +1,63 @@
+//! Whether a message passes from one machine to another, and how long it takes: what links and
+//! machines have to say about it, for every engine.
+
+use lockstorm_platform::time::{MICROSECOND, Nanos};
+use lockstorm_platform::trace::{Happening, HostId};
+
+use crate::engine::flow::Ordinal;
+use crate::engine::state::State;
+
+/// The minimum time that a message takes: without it a loop of two hosts could stop time.
+const MIN_LATENCY: Nanos = MICROSECOND;
+
+impl State {
+    /// Whether nothing can arrive.
+    pub(crate) fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
+        self.links.link(from, to).blocked > 0 || self.machine(to).is_silent()
+    }
+
+    /// Whether nothing can be sent and arrive: a suspended machine sends nothing, but what has
+    /// left it before goes on.
+    pub(crate) fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
+        self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
+    }
+
+    /// Whether a message passes at once: nothing bars its way, and nothing makes it late.
+    #[cfg(feature = "live")]
+    pub(crate) fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
+        self.links.link(hosts.0, hosts.1).is_immediate() && !self.is_cut(hosts)
+    }
+
+    /// How long a message takes that is sent now, on whole grains of the engine's time.
+    pub(crate) fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
+        let link = self.links.link(hosts.0, hosts.1);
+        let extra = link.extra();
+        link.counters.delayed += u64::from(extra > 0);
+        let latency = match link.latency.constant() {
+            Some(latency) if !link.needs_draw() => latency,
+            _ => self.drawn_latency(hosts, ordinal),
+        };
+        let delay = latency.saturating_add(extra).max(MIN_LATENCY);
+        self.on_grain(delay)
+    }
+
+    fn drawn_latency(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
+        let State { links, names, chance, .. } = self;
+        let ends = (names.name(hosts.0), names.name(hosts.1));
+        let link = links.link(hosts.0, hosts.1);
+        let (latency, draw) = link.drawn_latency(chance, ends, ordinal);
+        let low = u32::try_from(ordinal.number & u64::from(u32::MAX)).expect("masked to 32 bits");
+        self.happen(Happening::Draw, u32::from(hosts.0.0), low, &draw.to_le_bytes());
+        latency
+    }
+
+    /// A message has met a closed way: a link that is cut, or a machine that sleeps.
+    pub(crate) fn count_held(&mut self, (from, to): (HostId, HostId)) {
+        let link = self.links.link(from, to);
+        link.counters.held += u64::from(link.blocked > 0);
+        for host in [from, to] {
+            let machine = self.machine(host);
+            machine.counters.waited += u64::from(machine.suspended > 0);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What tasks, streams and timers of the turmoil engine hold on to.
+
+use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
+
+use lockstorm_platform::trace::HostId;
+
+use crate::engine::state::State;
+use crate::engine::tasks::Tasks;
+use crate::engine::tasks::supervisor::supervise;
+use crate::engine::turmoil::network::Network;
+
+/// See the head of this file.
+pub struct TurmoilShared {
+    pub tasks: Rc<Tasks>,
+    /// The plan's network; `None` where the network is the user's own.
+    pub network: Option<RefCell<Network>>,
+}
+
+impl TurmoilShared {
+    pub fn new(tasks: Tasks, network: Option<Network>) -> TurmoilShared {
+        TurmoilShared { tasks: Rc::new(tasks), network: network.map(RefCell::new) }
+    }
+
+    pub fn state(&self) -> RefMut<'_, State> {
+        self.tasks.state()
+    }
+
+    /// Does something to the plan's network, where there is one.
+    pub fn in_network<T>(&self, act: impl FnOnce(&mut Network, &mut State) -> T) -> Option<T> {
+        let network = self.network.as_ref()?;
+        Some(act(&mut network.borrow_mut(), &mut self.state()))
+    }
+}
+
+/// A host of turmoil's, for ever.
+pub async fn run_host(tasks: Rc<Tasks>, host: HostId) -> turmoil::Result {
+    supervise(tasks, host).await
+}

@@ -1,0 +1,194 @@
+//! The faults of a world: which are armed, which have struck, and which of them last.
+
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb, Watch};
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::{Edge, Event, Trace};
+
+use crate::world::machines::Machines;
+use crate::world::met::{Known, by_command};
+use crate::world::remains::Strike;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Faults {
+    faults: Vec<Fault>,
+    struck: Vec<Struck>,
+}
+
+/// A fault that has struck, and whether its end is still to come.
+struct Struck {
+    strike: Strike,
+    index: usize,
+    open: bool,
+    /// What faults of its verb had met on its target before it struck.
+    before: u64,
+}
+
+impl Faults {
+    /// Has the faults of a plan strike, each at its time or when its anchor comes.
+    pub fn new(faults: Vec<Fault>, machines: &Machines) -> Faults {
+        for fault in &faults {
+            match (&fault.anchor, Watch::of(fault)) {
+                (Anchor::At(at), _) => machines.engine.strike_at(*at, fault.id),
+                (Anchor::After { .. }, Some(watch)) => machines.engine.state().watches.push(watch),
+                (Anchor::After { .. }, None) => unreachable!("an event anchor has a watch"),
+            }
+        }
+        Faults { faults, struck: Vec::new() }
+    }
+
+    /// Adds a fault that no plan knew: it strikes at once if its time has passed.
+    ///
+    /// # Panics
+    /// If another fault has its number.
+    pub fn add(&mut self, fault: Fault, machines: &mut Machines) {
+        let id = fault.id;
+        assert!(self.faults.iter().all(|other| other.id != id), "two faults are number {id}");
+        let (anchor, watch) = (fault.anchor.clone(), Watch::of(&fault));
+        self.faults.push(fault);
+        match anchor {
+            Anchor::At(at) if at <= machines.now() => self.strike(id, machines),
+            Anchor::At(at) => machines.engine.strike_at(at, id),
+            Anchor::After { .. } => machines.engine.state().watches.extend(watch),
+        }
+    }
+
+    /// Has the fault with this number strike now.
+    pub fn strike(&mut self, id: u32, machines: &mut Machines) {
+        let index = self.faults.iter().position(|fault| fault.id == id);
+        let index = index.expect("only the plan's own faults are armed");
+        let fault = self.faults[index].clone();
+        let from = machines.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
+        // The counts are read before the verb acts: what it does at once is met by it.
+        let before = machines.met_by(&fault);
+        machines.apply(&fault, true);
+        let lasts = !fault.verb.is_momentary();
+        let to = (!lasts).then_some(from);
+        let strike = Strike { fault: id, from, to, met: None };
+        self.struck.push(Struck { strike, index, open: lasts, before });
+        if Known::of(&fault.verb) == Known::AtOnce {
+            self.count_met(self.struck.len() - 1, machines);
+        }
+        if let (true, Some(length)) = (lasts, fault.length) {
+            let call = u32::try_from(self.struck.len() - 1).expect("faults are counted in u32");
+            machines.engine.call_at(machines.now().saturating_add(length), call);
+        }
+    }
+
+    /// Ends a fault that has struck, if it has not ended yet.
+    pub fn end(&mut self, struck: u32, machines: &mut Machines) {
+        let place = struck as usize;
+        if !std::mem::take(&mut self.struck[place].open) {
+            return;
+        }
+        let fault = self.fault_of(place).clone();
+        if !self.goes_on(&fault) {
+            machines.apply(&fault, false);
+        }
+        if self.struck[place].strike.met.is_none() {
+            self.count_met(place, machines);
+        }
+        let event = Event::Fault { id: fault.id, edge: Edge::End };
+        let to = machines.engine.record(event).instant();
+        let strike = &mut self.struck[place].strike;
+        debug_assert!(strike.from < to && strike.to.is_none(), "a fault begins, then ends once");
+        strike.to = Some(to);
+    }
+
+    /// The fault that struck as the `struck`th.
+    pub fn fault_of(&self, struck: usize) -> &Fault {
+        &self.faults[self.struck[struck].index]
+    }
+
+    /// Whether another fault still does the same to the host: a machine that was taken down
+    /// twice is up when both are over. What adds up is undone one by one.
+    fn goes_on(&self, fault: &Fault) -> bool {
+        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
+        let alike = |other: &Verb| match &fault.verb {
+            Verb::Crash | Verb::PowerLoss => down(other),
+            Verb::ClockRate { .. } => matches!(other, Verb::ClockRate { .. }),
+            Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
+            Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => *other == fault.verb,
+            _ => false,
+        };
+        let open = self.struck.iter().filter(|struck| struck.open);
+        let others = open.map(|struck| &self.faults[struck.index]);
+        let mut others = others.filter(|other| other.target == fault.target);
+        others.any(|other| alike(&other.verb))
+    }
+
+    /// Ends every fault that lasts. If `keep_down`, what is down stays down.
+    pub fn heal(&mut self, keep_down: bool, machines: &mut Machines) {
+        // Before any fault ends: what the heal does is met by none.
+        self.count_all_met(machines);
+        for index in 0..self.struck.len() {
+            let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
+            if !(down && keep_down) {
+                self.end(u32::try_from(index).expect("faults are counted in u32"), machines);
+            }
+        }
+    }
+
+    /// Ends the faults that last and for which `which` holds; their number.
+    pub fn end_where(&mut self, which: impl Fn(&Fault) -> bool, machines: &mut Machines) -> usize {
+        let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
+        for place in &open {
+            self.end(u32::try_from(*place).expect("faults are counted in u32"), machines);
+        }
+        open.len()
+    }
+
+    /// The faults that last, with when they struck.
+    pub fn active(&self) -> Vec<(&Fault, Instant)> {
+        self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
+    }
+
+    /// The faults that have struck, in order.
+    pub fn strikes(&self) -> Vec<Strike> {
+        self.struck.iter().map(|struck| struck.strike).collect()
+    }
+
+    fn open(&self) -> impl Iterator<Item = usize> {
+        (0..self.struck.len()).filter(|place| self.struck[*place].open)
+    }
+
+    /// Counts what is known at the world's end alone, and ends the engine.
+    pub fn finish(&mut self, machines: &mut Machines, end: Instant) -> Trace {
+        self.count_all_met(machines);
+        let trace = machines.engine.finish();
+        for place in 0..self.struck.len() {
+            let fault = self.fault_of(place);
+            let (Known::FromTheTrace, Target::Host(name)) = (Known::of(&fault.verb), &fault.target)
+            else {
+                continue;
+            };
+            let again = |struck: &&Struck| {
+                self.faults[struck.index].target == fault.target
+                    && Known::of(&self.faults[struck.index].verb) == Known::FromTheTrace
+            };
+            let next = self.struck[place + 1..].iter().find(again);
+            let until = next.map_or(end, |next| next.strike.from);
+            let during = [self.struck[place].strike.from, until];
+            let met = by_command(&trace, &fault.verb, machines.id(name), during);
+            self.struck[place].strike.met = machines.engine.counts_faults().then_some(met);
+        }
+        trace
+    }
+
+    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
+    fn count_all_met(&mut self, machines: &Machines) {
+        for place in 0..self.struck.len() {
+            if self.struck[place].strike.met.is_none() {
+                self.count_met(place, machines);
+            }
+        }
+    }
+
+    /// Notes what a fault has met since it struck.
+    fn count_met(&mut self, place: usize, machines: &Machines) {
+        let (met, before) = (machines.met_by(self.fault_of(place)), self.struck[place].before);
+        debug_assert!(before <= met, "counts only grow");
+        let met = met - before;
+        self.struck[place].strike.met = machines.engine.counts_faults().then_some(met);
+    }
+}

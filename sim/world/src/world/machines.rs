@@ -1,0 +1,227 @@
+//! The machines of a world on their engine: built, started, killed, and asked how they are.
+//!
+//! Nothing here knows a fault.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+use lockstorm_platform::fault::HostNames;
+use lockstorm_platform::host::Host;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::order::Operator;
+use lockstorm_platform::time::{Clock, ClockSetting, Instant, Nanos};
+use lockstorm_platform::trace::HostId;
+
+use crate::engine::interface::{Engine, Process};
+use crate::engine::links::Disturbance;
+use crate::world::remains::ClockChange;
+use crate::world::spec::{HostSpec, Part};
+
+/// The name under which faults that act by command reach nodes.
+const OPERATOR: &str = "operator";
+/// The operator's address.
+pub const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
+/// How long the operator's messages take; no fault touches its links.
+const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
+
+/// See the head of this file.
+pub struct Machines {
+    pub engine: Box<dyn Engine>,
+    pub names: HostNames,
+    parts: Vec<Part>,
+    alive: Vec<bool>,
+    /// Whose process has ended by itself since it was started.
+    ended: Vec<Rc<Cell<bool>>>,
+    /// Every line that a clock followed, in order.
+    pub clocks: Vec<ClockChange>,
+    /// The operator's machine.
+    pub desk: Host,
+    pub operator: Option<Operator>,
+    /// The further names: those of masters, which a failover moves.
+    pub masters: Vec<String>,
+}
+
+/// The process, which says when it has ended by itself.
+fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
+    let (process, ended) = (Rc::clone(process), Rc::clone(ended));
+    Rc::new(move |host| {
+        let (work, ended) = (process(host), Rc::clone(&ended));
+        Box::pin(async move {
+            work.await;
+            ended.set(true);
+        })
+    })
+}
+
+impl Machines {
+    /// Adds the machines of a world to an engine. None is started.
+    ///
+    /// # Panics
+    /// If two of them share a name or an address.
+    pub fn new(
+        mut engine: Box<dyn Engine>,
+        hosts: &[HostSpec],
+        names: BTreeMap<String, SocketAddrV4>,
+        operator: Option<Operator>,
+    ) -> Machines {
+        let (mut parts, mut ended) = (Vec::new(), Vec::new());
+        for host in hosts {
+            let id = engine.add_host(&host.name, host.address, host.clocks);
+            engine.state().set_name(&host.name, host.address);
+            ended.push(Rc::default());
+            engine.install(id, noting_its_end(&host.process, &ended[usize::from(id.0)]));
+            parts.push(host.part);
+        }
+        let desk = engine.add_host(OPERATOR, OPERATOR_ADDRESS, ClockSetting::default());
+        for (name, address) in &names {
+            engine.state().set_name(name, *address);
+        }
+        let known = engine.state().names.clone();
+        Machines {
+            desk: engine.host(desk),
+            operator,
+            masters: names.into_keys().collect(),
+            alive: vec![false; parts.len()],
+            ended,
+            engine,
+            names: known,
+            parts,
+            clocks: Vec::new(),
+        }
+    }
+
+    /// Gives links their latency and their loss; those of the operator are left alone.
+    pub fn set_up_links(&self, named: &[(String, String, Latency)], loss: u32) {
+        let desk = self.desk.id();
+        for (from, to, latency) in named {
+            self.set_latency(self.id(from), self.id(to), *latency);
+        }
+        for host in self.names.ids() {
+            self.set_latency(desk, host, OPERATOR_LATENCY);
+            self.set_latency(host, desk, OPERATOR_LATENCY);
+        }
+        if loss > 0 {
+            self.set_loss(loss);
+        }
+    }
+
+    fn set_latency(&self, from: HostId, to: HostId, latency: Latency) {
+        self.engine.state().links.link(from, to).latency = latency;
+    }
+
+    /// Changes what faults add to a directed link.
+    pub fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
+        self.engine.state().links.link(from, to).disturb(change);
+    }
+
+    fn set_loss(&self, loss: u32) {
+        let desk = self.desk.id();
+        for from in self.names.ids().filter(|id| *id != desk) {
+            for to in self.names.ids().filter(|id| *id != desk) {
+                self.engine.state().links.link(from, to).loss_per_million = u64::from(loss);
+            }
+        }
+    }
+
+    /// Notes the lines that all clocks follow.
+    pub fn note_clocks(&mut self) {
+        for host in self.names.ids() {
+            self.note_clocks_of(host);
+        }
+    }
+
+    /// Notes the lines that the clocks of a machine follow, where they have changed.
+    pub fn note_clocks_of(&mut self, host: HostId) {
+        let from = self.instant();
+        for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
+            let line = self.engine.state().machine(host).clocks.line(clock);
+            let last = self.clocks.iter().rev().find(|c| (c.host, c.clock) == (host, clock));
+            if last.is_none_or(|last| last.line != line) {
+                self.clocks.push(ClockChange { host, clock, from, line });
+            }
+        }
+    }
+
+    /// Starts the machines that are to run from the beginning.
+    pub fn start_all(&mut self) {
+        for (id, part) in self.all() {
+            if part != Part::Late {
+                self.boot(id);
+            }
+        }
+    }
+
+    /// Starts the process of a machine anew, on a machine that is switched on.
+    pub fn boot(&mut self, host: HostId) {
+        self.engine.start(host);
+        self.alive[usize::from(host.0)] = true;
+        self.ended[usize::from(host.0)].set(false);
+        let mut state = self.engine.state();
+        let machine = state.machine(host);
+        debug_assert!(machine.powered && !machine.is_halted(), "what was started runs");
+        machine.counters.starts += 1;
+        drop(state);
+        self.note_clocks_of(host);
+    }
+
+    /// Kills the process of a machine, or cuts its power.
+    pub fn take_down(&mut self, host: HostId, power: bool) {
+        let runs = !self.is_down(host);
+        self.engine.state().machine(host).counters.kills += u64::from(runs);
+        if power {
+            self.engine.power_off(host);
+        } else {
+            self.engine.kill(host);
+        }
+        self.alive[usize::from(host.0)] = false;
+        debug_assert!(!power || !self.engine.state().machine(host).powered, "it is without power");
+    }
+
+    /// Whether a fault has left its process running, even if it has ended by itself.
+    pub fn is_alive(&self, host: HostId) -> bool {
+        self.alive[usize::from(host.0)]
+    }
+
+    /// Whether it runs no process: a fault took it down, or the process has ended by itself.
+    pub fn is_down(&self, host: HostId) -> bool {
+        let index = usize::from(host.0);
+        !self.alive[index] || self.ended[index].get()
+    }
+
+    /// Every machine but the operator's, with the part that it plays.
+    pub fn all(&self) -> Vec<(HostId, Part)> {
+        self.names.ids().zip(self.parts.iter().copied()).collect()
+    }
+
+    /// The nodes but for one.
+    pub fn other_nodes(&self, host: HostId) -> impl Iterator<Item = HostId> {
+        let parts = self.names.ids().zip(&self.parts);
+        parts.filter(move |(id, part)| **part == Part::Node && *id != host).map(|(id, _)| id)
+    }
+
+    /// The address of a machine.
+    pub fn address(&self, host: HostId) -> SocketAddrV4 {
+        self.desk.resolve(self.names.name(host)).expect("every host has an address")
+    }
+
+    /// The machine of this name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn id(&self, name: &str) -> HostId {
+        self.names.find(name).unwrap_or_else(|| panic!("a plan names the host '{name}'"))
+    }
+
+    /// True time.
+    pub fn now(&self) -> Nanos {
+        self.engine.state().now
+    }
+
+    /// Where the trace stands.
+    pub fn instant(&self) -> Instant {
+        let state = self.engine.state();
+        state.trace.next_instant(state.now)
+    }
+}
