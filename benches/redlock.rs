@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-use lockstorm::check::Verdict;
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::lock::LockConfig;
 use lockstorm::plan::extend::Extend;

@@ -3,15 +3,16 @@
 //! The modules stand in the order of the data path, lowest first:
 //!
 //! - [`refusal`], [`length`]: what a person typed
-//! - [`history`]: operations, key changes, accesses: all that a checker may see
+//! - [`quantity`]: times and lists as a person reads them
 //! - [`lock`]: a file an algorithm
+//! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
+//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
+//! - [`ledger`]: which assumptions of a lock a run broke
+//! - [`check`]: a file a verdict
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
-//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
-//! - [`check`]: a file a verdict
-//! - [`ledger`]: which assumptions of a lock a run broke
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same content, a file a format
@@ -19,8 +20,8 @@
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
-//! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
+//! - [`test`]: for users' own `#[test]` functions
 
 /// What the README shows is compiled.
 #[cfg(doctest)]
@@ -42,6 +43,7 @@ pub mod ledger;
 pub mod length;
 pub mod lock;
 pub mod plan;
+pub mod quantity;
 pub mod reading;
 pub mod refusal;
 pub mod report;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    lockstorm::cli::main(std::env::args_os())
+    lockstorm::cli::dispatch::main(std::env::args_os())
 }

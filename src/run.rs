@@ -33,14 +33,14 @@ use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 >>>>>>> world-layers
 
-use crate::check::{Invariant, Terms};
+use crate::check::terms::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE};
-use crate::ledger::Site;
 use crate::ledger::overwork::works;
+use crate::ledger::site::Site;
 use crate::lock::Promise;
 use crate::lock::catalogue::{Algorithm, Locks};
 use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
-use crate::run::asked::{MASTER, asked_nodes, masters};
+use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
@@ -50,8 +50,6 @@ use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
 const NODE_PORT: u16 = 6379;
 /// Where Sentinels listen.
 const SENTINEL_PORT: u16 = 26_379;
-/// What Sentinels call the master.
-pub const WATCHED: &str = "mymaster";
 
 /// So many clients have their address in the first network of clients.
 const FULL: u32 = 255;

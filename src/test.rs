@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use lockstorm_platform::time::Nanos;
 
-use crate::check::Verdict;
-use crate::cli::act::Page;
-use crate::cli::{Ending, hunting, input, output, say, watchdog};
-use crate::explain::explain;
+use crate::check::verdict::Verdict;
+use crate::cli::ending::Ending;
+use crate::cli::page::Page;
+use crate::cli::terminal::say;
+use crate::cli::{hunting, input, output, watchdog};
+use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explore::examine::{self, met};
 use crate::explore::ground::{ground, ground_of};

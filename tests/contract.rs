@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockstorm::check::{Kind, Verdict};
+use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::cli::act;
-use lockstorm::explain::explain;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground_of;

@@ -3,7 +3,7 @@
 
 #![cfg(feature = "turmoil")]
 
-use lockstorm::check::Verdict;
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::agree::{Agreement, agreement};
 use lockstorm::explore::examine;

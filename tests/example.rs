@@ -1,7 +1,7 @@
 //! How a project uses lockstorm from its own tests: a scenario, a hunt that must find nothing, a
 //! hunt that must find something, and a property over plans of one's own.
 
-use lockstorm::check::Verdict;
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::strategy::{Alphabet, plans};
 use lockstorm::explore::trial::attempt;
@@ -51,7 +51,7 @@ proptest! {
     fn no_pause_or_partition_loses_an_update_behind_fences(plan in fenced_plans()) {
         let judgement = attempt(&lockstorm::run::Lab::default(), &plan).judgement;
         if let Verdict::Violated(violations) = judgement.verdict {
-            let corrupt = violations.iter().any(|v| v.kind == lockstorm::check::Kind::Corruption);
+            let corrupt = violations.iter().any(|v| v.kind == lockstorm::check::verdict::Kind::Corruption);
             assert!(!corrupt, "{}", plan.to_json());
         }
     }

@@ -7,11 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lockstorm::check::case::Case;
-use lockstorm::check::judge::judge;
+use lockstorm::check::judge::{Judgement, judge};
 use lockstorm::check::signature::Signature;
-use lockstorm::check::{Cause, Judgement, Kind, Turn, TurnEnd, Verdict, Violation};
+use lockstorm::check::verdict::{Cause, Kind, Turn, TurnEnd, Verdict, Violation};
+use lockstorm::ledger::breach::Breach;
 use lockstorm::ledger::part::Part;
-use lockstorm::ledger::{self, Breach};
+use lockstorm::ledger::seen;
 use lockstorm_platform::time::MILLISECOND;
 
 use crate::story::{Story, unit};
@@ -82,7 +83,7 @@ fn check(file: &Path) -> Result<(), String> {
 /// The breaches that the ledger sees, as a file writes them.
 fn broken(story: &Story) -> Vec<String> {
     let (history, terms) = (story.history(), story.terms());
-    let seen = ledger::seen(&Case::new(&history, &terms), &terms.site);
+    let seen = seen::seen(&Case::new(&history, &terms), &terms.site);
     let breach = |breach: &Breach| {
         let word = serde_json::to_value(breach.what).expect("an assumption has a word");
         let word = word.as_str().expect("a word is text").to_owned();

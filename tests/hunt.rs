@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use lockstorm::check::Kind;
 use lockstorm::check::signature::Signature;
-use lockstorm::explain::explain;
+use lockstorm::check::verdict::Kind;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
@@ -47,7 +47,8 @@ fn alphabet(lock: &str) -> Alphabet {
 }
 
 fn kinds(finding: &Finding) -> BTreeSet<Kind> {
-    let lockstorm::check::Verdict::Violated(violations) = &finding.judgement.verdict else {
+    let lockstorm::check::verdict::Verdict::Violated(violations) = &finding.judgement.verdict
+    else {
         panic!("a hunt finds violations")
     };
     violations.iter().map(|violation| violation.kind).collect()

@@ -1,7 +1,7 @@
 //! The largest plans that are allowed run: what is documented is not refused, and nothing panics.
 //! One more of each is refused.
 
-use lockstorm::check::Verdict;
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::examine;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lockstorm::explain::mechanism::{How, ROWS, mechanism};
+use lockstorm::explain::mechanism::by_kind::mechanism;
+use lockstorm::explain::mechanism::how::{How, ROWS};
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use lockstorm::check::{Kind, Verdict};
+use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explore::ground::ground_of;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;

@@ -10,6 +10,7 @@
 //! would flatter a lock that serves nobody.
 
 pub mod reason;
+pub mod wait;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,11 +19,11 @@ use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::check::availability::reason::Reason;
+use crate::check::availability::wait::{Wait, clients_acquires, waits};
 use crate::check::case::Case;
 use crate::check::counts;
-use crate::history::{History, Op, OpId, Outcome, PROBE};
+use crate::history::{History, OpId, Outcome, PROBE};
 use crate::lock::is_usual;
-use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
 /// How well callers were served. What is in thousandths says so.
@@ -98,24 +99,6 @@ pub struct CallerWaits {
     pub grants: u32,
 }
 
-/// One caller's wait.
-pub struct Wait<'a> {
-    /// The tries, in order of their calls.
-    pub tries: Vec<&'a Op>,
-    /// The call of the first.
-    pub from: Moment,
-    /// The grant, the death of the process, or the heal.
-    pub to: Moment,
-    /// Whether it was granted.
-    pub granted: bool,
-}
-
-impl Wait<'_> {
-    fn length(&self) -> Nanos {
-        self.to.at.saturating_sub(self.from.at)
-    }
-}
-
 /// How well the callers of a case were served.
 pub fn measure(case: &Case) -> Availability {
     let until = Moment::from(case.history.healed.unwrap_or(case.history.end));
@@ -136,10 +119,6 @@ pub fn measure(case: &Case) -> Availability {
     }
 }
 
-fn clients_acquires<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Op> {
-    case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>().into_iter()
-}
-
 /// Thousandths of the acquires that returned by then and came to that.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     let told = clients_acquires(case);
@@ -156,40 +135,6 @@ fn requests(case: &Case, until: Moment) -> usize {
         request.from != PROBE && at.is_some_and(|at| at < until)
     });
     sent.filter(|request| case.terms.site.nodes.contains(&request.to)).count()
-}
-
-/// Every wait that began before then.
-fn waits<'a>(case: &Case<'a>, until: Moment) -> Vec<Wait<'a>> {
-    let mut holds: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
-    for hold in &case.holds {
-        holds.entry(hold.owner).or_default().push(hold);
-    }
-    let mut open: BTreeMap<usize, Wait> = BTreeMap::new();
-    let mut over = Vec::new();
-    for op in clients_acquires(case).filter(|op| Moment::from(op.call) < until) {
-        let (caller, call) = (case.caller(op.id), Moment::from(op.call));
-        let own = holds.get(&caller).into_iter().flatten();
-        if own.into_iter().any(|hold| hold.start <= call && call < hold.end) {
-            continue;
-        }
-        if open.get(&caller).is_some_and(|wait| wait.to <= call) {
-            over.extend(open.remove(&caller));
-        }
-        let wait = open.entry(caller).or_insert_with(|| {
-            let death = case.death_after(&op.process, call).map(|death| death.at);
-            let to = death.unwrap_or(Moment::NEVER).min(until);
-            Wait { tries: Vec::new(), from: call, to, granted: false }
-        });
-        wait.tries.push(op);
-        let granted = op.ret.map(Moment::from).filter(|_| case.is_granted(op.id));
-        if let Some(granted) = granted.filter(|granted| *granted < wait.to) {
-            (wait.to, wait.granted) = (granted, true);
-            over.extend(open.remove(&caller));
-        }
-    }
-    over.extend(open.into_values());
-    over.sort_by_key(|wait| wait.from);
-    over
 }
 
 fn summed_up(case: &Case, waits: &[Wait]) -> Waits {

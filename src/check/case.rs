@@ -3,9 +3,10 @@
 
 use std::ops::Deref;
 
-use crate::check::Terms;
+use crate::check::terms::Terms;
 use crate::history::History;
-use crate::reading::{Reading, tenure};
+use crate::reading::history::Reading;
+use crate::reading::tenure;
 
 /// What is judged, and by what.
 pub struct Case<'a> {

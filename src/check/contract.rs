@@ -2,7 +2,7 @@
 //! it becomes a violation.
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 
 /// One violation for each breach.
 pub fn violations(case: &Case) -> Vec<Violation> {

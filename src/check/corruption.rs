@@ -3,7 +3,8 @@
 //! Judged by what the resource accepted, in its order; the lock's history only names the cause.
 
 use crate::check::case::Case;
-use crate::check::{Cause, Invariant, Kind, Violation};
+use crate::check::terms::Invariant;
+use crate::check::verdict::{Cause, Kind, Violation};
 use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{Ended, Hold};
 use crate::reading::moment::Moment;

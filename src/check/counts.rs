@@ -2,10 +2,37 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::check::case::Case;
-use crate::check::{Counts, Terms};
-use crate::history::{History, Op, Outcome, PROBE};
+use crate::check::terms::Terms;
+use crate::history::{History, Missed, Op, Outcome, PROBE};
 use crate::reading::moment::Moment;
+
+/// How much was tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Acquires that were granted, the probe's not counted.
+    pub grants: u32,
+    /// Acquires during which another caller held or wanted the lock.
+    pub contended: u32,
+    /// Acquires that were refused.
+    pub refused: u32,
+    /// Acquires whose outcome is unknown.
+    pub unknown: u32,
+    /// Faults that struck.
+    pub struck: u32,
+    /// Faults that struck while somebody held the lock.
+    pub struck_in_hold: u32,
+    /// Accesses that reached the resource.
+    pub accesses: u32,
+    /// Messages between any hosts that were lost or cut off, if that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
+    /// Grants of the same plan without its faults, if that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants_without_faults: Option<u32>,
+}
 
 /// The counts of a case.
 pub fn count(case: &Case) -> Counts {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpId, Outcome};
 use crate::reading::moment::Moment;
 

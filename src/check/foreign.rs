@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, OpId, OpKind};
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;

@@ -1,13 +1,37 @@
 //! All checks over one history, and their worst.
 
+use serde::{Deserialize, Serialize};
+
+use crate::check::availability::Availability;
 use crate::check::case::Case;
-use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
+use crate::check::counts::{self, Counts};
+use crate::check::nearest_miss::NearestMiss;
+use crate::check::terms::Terms;
+use crate::check::verdict::{Verdict, Violation};
 use crate::check::{
-    availability, contract, corruption, counts, fence, foreign, idle, late_loss, leak, linear,
-    liveness, lost_early,
+    availability, contract, corruption, fence, foreign, idle, late_loss, leak, linear, liveness,
+    lost_early,
 };
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
+
+/// All that the checks have to say about one history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// How much was tested.
+    pub counts: Counts,
+    /// The nearest miss in nanoseconds, where a hold wrote to the resource and a lease can end.
+    /// Negative: another could have been let in before the write.
+    pub nearest_miss: Option<i64>,
+    /// The same with what it was.
+    #[serde(default)]
+    pub nearest: Option<NearestMiss>,
+    /// How well callers were served.
+    #[serde(default)]
+    pub availability: Availability,
+}
 
 /// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {

@@ -1,7 +1,7 @@
 //! Late loss: a lock that promises to tell of a loss told a running caller too late, or never.
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 

@@ -26,7 +26,7 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;

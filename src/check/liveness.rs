@@ -9,7 +9,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpKind, Outcome};
 use crate::history::{PROBE, PROBE_MARGIN};
 use crate::reading::hold::Ended;

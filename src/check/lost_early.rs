@@ -22,10 +22,11 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::linear::spec;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Condition, Key, OpId, OpKind, Outcome, Seen};
+use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
-use crate::ledger::{self, Breach};
+use crate::ledger::seen;
 use crate::lock::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
@@ -45,7 +46,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     };
     let mut found: Vec<(&Tenure, Violation)> = case.tenures.iter().flat_map(losses).collect();
     if !found.is_empty() {
-        let breaches = ledger::seen(case, &case.terms.site);
+        let breaches = seen::seen(case, &case.terms.site);
         found.retain(|(tenure, loss)| {
             let hosts = concerned(case, leaders, tenure);
             let by_clock = explained_by_clocks(case, leaders, tenure, loss);

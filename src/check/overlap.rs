@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::reading::moment::Moment;
 
 /// A longest stretch in which too many hold.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 
 /// The signature of a violated run. The checks know the kinds; whoever knows the plan and the
 /// trace adds the rest.

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use crate::cli::kept::Kept;
+use crate::cli::page::Page;
 use crate::explain::cause::{amount, threshold_words};
 use crate::explain::experiment::Steady;
-use crate::explain::explain;
+use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::{self, Agreement};
 use crate::explore::budget::Budget;
@@ -41,15 +42,6 @@ pub const CONTENTS: &str = "README.md";
 /// The same with every report linked, where [`CONTENTS`] links the showcases alone. A scenario
 /// cannot have this name.
 pub const ALL_LINKED: &str = "INDEX.md";
-
-/// A file to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Its name within the folder of reports.
-    pub name: String,
-    /// What is in it.
-    pub text: String,
-}
 
 /// What a hunt is asked for.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::cli::{REPORTS, SCENARIOS};
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
@@ -20,6 +19,12 @@ use crate::plan::extend::Extend;
 use crate::run::Lab;
 use crate::scenario::seed_range;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
+
+/// The folder that the main job reads.
+pub const SCENARIOS: &str = "scenarios";
+
+/// The folder that the main job writes.
+pub const REPORTS: &str = "reports";
 
 /// Breaks Redis locks on purpose, and explains how.
 ///

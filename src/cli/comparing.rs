@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
+use crate::cli::args::RunArguments;
+use crate::cli::ending::Ending;
 use crate::cli::running::{Planned, found, headline, plans};
-use crate::cli::{Ending, act, args::RunArguments, complain, input, progress, say};
+use crate::cli::terminal::{complain, say};
+use crate::cli::{act, input, progress};
 use crate::explain::finding::Finding;
 use crate::explore::agree::Agreement;
 use crate::explore::examine::met;

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
 use crate::cli::act::{self, Asked};
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
+use crate::cli::ending::Ending;
 use crate::cli::kept::Kept;
-use crate::cli::{Ending, clock, input, output, progress, say, watched};
+use crate::cli::terminal::say;
+use crate::cli::watchdog::watched;
+use crate::cli::{clock, input, output, progress};
 use crate::explain::finding::Finding;
 use crate::explore::budget::Budget;
 use crate::refusal::Refusal;

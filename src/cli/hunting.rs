@@ -6,8 +6,11 @@ use lockstorm_platform::fault::verbs;
 
 use crate::cli::act::{self, Catch, Quarry};
 use crate::cli::args::HuntArguments;
+use crate::cli::ending::Ending;
 use crate::cli::running::found;
-use crate::cli::{Ending, clock, output, progress, say, watched};
+use crate::cli::terminal::say;
+use crate::cli::watchdog::watched;
+use crate::cli::{clock, output, progress};
 use crate::explain::finding::Finding;
 use crate::explore::ground::{PROBE_TIME, ground};
 use crate::explore::habits::Parameter;

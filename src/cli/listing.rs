@@ -4,9 +4,11 @@ use comfy_table::{ContentArrangement, Table, presets};
 use lockstorm_platform::fault::verbs::{ROWS, Row};
 use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
-use crate::check::Kind;
-use crate::cli::args::Listed;
-use crate::cli::{Ending, SCENARIOS, input, say};
+use crate::check::verdict::Kind;
+use crate::cli::args::{Listed, SCENARIOS};
+use crate::cli::ending::Ending;
+use crate::cli::input;
+use crate::cli::terminal::say;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
 

@@ -11,12 +11,14 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_world::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
-use crate::cli::{Ending, input, say};
+use crate::cli::ending::Ending;
+use crate::cli::input;
+use crate::cli::terminal::say;
 use crate::custody::finding::Verdict;
 use crate::custody::text;
 use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
 use crate::refusal::Refusal;
-use crate::run::WATCHED;
+use crate::run::asked::WATCHED;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 use crate::serve::service::Service;
 use crate::serve::setup::{Addresses, Setup};

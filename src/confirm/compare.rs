@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_world::engine::kind::EngineKind;
 
 use crate::check::judge::judge;
-use crate::check::{Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 use crate::confirm::ground::{RealGround, RealRun};
 use crate::explain::finding::Finding;
 use crate::explore::examine;
@@ -121,7 +121,7 @@ mod tests {
     use lockstorm_platform::time::Instant;
 
     use super::{Agreement, Attempt, agreement};
-    use crate::check::{Kind, Verdict, Violation};
+    use crate::check::verdict::{Kind, Verdict, Violation};
     use crate::explain::finding::Finding;
     use crate::explore::examine;
     use crate::run::Lab;

@@ -39,29 +39,6 @@ const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9
 /// Why a run that somebody has ended says nothing.
 pub const ENDED: &str = "it was ended before it was over";
 
-/// Who is at the other end of a connection to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A client of the plan, or its probe.
-    Client,
-    /// Whoever types the commands of faults.
-    Operator,
-    /// Another server.
-    Server,
-}
-
-impl Peer {
-    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other
-    /// networks of 127.1.
-    pub fn of(address: SocketAddrV4) -> Peer {
-        match address.ip().octets() {
-            [127, 1, 0 | 3, _] => Peer::Server,
-            [127, 1, ..] => Peer::Client,
-            _ => Peer::Operator,
-        }
-    }
-}
-
 /// See the head of this file.
 pub struct RealGround {
     nodes: Vec<Rc<Node>>,

@@ -10,6 +10,7 @@
 //! - [`asked`]: which requests went to a server, so that what it tells finds its cause
 //! - [`witness`]: what a server tells becomes evidence in the trace
 //! - [`lookout`]: what nodes become, and what Sentinels and nodes of a cluster see of masters
+//! - [`peer`]: who is at the other end of a connection
 //! - [`relay`]: the process of a node
 //! - [`ground`]: what a plan is run on
 //! - [`windows`]: lengths that are measured on both sides
@@ -20,6 +21,7 @@ pub mod asked;
 pub mod compare;
 pub mod ground;
 pub mod lookout;
+pub mod peer;
 pub mod possible;
 pub mod processes;
 pub mod relay;

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::plan::Sentinels;
-use crate::run::WATCHED;
+use crate::run::asked::WATCHED;
 
 /// What is started, looked for on the PATH.
 const PROGRAM: &str = "redis-server";

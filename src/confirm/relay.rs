@@ -25,8 +25,8 @@ use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::asked::Asked;
-use crate::confirm::ground::Peer;
 use crate::confirm::lookout::{self, Followed};
+use crate::confirm::peer::Peer;
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
 

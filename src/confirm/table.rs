@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use crate::confirm::compare::{self, Attempt};
 use crate::confirm::windows::{Measure, STEPS, WINDOWS};
 use crate::explain::finding::Finding;
-use crate::explain::quantity;
+use crate::quantity;
 
 /// A plan, simulated and run on real servers.
 pub struct Row<'a> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Sight;
 
-use crate::check::{Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 use crate::explain::finding::Finding;
 use crate::history::{History, OpKind, Outcome, PROBE, Seen};
 use crate::reading::leaders;

@@ -1,19 +1,16 @@
-//! What is known of every node's keys, entry by entry of the trace.
+//! What is known of every node's keys, so far.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
 use bytes::Bytes;
-use lockstorm_platform::time::{MILLISECOND, Nanos};
-use lockstorm_platform::trace::{
-    Connection, Edge, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
-};
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Connection, HostId, KeyName, Request};
 
-use crate::custody::asker::tries;
-use crate::custody::change::Change;
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
-use crate::custody::incarnation::{End, Incarnation, Tokens, Told};
-use crate::reading::provenance::{self, Bounds, Provenance};
+use crate::custody::incarnation::{Incarnation, Tokens, Told};
+use crate::reading::provenance::Provenance;
+use crate::reading::provenance::recent::Bounds;
 
 /// Findings that are kept; of more than these only the number is told.
 const MOST_FINDINGS: usize = 1_000;
@@ -40,7 +37,7 @@ pub struct Ledger {
     /// Lives whose creators are not answered yet, by connection.
     pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
     /// Who is behind what came to a node by replication or from a file.
-    provenance: Provenance<Request>,
+    pub(super) provenance: Provenance<Request>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
     pub(super) is_pooled: bool,
@@ -90,42 +87,6 @@ impl Ledger {
             counts: Counts::default(),
             is_pooled: false,
             ended: Vec::new(),
-        }
-    }
-
-    /// Takes what happened next.
-    pub fn take(&mut self, entry: Entry) {
-        let joined = self.provenance.take(&entry, Some);
-        let Entry { stamp, host, event } = entry;
-        match event {
-            Event::Message { request, leg: Leg::Applied, .. } => self.applied(host, request),
-            Event::Message { request, leg: Leg::Replied, .. } => self.replied(request, stamp.at),
-            Event::Words { request, db, words, values } => {
-                let values = values.into();
-                if let Some(book) = self.nodes.get_mut(&host) {
-                    book.present = Some(Present { request, db, words, values, has_changed: false });
-                }
-            }
-            Event::Key { key, change, origin, until_ms } if self.nodes.contains_key(&host) => {
-                let wall_ms = stamp.wall / MILLISECOND;
-                let left = until_ms.map(|until| until.saturating_sub(wall_ms) * MILLISECOND);
-                let change = Change { host, at: stamp.at, key, change, origin, left };
-                match origin {
-                    Origin::Replication { .. } => self.copy(&change, joined[0].by),
-                    _ => self.change(&change),
-                }
-            }
-            Event::Ended { connection } => self.hung_up(connection, stamp.at),
-            Event::Loaded { .. } if self.nodes.contains_key(&host) => {
-                self.load(host, stamp.at, &joined);
-            }
-            Event::Role { master } => {
-                if let Some(book) = self.nodes.get_mut(&host) {
-                    book.master = master;
-                }
-            }
-            Event::Fault { edge: Edge::Start, .. } => self.counts.faults += 1,
-            _ => {}
         }
     }
 
@@ -202,104 +163,5 @@ fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
             "was left by a request that was never answered, and made others' tries fail",
         ),
         _ => None,
-    }
-}
-
-/// Requests, connections, loads.
-impl Ledger {
-    fn applied(&mut self, host: HostId, request: Request) {
-        let Some(book) = self.nodes.get_mut(&host) else { return };
-        let Some(present) = book.present.take() else { return };
-        if present.request != request || present.has_changed {
-            return;
-        }
-        let Some((key, token)) = tries(&present.words) else { return };
-        let key = KeyName { db: present.db, name: key[..].into() };
-        let Some(life) = book.living.get_mut(&key) else { return };
-        if life.connection() != Some(request.connection) {
-            life.refused += 1;
-            self.counts.refused += 1;
-        }
-        let token = token.clone();
-        self.past(&key).tokens.note(&token);
-    }
-
-    fn replied(&mut self, request: Request, at: Nanos) {
-        let Some(pending) = self.pending.get_mut(&request.connection) else { return };
-        let answered = pending.extract_if(.., |(nth, _, _)| *nth == request.nth);
-        let answered: Vec<_> = answered.collect();
-        if pending.is_empty() {
-            self.pending.remove(&request.connection);
-        }
-        for (_, host, key) in answered {
-            self.tell(host, &key, request, Told::Yes);
-            self.look_for_clash(host, &key, request, at);
-        }
-    }
-
-    fn tell(&mut self, host: HostId, key: &KeyName, birth: Request, told: Told) {
-        let living = self.nodes.get_mut(&host).and_then(|book| book.living.get_mut(key));
-        let past = self.pasts.get_mut(key).map(|past| &mut past.running[..]).unwrap_or_default();
-        let lives = living.into_iter().chain(past);
-        for life in lives.filter(|life| life.birth() == Some(birth)) {
-            life.told = told;
-        }
-    }
-
-    fn hung_up(&mut self, connection: Connection, _: Nanos) {
-        for (nth, host, key) in self.pending.remove(&connection).unwrap_or_default() {
-            self.tell(host, &key, Request { connection, nth }, Told::Never);
-        }
-        let living = self.nodes.values_mut().flat_map(|book| book.living.values_mut());
-        for life in living.filter(|life| life.connection() == Some(connection)) {
-            life.is_alone = true;
-        }
-    }
-
-    /// A change that a replica took from its master, on behalf of `by`.
-    fn copy(&mut self, change: &Change, by: Option<Request>) {
-        let Change { host, at, key, left, .. } = change;
-        let book = self.nodes.get_mut(host).expect("it is a node");
-        match change.change {
-            KeyChange::Set => self.adopt(*host, key, by),
-            KeyChange::Changed => {}
-            KeyChange::Extended => {
-                if let Some(life) = book.living.get_mut(key) {
-                    life.prolong(*at, *left);
-                }
-            }
-            _ => drop(book.living.remove(key)),
-        }
-    }
-
-    /// A node has taken over what a request had created elsewhere, or earlier: that life goes on
-    /// here. What nobody owns any more is nobody's here either.
-    fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
-        let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
-        let running = self.pasts.get(key).map(|past| &past.running[..]).unwrap_or_default();
-        let is_it = |life: &&Incarnation| birth.is_some() && life.birth() == birth;
-        let life = elsewhere.chain(running).find(is_it).cloned();
-        let book = self.nodes.get_mut(&host).expect("it is a node");
-        book.living.remove(key);
-        if let Some(life) = life {
-            let node = book.name.clone();
-            book.living.insert(key.clone(), Incarnation { node, end: None, ..life });
-        }
-    }
-
-    /// A node has started, or was filled by a master: what it lost by that and what came. The lease
-    /// of a key that is still there is the one that its owner asked for last.
-    fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::Change<Request>]) {
-        self.nodes.get_mut(&host).expect("it is a node").present = None;
-        for change in joined {
-            let key = &change.key;
-            match change.change {
-                KeyChange::Set => self.adopt(host, key, change.by),
-                KeyChange::LostAtRestart => self.end_life(host, key, at, End::LostAtRestart),
-                KeyChange::LostAtFailover => self.end_life(host, key, at, End::LostAtFailover),
-                KeyChange::Expired => self.end_life(host, key, at, End::Expired),
-                _ => {}
-            }
-        }
     }
 }

@@ -7,9 +7,10 @@
 //!
 //! - [`asker`]: what a request says about its sender
 //! - [`incarnation`]: one life of a key, with its owner
-//! - [`ledger`]: what is known of every node, entry by entry
+//! - [`ledger`]: what is known of every node
 //! - [`change`]: what a change of a key means for its owner
 //! - [`clash`]: leases that overlap
+//! - [`entry`]: what an entry of the trace adds
 //! - [`finding`]: what was wrong, and what it comes to
 //! - [`line`]: the same as lines of JSON
 //! - [`text`]: the same for a person
@@ -17,6 +18,7 @@
 pub mod asker;
 pub mod change;
 pub mod clash;
+pub mod entry;
 pub mod finding;
 pub mod incarnation;
 pub mod ledger;

@@ -5,11 +5,11 @@
 
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 
-use crate::check::{Kind, Turn, TurnEnd, Violation};
+use crate::check::verdict::{Kind, Turn, TurnEnd, Violation};
 use crate::explain::hold::op;
-use crate::explain::quantity::{length, list, moment};
 use crate::explain::witness::Witness;
 use crate::history::{History, Op, OpId, OpKind, Outcome};
+use crate::quantity::{length, list, moment};
 
 /// An argument for each set of operations that has no legal order.
 pub fn arguments(witness: &Witness<'_>) -> Vec<String> {

@@ -4,12 +4,12 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Fault, Target};
 use lockstorm_platform::network::Latency;
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{figure, length, list, rate, signed};
 use crate::ledger::part::Part;
 use crate::plan::Plan;
+use crate::quantity::{figure, length, list, rate, signed};
 use crate::scenario::tables::PERSISTENCES;
 
 /// What is necessary, what is enough, and what made no difference: a sentence each.

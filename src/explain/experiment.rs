@@ -18,8 +18,8 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Kind;
 use crate::check::availability::Availability;
+use crate::check::verdict::Kind;
 use crate::ledger::part::Part;
 
 /// Everything that was tried.

@@ -4,11 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Kind};
+use crate::check::verdict::Kind;
 use crate::explain::experiment::Experiments;
 use crate::history::History;
-use crate::ledger::Breach;
+use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
 use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;

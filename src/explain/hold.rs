@@ -4,7 +4,7 @@
 use lockstorm_platform::time::{Clock, Instant, Nanos};
 
 use crate::history::{History, Op, OpId, OpKind, Outcome};
-use crate::reading::Reading;
+use crate::reading::history::Reading;
 use crate::reading::hold::{self, Ended};
 
 /// A caller's belief that it owns the lock.

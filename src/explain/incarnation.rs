@@ -4,7 +4,8 @@
 use lockstorm_platform::time::Instant;
 
 use crate::history::OpId;
-use crate::reading::{Reading, incarnation};
+use crate::reading::history::Reading;
+use crate::reading::incarnation;
 
 /// One life of a key on one node, from the command that created it to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,18 +4,17 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Nanos;
 
-use crate::check::{Cause, Kind, Verdict, Violation};
+use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::cause::part_words;
-use crate::explain::chapter::{grant, renewal};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
-use crate::explain::mechanism::How;
-use crate::explain::quantity::{count, figure, length, list, rate, row, signed, span};
+use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::lock::{Assumption, Bounded};
 use crate::plan::WorkloadKind;
+use crate::quantity::{count, figure, length, list, rate, row, signed, span};
 
 /// The verdict in one sentence.
 pub fn verdict(witness: &Witness<'_>) -> String {
@@ -169,7 +168,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             thief(witness, violation).unwrap_or(first)
         ),
         Kind::Leak => "A key that nobody owned kept others out".to_owned(),
-        Kind::RenewalAfterRelease => match renewal::release(witness, violation).is_some() {
+        Kind::RenewalAfterRelease => match witness.release(violation).is_some() {
             true => format!("{first}'s renewal took effect after its release had returned"),
             false => format!("{first}'s renewal set the key again after it had ended"),
         },
@@ -181,7 +180,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         }
         Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
         Kind::FenceRegress => {
-            let named = grant::regress(witness, violation);
+            let named = witness.regress(violation);
             let named = named.map(|[larger, smaller]| [larger.0, smaller.0].map(|op| &*op.caller));
             let [first, second] = named.unwrap_or([first, second]);
             format!("{second} got a fence that was not above {first}'s")

@@ -1,10 +1,12 @@
 //! Every sentence rests on the events that it names: take one out, and the sentence goes.
 
-use crate::check::{Verdict, Violation};
+use crate::check::verdict::{Verdict, Violation};
+use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
+use crate::explain::fixture;
 use crate::explain::fixture::sketch::{self, Sketch, granted};
-use crate::explain::story::{Evidence, LONGEST};
-use crate::explain::{explain, fixture};
+use crate::explain::selection::LONGEST;
+use crate::explain::story::Evidence;
 use crate::history::{OpKind, Outcome};
 
 /// The finding as if the event had not been recorded.

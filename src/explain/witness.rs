@@ -2,13 +2,14 @@
 
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
-use crate::check::{Kind, Verdict, Violation};
+use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{Hold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{Incarnation, incarnations};
-use crate::history::{Condition, History, Op, OpId};
+use crate::history::{Condition, History, Op, OpId, OpKind, Outcome};
+use crate::reading::history::Reading;
 use crate::reading::hold::Ended;
-use crate::reading::{Reading, tenure};
+use crate::reading::tenure;
 
 /// A finding with what sentences and pictures ask of it again and again.
 #[derive(Clone, Debug)]
@@ -122,6 +123,24 @@ impl<'a> Witness<'a> {
         let mut accesses = self.history().accesses.iter();
         let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > since);
         (!used).then_some(hold)
+    }
+
+    /// The grants of a fence regress with their numbers, the one that has to stand back last.
+    pub fn regress(&self, violation: &Violation) -> Option<[(&'a Op, u64); 2]> {
+        let numbered = |id: &OpId| {
+            let op = op(self.history(), *id)?;
+            let Outcome::Granted { fence, .. } = op.outcome else { return None };
+            Some((op, fence?))
+        };
+        let [one, other] = &violation.ops[..] else { return None };
+        let (one, other) = (numbered(one)?, numbered(other)?);
+        Some(if one.1 < other.1 { [other, one] } else { [one, other] })
+    }
+
+    /// The release that had returned before a renewal took effect, if the violation names one.
+    pub fn release(&self, violation: &Violation) -> Option<&'a Op> {
+        let mut ops = violation.ops.iter().filter_map(|id| op(self.history(), *id));
+        ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
     }
 
     /// The end of what is told: of the first violation, of what its grants did, and of the first

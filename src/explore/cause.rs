@@ -8,7 +8,7 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Change, Changed};
 use crate::explore::class::subsets;
 use crate::explore::rerun::{Outcome, Reruns};

@@ -19,11 +19,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::rerun::{Outcome, Reruns};
 use crate::explore::trial::Trial;
-use crate::ledger::Breach;
+use crate::ledger::breach::Breach;
 use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
 use crate::lock::Bounded;
 use crate::plan::Plan;

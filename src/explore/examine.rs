@@ -1,12 +1,14 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared
 //! with what its scenario expects.
 
+use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 use crate::explain::experiment::{Causes, Experiments, Threshold};
-use crate::explain::explain;
+use crate::explain::explanation::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
-use crate::explain::mechanism::{How, mechanism};
+use crate::explain::mechanism::by_kind::mechanism;
+use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, violations};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;

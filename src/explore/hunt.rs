@@ -9,8 +9,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::check::Verdict;
 use crate::check::signature::Signature;
+use crate::check::verdict::Verdict;
 use crate::explain::finding::Class;
 use crate::explore::class::classify;
 use crate::explore::examine;

@@ -5,10 +5,11 @@ use lockstorm_platform::fault::{Anchor, Target, Verb};
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Verdict};
+use crate::check::verdict::Verdict;
 use crate::explain::experiment::{Fresh, Remedied, Service};
-use crate::explain::mechanism::How;
+use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Strikes, strikes};

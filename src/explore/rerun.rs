@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::check::signature::Signature;
-use crate::check::{Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 use crate::explore::trial::{Trial, attempt};
-use crate::ledger::Breach;
+use crate::ledger::breach::Breach;
 use crate::plan::Plan;
 use crate::run::Lab;
 

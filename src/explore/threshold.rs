@@ -8,7 +8,7 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
 use crate::explain::experiment::{Steady, Threshold, Unit};
 use crate::explore::budget::Spending;
 use crate::explore::trial::judgement;

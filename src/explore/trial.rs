@@ -1,12 +1,15 @@
 //! One run of a plan, judged, and held against the assumptions of its lock.
 
 use crate::check::case::Case;
+use crate::check::counts;
+use crate::check::judge::{self, Judgement};
 use crate::check::signature::Signature;
-use crate::check::{Judgement, Terms, Verdict};
-use crate::check::{counts, judge};
+use crate::check::terms::Terms;
+use crate::check::verdict::Verdict;
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::history::Breach as Broken;
-use crate::ledger::{self, Breach};
+use crate::ledger::breach::Breach;
+use crate::ledger::seen;
 use crate::lock::contract::Clause;
 use crate::plan::Plan;
 use crate::run::{Lab, Run};
@@ -55,7 +58,7 @@ fn is_idle(plan: &Plan, judgement: &Judgement, run: &Run, terms: &Terms) -> bool
 
 fn judged(run: Run, terms: &Terms) -> Trial {
     let case = Case::new(&run.history, terms);
-    let (judgement, breaches) = (judge::judge_case(&case), ledger::seen(&case, &terms.site));
+    let (judgement, breaches) = (judge::judge_case(&case), seen::seen(&case, &terms.site));
     Trial { run, judgement, breaches }
 }
 

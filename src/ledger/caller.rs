@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
+use crate::ledger::site::bound_of;
 use crate::ledger::stretch::stretches;
 use crate::ledger::strike;
-use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
 use crate::reading::moment::Moment;
 

@@ -10,9 +10,10 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Clock;
 
 use crate::history::Condition;
+use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
+use crate::ledger::site::bound_of;
 use crate::ledger::strike;
-use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
 use crate::reading::moment::Moment;
 
@@ -46,7 +47,7 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
 
 /// The largest difference of rates between two hosts at one moment.
 fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
-    let bound = super::bound_of(&ledger.site.assumes, Bounded::Drift)?;
+    let bound = bound_of(&ledger.site.assumes, Bounded::Drift)?;
     // No fault stops this clock: its rate is that of the whole host.
     let pieces = ledger.reading.history.clocks.iter();
     let pieces = pieces.filter(|p| p.clock == Clock::Boot && hosts.contains(p.host.as_str()));

@@ -5,107 +5,26 @@
 //! failover counts whether or not a fault foresaw it.
 //! [`planned`] reads a plan and guesses; it keeps hunts inside and decides nothing.
 //!
+//! - [`site`]: what a history is held against
 //! - [`part`]: what of a plan can be taken out
+//! - [`breach`]: how a run went beyond an assumption
 //! - [`stretch`]: pauses and late accesses, added up for each time under the lock
 //! - [`caller`]: clients that died, or worked for longer than they may
 //! - [`clock`]: clocks that stepped, stood or drifted apart
 //! - [`node`]: keys and masters that were lost
 //! - [`strike`]: what a fault interval did to whom
 //! - [`overwork`]: work that outlasts its lease
+//! - [`seen`]: all breaches of a history
 //! - [`planned`]: the same from the plan alone
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
-use lockstorm_platform::time::Nanos;
-
-use crate::ledger::part::Part;
-use crate::lock::{Assumption, Bounded};
-use crate::reading::Reading;
-
+pub mod breach;
 pub mod caller;
 pub mod clock;
 pub mod node;
 pub mod overwork;
 pub mod part;
 pub mod planned;
+pub mod seen;
+pub mod site;
 pub mod stretch;
 pub mod strike;
-
-/// What a history is held against.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
-    /// Every node, replicas included.
-    pub nodes: Vec<String>,
-    /// Every Sentinel.
-    pub sentinels: Vec<String>,
-    /// How many nodes have to grant, of those that are asked.
-    pub quorum: u32,
-    /// How many nodes an acquire asks.
-    pub asked: u32,
-    /// The longest that one message takes when nothing goes wrong, ns.
-    pub message: Nanos,
-    /// How long a caller works under one grant without prolonging it, ns.
-    pub works: Nanos,
-    /// What the lock counts on.
-    pub assumes: Vec<Assumption>,
-}
-
-/// A reading of a history with what it is held against.
-pub struct Ledger<'a> {
-    /// What happened.
-    pub reading: &'a Reading<'a>,
-    /// What it is held against.
-    pub site: &'a Site,
-}
-
-/// One way in which a run went beyond an assumption.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Breach {
-    /// What the lock counts on.
-    pub what: Bounded,
-    /// What did it, in order. Empty: nothing in the history says what.
-    pub parts: Vec<Part>,
-    /// What the lock withstands, in the unit of [`Bounded`].
-    pub bound: u64,
-    /// How much it was, in the same unit.
-    pub actual: u64,
-}
-
-/// Every breach that a history shows, in order: one for each assumption and set of causes, with
-/// the worst figure.
-pub fn seen(reading: &Reading, site: &Site) -> Vec<Breach> {
-    let ledger = &Ledger { reading, site };
-    let mut found = stretch::breaches(ledger);
-    found.extend(caller::breaches(ledger));
-    found.extend(clock::breaches(ledger));
-    found.extend(node::breaches(ledger));
-    worst(found)
-}
-
-fn worst(found: Vec<Breach>) -> Vec<Breach> {
-    let mut worst: BTreeMap<(Bounded, Vec<Part>), Breach> = BTreeMap::new();
-    for mut breach in found {
-        breach.parts.sort_unstable();
-        breach.parts.dedup();
-        let known = worst.entry((breach.what, breach.parts.clone())).or_insert(breach.clone());
-        known.actual = match breach.what {
-            // The shorter a node was down, the more holders can be left.
-            Bounded::AmnesiacRestart => known.actual.min(breach.actual),
-            _ => known.actual.max(breach.actual),
-        };
-    }
-    worst.into_values().collect()
-}
-
-/// The bound of an assumption, if the lock makes it.
-pub fn bound_of(assumes: &[Assumption], what: Bounded) -> Option<u64> {
-    assumes.iter().find(|assumption| assumption.what == what).map(|found| found.bound)
-}
-
-/// A breach of an assumption, if the lock makes it and `actual` is above its bound.
-fn above(ledger: &Ledger, what: Bounded, actual: u64, parts: Vec<Part>) -> Option<Breach> {
-    let bound = bound_of(&ledger.site.assumes, what)?;
-    (actual > bound).then_some(Breach { what, parts, bound, actual })
-}

@@ -7,9 +7,10 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
+use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
+use crate::ledger::site::bound_of;
 use crate::ledger::strike;
-use crate::ledger::{Breach, Ledger, above, bound_of};
 use crate::lock::Bounded;
 use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;

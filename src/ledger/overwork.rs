@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::Nanos;
 
-use crate::ledger::bound_of;
+use crate::ledger::site::bound_of;
 use crate::lock::{Bounded, Promise};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, Workload};

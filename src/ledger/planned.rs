@@ -2,7 +2,7 @@
 //!
 //! It keeps hunts inside a lock's assumptions. It leans to the safe side, but it cannot foresee
 //! everything: several short outages together, a slow node, a disk that fills. What a run broke in
-//! truth is in [`crate::ledger::seen`], and a hunt looks there too.
+//! truth is in [`crate::ledger::seen::seen`], and a hunt looks there too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
 use lockstorm_platform::time::Nanos;
 
-use crate::ledger::bound_of;
+use crate::ledger::site::bound_of;
 use crate::lock::{Bounded, Promise};
 use crate::plan::{Persistence, Plan, RESOURCE, Topology};
 

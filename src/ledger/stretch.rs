@@ -10,12 +10,12 @@ use lockstorm_platform::time::Nanos;
 
 use crate::history::PROBE;
 use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
-use crate::ledger::{Breach, Ledger, above};
 use crate::lock::Bounded;
-use crate::reading::Halt;
 use crate::reading::hold::{self, Ended, Ending};
+use crate::reading::index::Halt;
 use crate::reading::moment::Moment;
 
 /// From the call of an acquire to the end of what belongs to it.

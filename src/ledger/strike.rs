@@ -6,7 +6,7 @@ use lockstorm_platform::time::Instant;
 use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::plan::RESOURCE;
-use crate::reading::Reading;
+use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 
 /// The fault as a part of its plan.

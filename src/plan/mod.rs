@@ -5,6 +5,7 @@ pub mod extend;
 pub mod fault_contradiction;
 pub mod json;
 pub mod lock_contradiction;
+pub mod validity;
 
 use std::collections::BTreeMap;
 

@@ -5,15 +5,16 @@
 use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::history::{OpId, OpKind, Outcome, PROBE};
+use crate::reading::clocks;
+use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
-use crate::reading::{Reading, clocks};
 
 /// The interval in which a caller believes that it owns the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The acquire.
     pub grant: OpId,
-    /// Its caller, by number in the reading.
+    /// Its caller, by number in the index.
     pub owner: usize,
     /// The acquire's return.
     pub start: Moment,
@@ -56,14 +57,14 @@ impl Hold {
 type Term = (Moment, Option<(Clock, Nanos)>);
 
 /// The hold that an acquire of the lock began, if it was granted.
-pub fn hold_of(reading: &Reading, grant: OpId) -> Option<Hold> {
-    let op = reading.op(grant)?;
+pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
+    let op = index.op(grant)?;
     let (Outcome::Granted { deadline, .. }, Some(ret)) = (&op.outcome, op.ret) else { return None };
     let start = Moment::from(ret);
-    let (end, ended) = end_of(reading, grant, &op.process, start);
+    let (end, ended) = end_of(index, grant, &op.process, start);
     let end = end.max(start);
-    let covered = covered(reading, &op.process, &terms(reading, grant, start, *deadline), end);
-    let owner = reading.caller(grant);
+    let covered = covered(index, &op.process, &terms(index, grant, start, *deadline), end);
+    let owner = index.caller(grant);
     Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
 }
 
@@ -80,8 +81,8 @@ pub struct Ending {
 
 /// Every ending of an acquire's grant: each release, each loss that the caller was told by a notice
 /// or by an extend of its own. That a renewal in the background came back as lost it was not told.
-pub fn endings(reading: &Reading, grant: OpId) -> impl Iterator<Item = Ending> {
-    reading.ops_of(grant).filter_map(|op| {
+pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending> {
+    index.ops_of(grant).filter_map(|op| {
         let (at, ended) = match (&op.kind, &op.outcome, op.ret) {
             (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released(op.id)),
             (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost(op.id)),
@@ -95,25 +96,25 @@ pub fn endings(reading: &Reading, grant: OpId) -> impl Iterator<Item = Ending> {
 }
 
 /// The first of its endings, the death of its process and the end of the run.
-fn end_of(reading: &Reading, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
-    let mut first = (Moment::from(reading.history.end).max(start), Ended::Open);
-    if let Some(death) = reading.death_after(process, start) {
+fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
+    let mut first = (Moment::from(index.history.end).max(start), Ended::Open);
+    if let Some(death) = index.death_after(process, start) {
         first = (death.at, Ended::Died(death.condition));
     }
-    let endings = endings(reading, grant).map(|ending| (ending.at, ending.ended));
+    let endings = endings(index, grant).map(|ending| (ending.at, ending.ended));
     endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })
 }
 
 /// The grant's deadlines, each from when on it replaced the one before. An answer to an extend that
 /// was called before another which is answered already says nothing new.
 fn terms(
-    reading: &Reading,
+    index: &HistoryIndex,
     grant: OpId,
     start: Moment,
     first: Option<(Clock, Nanos)>,
 ) -> Vec<Term> {
     let mut terms = vec![(start, Moment::default(), first)];
-    for op in reading.ops_of(grant) {
+    for op in index.ops_of(grant) {
         if let (OpKind::Extend { .. }, Outcome::Kept { deadline }, Some(ret)) =
             (&op.kind, &op.outcome, op.ret)
         {
@@ -129,12 +130,12 @@ fn terms(
     terms.into_iter().map(|(from, _, deadline)| (from, deadline)).collect()
 }
 
-fn covered(reading: &Reading, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
+fn covered(index: &HistoryIndex, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
     let mut parts = Vec::new();
-    for (index, (from, deadline)) in terms.iter().enumerate() {
-        let until = terms.get(index + 1).map_or(end, |(next, _)| *next).min(end);
+    for (place, (from, deadline)) in terms.iter().enumerate() {
+        let until = terms.get(place + 1).map_or(end, |(next, _)| *next).min(end);
         match deadline {
-            Some(deadline) => cover(reading, host, *deadline, (*from, until), &mut parts),
+            Some(deadline) => cover(index, host, *deadline, (*from, until), &mut parts),
             None => join(&mut parts, *from, until),
         }
     }
@@ -143,21 +144,21 @@ fn covered(reading: &Reading, host: &str, terms: &[Term], end: Moment) -> Vec<(M
 
 /// Adds what one deadline covers between two moments, piece of the clock by piece.
 fn cover(
-    reading: &Reading,
+    index: &HistoryIndex,
     host: &str,
     (clock, deadline): (Clock, Nanos),
     (from, until): (Moment, Moment),
     parts: &mut Vec<(Moment, Moment)>,
 ) {
-    let pieces = reading.clocks.pieces(host, clock);
+    let pieces = index.clocks.pieces(host, clock);
     let later = pieces.partition_point(|piece| Moment::from(piece.from) <= from);
-    for index in later.saturating_sub(1)..pieces.len() {
-        let from = from.max(pieces[index].from.into());
-        let next = pieces.get(index + 1).map_or(until, |next| next.from.into()).min(until);
+    for place in later.saturating_sub(1)..pieces.len() {
+        let from = from.max(pieces[place].from.into());
+        let next = pieces.get(place + 1).map_or(until, |next| next.from.into()).min(until);
         if from >= next {
             break;
         }
-        let end = clocks::passing(pieces[index].line, from, next, deadline).unwrap_or(next);
+        let end = clocks::passing(pieces[place].line, from, next, deadline).unwrap_or(next);
         join(parts, from, end);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm_platform::time::Instant;
 
 use crate::history::{History, Seen, Sighting};
-use crate::reading::Reading;
+use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 
 /// Who led when: what nodes told of their roles, and when they died.

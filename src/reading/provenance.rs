@@ -8,9 +8,11 @@
 //!
 //! - [`stream`]: who is behind each place of a history
 //! - [`file`]: what stands in the files of a node
+//! - [`life`]: one life of a key
 //! - [`recent`]: a map that forgets
 
 pub mod file;
+pub mod life;
 pub mod recent;
 pub mod stream;
 
@@ -22,20 +24,9 @@ use lockstorm_platform::trace::{
 };
 
 use crate::reading::provenance::file::Files;
-use crate::reading::provenance::recent::Recent;
+use crate::reading::provenance::life::{Keys, Life, put};
+use crate::reading::provenance::recent::{Bounds, Recent};
 use crate::reading::provenance::stream::Streams;
-
-/// One life of a key. `C` is what counts as a cause: an operation, a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life<C> {
-    /// Who created it; `None`: nobody that is known.
-    pub creator: Option<C>,
-    /// When it ends on the wall clock of the node, in Unix milliseconds, if it ends.
-    pub until_ms: Option<u64>,
-}
-
-/// The keys that live on a node.
-pub type Keys<C> = BTreeMap<KeyName, Life<C>>;
 
 /// What happened to a key, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,27 +50,9 @@ pub struct Provenance<C> {
     bounds: Bounds,
 }
 
-/// How much is kept. A cause that is forgotten is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Commands of streams, and changes of each node for its files.
-    pub places: usize,
-    /// Copies of all keys: snapshots on their way, and files of each kind of each node.
-    pub copies: usize,
-}
-
 struct Node<C> {
     living: Keys<C>,
     files: Files<C>,
-}
-
-impl<C: Clone + PartialEq> Life<C> {
-    /// Whether it is the same life as an earlier one on the node. What nobody is known to have
-    /// created is the same as long as its end is.
-    fn continues(&self, earlier: &Life<C>) -> bool {
-        let is_known = self.creator.is_some();
-        self.creator == earlier.creator && (is_known || self.until_ms == earlier.until_ms)
-    }
 }
 
 impl<C: Clone + PartialEq> Default for Provenance<C> {
@@ -219,7 +192,7 @@ impl<C: Clone + PartialEq> Node<C> {
             _ => None,
         };
         self.files.append(key, life.as_ref());
-        file::put(&mut self.living, key, life);
+        put(&mut self.living, key, life);
     }
 }
 

@@ -6,8 +6,8 @@
 //! is covered where any of its grants is. Where grants do not nest, each is a tenure.
 
 use crate::history::OpId;
-use crate::reading::Reading;
 use crate::reading::hold::{self, Hold};
+use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 
 /// The grants of one caller that nest.
@@ -40,11 +40,11 @@ impl Tenure {
     }
 
     /// Whether an acquire was called, and if granted returned, while its caller had the lock.
-    fn takes_in(&self, reading: &Reading, acquire: OpId) -> bool {
-        let Some(op) = reading.op(acquire) else { return false };
-        let last = op.ret.filter(|_| reading.is_granted(acquire)).unwrap_or(op.call);
+    fn takes_in(&self, index: &HistoryIndex, acquire: OpId) -> bool {
+        let Some(op) = index.op(acquire) else { return false };
+        let last = op.ret.filter(|_| index.is_granted(acquire)).unwrap_or(op.call);
         let Hold { owner, start, end, .. } = self.whole;
-        owner == reading.caller(acquire) && start <= op.call.into() && Moment::from(last) < end
+        owner == index.caller(acquire) && start <= op.call.into() && Moment::from(last) < end
     }
 
     fn add(&mut self, index: usize, hold: &Hold) {
@@ -58,22 +58,22 @@ impl Tenure {
 }
 
 /// Every tenure, in order of its beginning.
-pub fn tenures(reading: &Reading, nests: bool) -> Vec<Tenure> {
+pub fn tenures(index: &HistoryIndex, holds: &[Hold], nests: bool) -> Vec<Tenure> {
     let mut tenures: Vec<Tenure> = Vec::new();
-    for (index, hold) in reading.holds.iter().enumerate() {
+    for (place, hold) in holds.iter().enumerate() {
         let mut known = tenures.iter_mut().rev();
-        match known.find(|tenure| nests && tenure.takes_in(reading, hold.grant)) {
-            Some(tenure) => tenure.add(index, hold),
+        match known.find(|tenure| nests && tenure.takes_in(index, hold.grant)) {
+            Some(tenure) => tenure.add(place, hold),
             None => tenures.push(Tenure {
                 acquires: vec![hold.grant],
-                holds: vec![index],
+                holds: vec![place],
                 whole: hold.clone(),
             }),
         }
     }
-    for op in reading.acquires().filter(|op| nests && !reading.is_granted(op.id)) {
+    for op in index.acquires().filter(|op| nests && !index.is_granted(op.id)) {
         let mut known = tenures.iter_mut();
-        if let Some(tenure) = known.find(|tenure| tenure.takes_in(reading, op.id)) {
+        if let Some(tenure) = known.find(|tenure| tenure.takes_in(index, op.id)) {
             tenure.acquires.push(op.id);
         }
     }

@@ -1,11 +1,11 @@
 //! The experiments of a finding as tables: what is violated if one thing is changed, from which
 //! figures on, and what heals it.
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
 use crate::explain::experiment::{Changed, Fresh, Remedied, Service, Steady, Threshold};
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{length, thousandths};
+use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
 
 /// One thing changed, and what is violated then.

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use lockstorm_platform::fault::verbs::ROWS;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{count, length, list, mark, moment, three_digits};
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
 use crate::explore::strategy::{self, Lack};
 use crate::history::{Access, AccessKind, Missed};
 use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
+use crate::quantity::{count, length, list, mark, moment, three_digits};
 
 /// A table: a head and rows of as many cells.
 #[derive(Clone, Debug, PartialEq, Eq)]

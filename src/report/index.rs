@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
-use crate::explain::quantity::count;
 use crate::explain::sentence::verdict_words;
+use crate::quantity::count;
 use crate::report::content::Table;
 use crate::report::markdown;
 

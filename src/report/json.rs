@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::explain::Explanation;
+use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::report::mark;
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::explain::Explanation;
+use crate::explain::explanation::Explanation;
 use crate::explain::finding::{Expected, Finding};
-use crate::explain::quantity::moment;
 use crate::explain::sentence::{class_words, verdict_words};
+use crate::quantity::moment;
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};

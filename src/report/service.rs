@@ -3,7 +3,7 @@
 use crate::check::availability::reason::Reason;
 use crate::check::availability::{CallerWaits, Unavailable, Waits};
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{count, length, list, moment, thousandths};
+use crate::quantity::{count, length, list, moment, thousandths};
 use crate::report::content::Table;
 
 /// So many callers are named.

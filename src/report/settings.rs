@@ -10,8 +10,8 @@ use lockstorm_platform::time::Nanos;
 use serde_json::Value;
 
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{length, rate, signed};
 use crate::plan::{Plan, is_count};
+use crate::quantity::{length, rate, signed};
 use crate::report::content::Table;
 use crate::scenario;
 

@@ -2,9 +2,10 @@
 
 use insta::{assert_binary_snapshot, assert_snapshot};
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
+use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::explain::{explain, fixture};
+use crate::explain::fixture;
 use crate::history::History;
 use crate::report::index::{Entry, Linked};
 use crate::report::{index, json, markdown, svg, text};

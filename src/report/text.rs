@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::check::Verdict;
-use crate::explain::Explanation;
+use crate::check::verdict::Verdict;
 use crate::explain::experiment::Remedied;
+use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
-use crate::explain::quantity::{length, moment};
 use crate::explain::sentence::{class_words, verdict_words};
+use crate::quantity::{length, moment};
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};

@@ -4,7 +4,9 @@ use crate::lock::catalogue::Algorithm;
 use crate::lock::route::Route;
 use crate::lock::slot_map::SlotMap;
 use crate::plan::{Plan, TopologyKind};
-use crate::run::WATCHED;
+
+/// What Sentinels call the master.
+pub const WATCHED: &str = "mymaster";
 
 /// The name that a failover by hand moves.
 pub const MASTER: &str = "master";

@@ -6,11 +6,11 @@ use lockstorm_platform::time::Nanos;
 use toml::de::DeValue;
 
 use crate::check::availability::Availability;
-use crate::check::{Judgement, Kind, Verdict};
-use crate::explain::quantity;
-use crate::length;
+use crate::check::judge::Judgement;
+use crate::check::verdict::{Kind, Verdict};
 use crate::refusal::Wrong;
 use crate::scenario::section::{Section, other_type, text_of};
+use crate::{length, quantity};
 
 /// What a scenario says will be found, on each of its seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +272,9 @@ mod tests {
     use super::{Answer, Class, Expectation, Limits, Met};
     use crate::check::availability::reason::Reason;
     use crate::check::availability::{Availability, CallerWaits, Unavailable, Waits};
-    use crate::check::{Counts, Judgement, Kind, Verdict, Violation};
+    use crate::check::counts::Counts;
+    use crate::check::judge::Judgement;
+    use crate::check::verdict::{Kind, Verdict, Violation};
     use lockstorm_platform::time::{Instant, SECOND};
 
     fn violated(kinds: &[Kind]) -> Verdict {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::check::{Cause, Invariant, Kind};
+use lockstorm::check::terms::Invariant;
+use lockstorm::check::verdict::{Cause, Kind};
 use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::check::Kind;
+use lockstorm::check::verdict::Kind;
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::SECOND;

@@ -16,7 +16,8 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::case::Case;
-use lockstorm::check::{Cause, Invariant, Kind, Terms, Turn, Violation};
+use lockstorm::check::terms::{Invariant, Terms};
+use lockstorm::check::verdict::{Cause, Kind, Turn, Violation};
 use lockstorm::check::{
     availability, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
     lost_early, nearest_miss, overlap, renewal,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::check::Terms;
+use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::lock::Model;
 

@@ -1,11 +1,11 @@
 //! Small random histories: any operation with any outcome, keys and accesses that fit or do not,
 //! clocks that step, run fast, slow or stand. Times are whole milliseconds.
 
-use lockstorm::check::{Invariant, Terms};
+use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
-use lockstorm::ledger::Site;
+use lockstorm::ledger::site::Site;
 use lockstorm::lock::Model;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{

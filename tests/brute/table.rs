@@ -1,6 +1,6 @@
 //! The words of the verdict table, read off instant by instant. Shares nothing with the checks.
 
-use lockstorm::check::Terms;
+use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};

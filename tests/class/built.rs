@@ -1,15 +1,14 @@
 //! Plans built by hand, whose breaches and class are known.
 
-use lockstorm::check::Kind;
-use lockstorm::check::Verdict;
 use lockstorm::check::signature::Signature;
-use lockstorm::explain::explain;
+use lockstorm::check::verdict::{Kind, Verdict};
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Class;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::trial::{Trial, attempt};
-use lockstorm::ledger::Breach;
+use lockstorm::ledger::breach::Breach;
 use lockstorm::ledger::part::Part;
 use lockstorm::lock::catalogue::{self, Algorithm};
 use lockstorm::lock::{Bounded, ExtendShape};

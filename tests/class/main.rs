@@ -15,8 +15,8 @@ mod ledger;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::check::Kind;
 use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::Kind;
 use lockstorm::explain::finding::Class;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::ground::ground;

@@ -1,8 +1,8 @@
 //! What the README says of a lock of one's own is what happens: its code is compiled here, and the
 //! story that it tells is the one that is found.
 
-use lockstorm::explain::explain;
-use lockstorm::explain::quantity::moment;
+use lockstorm::explain::explanation::explain;
+use lockstorm::quantity::moment;
 
 /// The README's `tests/lock.rs`, word by word but for its test, which fails.
 mod lock {

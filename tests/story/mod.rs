@@ -19,12 +19,12 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm::check::{Invariant, Terms};
+use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
     Access, AccessKind, Breach, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
     Seen, Sighting,
 };
-use lockstorm::ledger::Site;
+use lockstorm::ledger::site::Site;
 use lockstorm::lock::{Assumption, Bounded, Model};
 use lockstorm_platform::fault::Target;
 use lockstorm_platform::fault::Verb;

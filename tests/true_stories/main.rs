@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use lockstorm::explain::explain;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::story::StoryLine;
 use lockstorm::explore::examine;

@@ -1,6 +1,6 @@
 //! Hand-made false sentences, each of which its predicate refuses; told rightly it is true.
 
-use lockstorm::explain::explain;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::story::{Story, StoryLine};
 use lockstorm::explore::examine;

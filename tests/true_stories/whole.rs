@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::check::Verdict;
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::story::{Evidence, Story};
 
 use lockstorm_platform::time::{Instant, MILLISECOND};

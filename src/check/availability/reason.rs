@@ -17,7 +17,7 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 use serde::{Deserialize, Serialize};
 
-use crate::check::availability::Wait;
+use crate::check::availability::wait::Wait;
 use crate::check::case::Case;
 use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::incarnation::Incarnation;

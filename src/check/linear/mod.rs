@@ -8,7 +8,8 @@ pub mod turn;
 use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};
 use crate::check::linear::spec::{Lock, Register};
-use crate::check::{Invariant, Kind, Violation};
+use crate::check::terms::Invariant;
+use crate::check::verdict::{Kind, Violation};
 use crate::lock;
 
 /// What the models say.

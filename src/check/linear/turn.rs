@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::check::case::Case;
 use crate::check::linear::search::{self, Item};
 use crate::check::linear::spec::{self, Lock, LockAction};
-use crate::check::{Turn, TurnEnd};
+use crate::check::verdict::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
 use crate::reading::moment::Moment;
 use lockstorm_platform::time::Instant;

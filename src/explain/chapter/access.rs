@@ -1,6 +1,6 @@
 //! What the witness's grants did to the guarded resource.
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::sentence::damage;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;

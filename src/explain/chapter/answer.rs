@@ -6,10 +6,10 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::explain::hold::{Hold, grant_of};
-use crate::explain::quantity::{count, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::quantity::{count, moment};
 
 /// What the operations of the grants that are told of came to.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {

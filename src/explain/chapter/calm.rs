@@ -5,10 +5,10 @@ use lockstorm_platform::time::Nanos;
 use crate::explain::chapter::strike::{outages, told};
 use crate::explain::chapter::{margin, role};
 use crate::explain::hold::Hold;
-use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::quantity::{count, length, list, moment};
 
 /// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {

@@ -3,12 +3,12 @@
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::check::{Kind, Violation};
-use crate::explain::hold::{Hold, op};
-use crate::explain::quantity::{list, moment, span};
+use crate::check::verdict::Kind;
+use crate::explain::hold::Hold;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
+use crate::quantity::{list, moment, span};
 use crate::reading::hold::Ended;
 
 /// The grants of the witness, and their overlap.
@@ -202,23 +202,11 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
 
 fn fences(witness: &Witness<'_>) -> Option<Beat> {
     let violation = witness.of_kind(Kind::FenceRegress).next()?;
-    let [(first, larger), (second, smaller)] = regress(witness, violation)?;
+    let [(first, larger), (second, smaller)] = witness.regress(violation)?;
     let text = format!(
         "{}'s fence {smaller} is not above {}'s fence {larger}.",
         second.caller, first.caller,
     );
     let evidence = vec![Evidence::Op(first.id), Evidence::Op(second.id)];
     Some(Beat::new(Weight::Crux, second.ret?.instant(), text, evidence))
-}
-
-/// The grants of a fence regress with their numbers, the one that has to stand back last.
-pub fn regress<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<[(&'a Op, u64); 2]> {
-    let numbered = |id: &OpId| {
-        let op = op(witness.history(), *id)?;
-        let Outcome::Granted { fence, .. } = op.outcome else { return None };
-        Some((op, fence?))
-    };
-    let [one, other] = &violation.ops[..] else { return None };
-    let (one, other) = (numbered(one)?, numbered(other)?);
-    Some(if one.1 < other.1 { [other, one] } else { [one, other] })
 }

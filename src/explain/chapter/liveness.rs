@@ -3,14 +3,14 @@
 use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::chapter::grant::granted;
 use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::{count, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpKind, Outcome};
+use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
 /// What the violations of liveness rest on.

@@ -2,11 +2,11 @@
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::moment;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
+use crate::quantity::moment;
 
 /// Whether the end of a life is told here.
 pub fn tells(witness: &Witness<'_>, life: &Incarnation) -> bool {

@@ -1,10 +1,10 @@
 //! The nearest miss of a run, as an event: which write it was, and what kept it safe.
 
 use crate::explain::hold::Hold;
-use crate::explain::quantity::{length, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
+use crate::quantity::{length, moment};
 
 /// The write that the checks measured; nothing if it is not in the history.
 pub fn beat(witness: &Witness<'_>) -> Option<Beat> {

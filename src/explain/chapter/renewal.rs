@@ -2,12 +2,12 @@
 
 use lockstorm_platform::trace::Leg;
 
-use crate::check::{Kind, Violation};
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
-use crate::explain::quantity::{list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind};
+use crate::history::OpKind;
+use crate::quantity::{list, moment};
 
 /// What the violations of this kind rest on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -17,14 +17,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// The release that had returned before the renewal took effect, if the violation names one.
-pub fn release<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a Op> {
-    let mut ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
-    ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
-}
-
 fn given_back(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
-    let release = release(witness, violation)?;
+    let release = witness.release(violation)?;
     let ret = release.ret?;
     let text = format!(
         "{} asks to give the lock back at {}, and is answered here.",

@@ -7,11 +7,11 @@ use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::Sight;
 
 use crate::explain::chapter::strike;
-use crate::explain::quantity::{length, list};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Seen, Sighting};
 use crate::ledger::part::Part;
+use crate::quantity::{length, list};
 
 /// What is seen of one master within this is told of in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;

@@ -6,11 +6,11 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::{figure, length, list, moment};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
+use crate::quantity::{figure, length, list, moment};
 
 /// A fault as it was felt: with those that struck the same host alike before it was over.
 pub struct Outage<'a> {

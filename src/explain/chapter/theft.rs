@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::check::Kind;
+use crate::check::verdict::Kind;
 use crate::explain::chapter::{lost, strike};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::{length, list};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, Seen};
+use crate::quantity::{length, list};
 use crate::reading::moment::Moment;
 
 /// Keys that end alike within this are told of in one sentence.

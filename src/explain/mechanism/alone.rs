@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::KeyChange;
 
-use crate::check::{Cause, Kind, Violation};
+use crate::check::verdict::{Cause, Kind, Violation};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
-use crate::explain::mechanism::{How, Mechanism, overlap};
-use crate::explain::quantity::{length, list, moment};
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::overlap;
+use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, Request, Seen};
+use crate::history::{Op, OpId, OpKind, Outcome, Seen};
 use crate::ledger::node::SERVES_NOBODY;
 use crate::plan::TopologyKind;
+use crate::quantity::{list, moment};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -58,80 +60,6 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let thief = history.keys[*index].by?;
     let victim = violation.ops.iter().find(|id| **id != thief)?;
     stolen(witness, *index, *victim)
-}
-
-/// Why a change of a key came through though the key was the victim's.
-pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
-    let history = witness.history();
-    let key = history.keys.get(index)?;
-    let thief = op(history, key.by?)?;
-    let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
-    let (who, whose) = (&thief.caller, witness.caller(victim)?);
-    let token = |id: OpId| match &op(history, id)?.outcome {
-        Outcome::Granted { token, .. } => Some(token),
-        _ => None,
-    };
-    let own = grant_of(thief).and_then(token);
-    // To the node itself, or to the master that the node has it from.
-    let is_asked = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
-    let sent = history.requests.iter().filter(|r| r.op == thief.id);
-    let sent = sent.filter(|r| !is_asked || r.to == key.node);
-    let mut requests = sent.filter(|r| applied(r).is_some_and(|at| at.at <= key.at.at));
-    let last = requests.next_back()?;
-    let late = took(last).filter(|ns| *ns >= LATE);
-    let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
-    let (command, node) = (&last.command, &key.node);
-    let (how, text) = match command.starts_with("EVAL") {
-        _ if own.is_some() && own == token(victim) => (
-            How::SameOwner,
-            format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner \
-                 value."
-            ),
-        ),
-        _ if thief.kind == OpKind::Acquire && key.change == KeyChange::Set => (
-            How::Overwritten,
-            format!("{who}'s {command}{way} set the key on {node} over {whose}'s."),
-        ),
-        true => (
-            How::BlindCommand,
-            format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: what its script compares \
-                 lets it."
-            ),
-        ),
-        false if requests.any(|request| LOOKS.contains(&request.command.as_str())) => (
-            How::CheckedTooEarly,
-            format!(
-                "{who} had looked whose key it is before its {command}{way} and not with it: that \
-                 struck {whose}'s on {node}."
-            ),
-        ),
-        false => (
-            How::BlindCommand,
-            format!(
-                "{who}'s {command}{way} does not ask whose key it is: it struck {whose}'s on \
-                 {node}."
-            ),
-        ),
-    };
-    Some(Mechanism::new(how, text, evidence))
-}
-
-/// Commands by which a caller looks whose key it is.
-const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
-/// A command that takes longer to its node is said to be late, ns.
-const LATE: u64 = 100_000_000;
-
-fn applied(request: &Request) -> Option<Moment> {
-    let legs = request.legs.iter();
-    legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| Moment::from(*at)).next()
-}
-
-fn took(request: &Request) -> Option<u64> {
-    let sent = request.legs.iter().find(|(leg, _)| *leg == Leg::Sent)?.1;
-    let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?.1;
-    Some(applied.at.saturating_sub(sent.at))
 }
 
 /// A key that keeps everybody out though nobody holds the lock.

@@ -2,11 +2,11 @@
 
 use crate::explain::hold::Hold;
 use crate::explain::mechanism::ending::disturbed;
-use crate::explain::mechanism::{How, Mechanism};
-use crate::explain::quantity::{length, moment};
+use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were

@@ -6,12 +6,12 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
-use crate::explain::mechanism::alone::stolen;
-use crate::explain::mechanism::{How, Mechanism};
-use crate::explain::quantity::{length, moment};
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Seen};
+use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
 /// How the key of a life was gone.

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::Violation;
+use crate::check::verdict::Violation;
 use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
-use crate::explain::mechanism::{How, Mechanism};
-use crate::explain::quantity::{length, list, moment};
+use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, Seen};
+use crate::quantity::{length, list, moment};
 use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use lockstorm_platform::trace::{KeyName, Place};
 
-use crate::reading::provenance::{Bounds, Keys, Life};
+use crate::reading::provenance::life::{Keys, Life, put};
+use crate::reading::provenance::recent::Bounds;
 
 /// See the head of this file.
 pub struct Files<C> {
@@ -35,14 +36,6 @@ struct Appends {
     own: u64,
     /// How many were made before it.
     from: u64,
-}
-
-/// Puts a life under a key, or none.
-pub fn put<C>(keys: &mut Keys<C>, key: &KeyName, life: Option<Life<C>>) {
-    match life {
-        Some(life) => drop(keys.insert(key.clone(), life)),
-        None => drop(keys.remove(key)),
-    }
 }
 
 impl<C: Clone> Files<C> {

@@ -1,8 +1,17 @@
-//! A map that forgets what came first when there is too much of it.
+//! A map that forgets what came first when there is too much of it, and how much that is.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// See the head of this file.
+/// How much is kept. A cause that is forgotten is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Commands of streams, and changes of each node for its files.
+    pub places: usize,
+    /// Copies of all keys: snapshots on their way, and files of each kind of each node.
+    pub copies: usize,
+}
+
+/// A map that forgets.
 pub struct Recent<K, V> {
     entries: BTreeMap<K, V>,
     /// The keys in the order in which they came.

@@ -4,9 +4,9 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 
 use crate::explain::hold::Hold;
-use crate::explain::quantity::{length, moment};
 use crate::explain::witness::Witness;
 use crate::history::{OpKind, Outcome};
+use crate::quantity::{length, moment};
 use crate::reading::hold::Ended;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};

@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::{Clock, EPOCH};
 
-use crate::check::{Kind, Verdict};
+use crate::check::verdict::{Kind, Verdict};
 use crate::explain::witness::Witness;
 use crate::report::svg::scale::Scale;
 

@@ -3,7 +3,7 @@
 //! One self-contained SVG without script or fonts of its own, on white, readable by the
 //! colour-blind. It draws what the history says and decides nothing.
 
-use crate::explain::Explanation;
+use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, escaped};

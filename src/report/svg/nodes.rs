@@ -5,8 +5,8 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::Incarnation;
-use crate::explain::quantity::moment;
 use crate::explain::witness::Witness;
+use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side};
 use crate::report::svg::clients::inscribe;
 use crate::report::svg::labels::{Label, Row};

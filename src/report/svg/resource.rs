@@ -2,10 +2,10 @@
 
 use crate::explain::chapter::access::{is_corrupt, is_of_actor};
 use crate::explain::hold::op;
-use crate::explain::quantity::moment;
 use crate::explain::sentence::damage;
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
+use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::Row;
 use crate::report::svg::layout::Lane;

@@ -2,8 +2,8 @@
 
 use lockstorm_platform::time::{Clock, EPOCH, Line, Nanos};
 
-use crate::explain::quantity::signed;
 use crate::explain::witness::Witness;
+use crate::quantity::signed;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;

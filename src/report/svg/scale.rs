@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::{Nanos, SECOND};
 
-use crate::check::Verdict;
+use crate::check::verdict::Verdict;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::Tenths;

@@ -2,10 +2,10 @@
 
 use lockstorm_platform::fault::Verb;
 
-use crate::check::{Kind, Violation};
-use crate::explain::quantity::{length, mark, span};
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::witness::Witness;
 use crate::history::Condition;
+use crate::quantity::{length, mark, span};
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, Row};
 use crate::report::svg::layout::Lane;

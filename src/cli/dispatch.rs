@@ -1,0 +1,59 @@
+//! From what was typed to the command that does it.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::args::{Arguments, Command, RunArguments};
+#[cfg(feature = "turmoil")]
+use crate::cli::comparing;
+use crate::cli::ending::Ending;
+use crate::cli::terminal::{colour_on_stderr, complain};
+use crate::cli::watchdog::watched;
+#[cfg(feature = "live")]
+use crate::cli::{confirming, serving};
+use crate::cli::{explaining, hunting, listing, replaying, running};
+use crate::refusal::Refusal;
+
+/// Does what the arguments say.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let ending = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => obey(&arguments).unwrap_or_else(|refusal| {
+            complain(&refusal.render(colour_on_stderr()));
+            Ending::Refused
+        }),
+        Err(usage) => {
+            // A broken pipe is no reason to fail.
+            let _ = usage.print();
+            if usage.use_stderr() { Ending::Refused } else { Ending::Held }
+        }
+    };
+    ending.into()
+}
+
+fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
+    match &arguments.command {
+        None => run(&RunArguments::main_job(arguments.engine)),
+        Some(Command::Run(arguments)) => run(arguments),
+        Some(Command::Replay(replay)) => replaying::replay(replay),
+        Some(Command::Explain(explain)) => explaining::explain(explain),
+        Some(Command::Threshold(threshold)) => explaining::threshold(threshold),
+        Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
+        #[cfg(feature = "live")]
+        Some(Command::Serve(serve)) => serving::serve(serve),
+        #[cfg(feature = "live")]
+        Some(Command::Confirm(confirm)) => confirming::confirm(confirm),
+        Some(Command::List { what }) => listing::list(*what),
+    }
+}
+
+fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
+    match arguments.engine.lab() {
+        Some(lab) => running::run(&watched(lab), arguments),
+        #[cfg(feature = "turmoil")]
+        None => comparing::compare(arguments),
+        #[cfg(not(feature = "turmoil"))]
+        None => unreachable!("there is one engine"),
+    }
+}

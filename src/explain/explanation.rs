@@ -1,0 +1,46 @@
+//! What a run means, in words: all parts of it, as one value.
+
+use serde::Serialize;
+
+use crate::explain::finding::Finding;
+use crate::explain::mechanism::by_kind;
+use crate::explain::mechanism::how::Mechanism;
+use crate::explain::story::Story;
+use crate::explain::witness::Witness;
+use crate::explain::{argument, cause, selection, sentence};
+
+/// What a run means, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// The verdict in one sentence.
+    pub verdict: String,
+    /// The assumptions that broke, a sentence each, or that none did.
+    pub assumptions: Vec<String>,
+    /// How it became possible; `None` where nothing is violated.
+    pub mechanism: Option<Mechanism>,
+    /// What made the difference, a sentence each; empty where nothing was run again.
+    pub causes: Vec<String>,
+    /// What the lock counts on, a sentence each.
+    pub ledger: Vec<String>,
+    /// Why no order of the operations is legal, where that is a violation.
+    pub arguments: Vec<String>,
+    /// What happened.
+    pub story: Story,
+}
+
+/// Explains a finding.
+pub fn explain(finding: &Finding) -> Explanation {
+    let witness = Witness::of(finding);
+    let mechanism = by_kind::mechanism(&witness);
+    let mut assumptions = sentence::assumptions(finding);
+    assumptions.extend(mechanism.as_ref().and_then(|m| sentence::other_way(finding, m.how)));
+    Explanation {
+        verdict: sentence::verdict(&witness),
+        assumptions,
+        mechanism,
+        causes: cause::sentences(finding),
+        ledger: sentence::ledger(finding),
+        arguments: argument::arguments(&witness),
+        story: selection::tell(&witness),
+    }
+}

@@ -1,0 +1,25 @@
+//! Where the mechanism of a violation is looked for: that depends on its kind.
+
+use crate::check::verdict::Kind;
+use crate::explain::mechanism::how::Mechanism;
+use crate::explain::mechanism::{alone, overlap};
+use crate::explain::witness::Witness;
+
+/// How the violation that is told became possible; `None` where nothing is violated.
+pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
+    let violation = witness.primary?;
+    let found = match violation.kind {
+        Kind::DoubleGrant | Kind::StaleHolder => overlap::mechanism(witness, violation),
+        Kind::BrokenContract => alone::contract(witness),
+        Kind::Corruption => alone::corruption(witness, violation),
+        Kind::ForeignRelease | Kind::ForeignExtend => alone::foreign(witness, violation),
+        Kind::Leak | Kind::Stuck => alone::left(witness, violation),
+        Kind::RenewalAfterRelease => alone::renewal(witness, violation),
+        Kind::NeverSettles => alone::unanswered(witness, violation),
+        Kind::LateLoss => alone::late(witness, violation),
+        Kind::LostEarly => alone::lost(witness, violation),
+        Kind::FenceRegress => alone::fence(witness, violation),
+        Kind::NotLinearizable => alone::order(witness, violation),
+    };
+    Some(found.unwrap_or_else(Mechanism::unclear))
+}

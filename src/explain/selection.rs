@@ -1,0 +1,80 @@
+//! Which lines a story has.
+//!
+//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time, the
+//! others are folded away. What two beats tell of is told by the heavier one.
+
+use std::collections::BTreeSet;
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::check::verdict::Verdict;
+use crate::explain::chapter::{
+    access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
+};
+use crate::explain::story::{Beat, Evidence, Story, StoryLine};
+use crate::explain::witness::Witness;
+
+/// The most lines that a story has.
+pub const LONGEST: usize = 9;
+
+/// Tells what the witness shows.
+pub fn tell(witness: &Witness<'_>) -> Story {
+    let mut beats = match witness.finding.judgement.verdict {
+        Verdict::Violated(_) => violated(witness),
+        Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
+    };
+    beats.sort_by_key(|beat| (beat.weight, beat.line.at));
+    let mut told = once(witness, beats);
+    let folded = told.split_off(LONGEST.min(told.len()));
+    Story { lines: in_order(told), folded: in_order(folded) }
+}
+
+fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
+    let mut lines: Vec<StoryLine> = beats.into_iter().map(|beat| beat.line).collect();
+    lines.sort_by_key(|line| line.at);
+    lines
+}
+
+/// Of beats that say the same, or tell of one fault or of one end of a key, the first.
+fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
+    let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
+    let mut told = Vec::new();
+    for beat in beats {
+        let evidence = beat.line.evidence.iter().copied();
+        let single: Vec<Evidence> =
+            evidence.filter(|event| is_told_once(witness, *event)).collect();
+        let is_new = single.iter().all(|event| !events.contains(event));
+        if is_new && said.insert((beat.line.at.at, beat.line.text.clone())) {
+            events.extend(single);
+            told.push(beat);
+        }
+    }
+    told
+}
+
+/// Whether an event is told of in one line alone.
+fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
+    match event {
+        Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {
+            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
+        }),
+        _ => false,
+    }
+}
+
+fn violated(witness: &Witness<'_>) -> Vec<Beat> {
+    let horizon = witness.horizon();
+    let mut beats = breach::beats(witness);
+    beats.extend(grant::beats(witness));
+    beats.extend(strike::beats(witness));
+    beats.extend(theft::beats(witness));
+    beats.extend(lost::beats(witness));
+    beats.extend(torn::beats(witness));
+    beats.extend(renewal::beats(witness));
+    beats.extend(role::beats(witness));
+    beats.extend(answer::beats(witness));
+    beats.extend(access::beats(witness));
+    beats.retain(|beat| beat.line.at <= horizon);
+    beats.extend(liveness::beats(witness));
+    beats
+}

@@ -1,0 +1,293 @@
+//! What no plan may say: hosts that are not there, a quorum above the nodes, times that do not fit.
+//!
+//! Scenarios and plans from files both pass here, so that nothing later has to refuse or panic.
+
+use lockstorm_platform::fault::Target;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+
+use crate::history::PROBE_MARGIN;
+use crate::length;
+use crate::lock::catalogue::{Algorithm, Locks};
+use crate::plan::contradiction::{
+    Checked, Contradiction, MOST_LOSS, MOST_ROUNDS, in_reach, known_host, rate, refuse_if,
+};
+use crate::plan::fault_contradiction::faults;
+use crate::plan::lock_contradiction::lock;
+use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
+use crate::refusal::nearest;
+
+/// More nodes than this are refused.
+const MOST_NODES: u32 = 99;
+
+/// More clients than this are refused.
+const MOST_CLIENTS: u32 = 1_000;
+
+/// The shortest wait before a client asks again: without one, no time would pass.
+const SHORTEST_RETRY: Nanos = MILLISECOND;
+
+impl Plan {
+    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
+    /// lock has to be one of the catalogue.
+    pub fn validate(&self) -> Result<(), Contradiction> {
+        self.validate_with(&Locks::default())
+    }
+
+    /// As [`Plan::validate`]; its lock has to be one of `locks`.
+    pub fn validate_with(&self, locks: &Locks) -> Result<(), Contradiction> {
+        name(self)?;
+        topology(self)?;
+        let algorithm = known_lock(self, locks)?;
+        lock(self, algorithm)?;
+        workload(self, algorithm)?;
+        links(self)?;
+        clocks(self)?;
+        times(self)?;
+        faults(self, algorithm)
+    }
+}
+
+fn name(plan: &Plan) -> Checked {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let name = &plan.name;
+    let good = !name.is_empty() && name.len() <= 80 && name.chars().all(plain);
+    let what = format!("'{name}' cannot name a report");
+    refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
+}
+
+/// What is said of files has to suit what is kept in them.
+fn files(plan: &Plan) -> Checked {
+    let (kept, files) = (plan.topology.persistence, &plan.topology.files);
+    let numbers: Option<Vec<u64>> =
+        files.save.split_whitespace().map(|word| word.parse().ok()).collect();
+    let pairs = numbers.is_some_and(|n| n.len().is_multiple_of(2) && n.iter().all(|n| *n > 0));
+    let what = format!("'{}' is no list of seconds and changes", files.save);
+    refuse_if(!pairs, "topology.save", what, "\"60 1\": after 60 seconds if 1 key changed")?;
+    let saves = !files.save.is_empty() || files.save_time > 0;
+    let what = "save points belong to nodes that save all keys";
+    refuse_if(saves && kept != Persistence::Rdb, "topology.save", what, "persistence = \"rdb\"")?;
+    let what = "the nodes have no files to read";
+    let reads = files.load_time > 0 && kept == Persistence::None;
+    refuse_if(reads, "topology.load_time", what, "set persistence in [topology]")?;
+    let appends = !matches!(kept, Persistence::None | Persistence::Rdb);
+    let what = "the nodes have no append-only file that could be torn";
+    let place = "topology.aof_load_truncated";
+    refuse_if(files.refuse_torn && !appends, place, what, "persistence = \"aof-everysec\"")?;
+    in_reach("topology.load_time", files.load_time)?;
+    in_reach("topology.save_time", files.save_time)
+}
+
+/// A master that needs more replicas than there are would never write.
+fn min_replicas(plan: &Plan) -> Checked {
+    let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
+    let replicas = plan.topology.replicas();
+    let what = format!("a master with {replicas} replicas would never have {}", least.to_write);
+    let mend = if replicas == 0 {
+        "kind = \"replicated\" or \"sentinel\"".to_owned()
+    } else {
+        format!("from 1 to {replicas}")
+    };
+    let wrong = least.to_write == 0 || least.to_write > replicas;
+    refuse_if(wrong, "topology.min_replicas", what, &mend)?;
+    let place = "topology.min_replicas_lag";
+    in_reach(place, least.max_lag)?;
+    let odd = least.max_lag == 0 || !least.max_lag.is_multiple_of(SECOND);
+    refuse_if(odd, place, "Redis counts this lag in whole seconds", "a multiple of 1s")
+}
+
+fn topology(plan: &Plan) -> Checked {
+    files(plan)?;
+    min_replicas(plan)?;
+    let (place, nodes) = ("topology.nodes", plan.topology.nodes);
+    let counted = |n: u32| format!("{n} node{}", if n == 1 { "" } else { "s" });
+    match plan.topology.kind {
+        TopologyKind::Single => {
+            let what = format!("a single topology cannot have {}", counted(nodes));
+            refuse_if(nodes != 1, place, what, "1, or kind = \"replicated\" or \"independent\"")?;
+        }
+        TopologyKind::Replicated | TopologyKind::Sentinel => {
+            let what = format!("{} cannot be a master with replicas", counted(nodes));
+            refuse_if(nodes < 2, place, what, "at least 2")?;
+        }
+        TopologyKind::Cluster => cluster(plan)?,
+        TopologyKind::Independent => {
+            refuse_if(nodes == 0, place, "a lock needs a node", "at least 1")?;
+            let replicas = plan.topology.replicas_each;
+            let even = nodes.is_multiple_of(replicas.saturating_add(1));
+            let what = format!("{nodes} nodes are no even number of masters with {replicas}");
+            refuse_if(!even, "topology.replicas_each", what, "as many for each")?;
+        }
+    }
+    let mend = format!("at most {MOST_NODES}");
+    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let odd = plan.topology.shards.is_some() && plan.topology.kind != TopologyKind::Cluster;
+    refuse_if(odd, "topology.shards", "there are no slots to share", "kind = \"cluster\"")?;
+    let place = "topology.sentinels";
+    match (plan.topology.kind, &plan.topology.sentinels) {
+        (TopologyKind::Sentinel, Some(sentinels)) => watch(sentinels),
+        (TopologyKind::Sentinel, None) => refuse_if(true, place, "nobody watches", "add them"),
+        (_, sentinels) => {
+            let what = "there is nothing for Sentinels to do";
+            refuse_if(sentinels.is_some(), place, what, "kind = \"sentinel\"")
+        }
+    }
+}
+
+/// Refuses Sentinels that could never agree, and times that they cannot be told.
+fn watch(sentinels: &Sentinels) -> Checked {
+    let (count, quorum) = (sentinels.count, sentinels.quorum);
+    let mend = format!("from 1 to {MOST_NODES}");
+    let wrong = count == 0 || count > MOST_NODES;
+    refuse_if(wrong, "topology.sentinels", format!("{count} Sentinels cannot watch"), &mend)?;
+    let what = format!("a quorum of {quorum} of {count} Sentinels");
+    let mend = format!("from 1 to {count}");
+    refuse_if(quorum == 0 || quorum > count, "topology.quorum", what, &mend)?;
+    let none = sentinels.parallel_syncs == 0;
+    let what = "no replica would ever follow the new master";
+    refuse_if(none, "topology.parallel_syncs", what, "at least 1")?;
+    let who = "Sentinels";
+    in_whole_ms("topology.down_after", sentinels.down_after, who)?;
+    in_whole_ms("topology.failover_timeout", sentinels.failover_timeout, who)
+}
+
+/// Refuses a length that cannot be told to those who count in milliseconds.
+fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
+    in_reach(place, length)?;
+    let whole = length > 0 && length.is_multiple_of(MILLISECOND);
+    let what = format!("{who} count in whole milliseconds");
+    refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
+}
+
+/// Refuses masters that are not there, replicas that nobody shares evenly, and a time-out that
+/// nodes cannot be told.
+fn cluster(plan: &Plan) -> Checked {
+    let nodes = plan.topology.nodes;
+    let Some(shards) = &plan.topology.shards else {
+        return refuse_if(true, "topology.shards", "nobody serves the slots", "add them");
+    };
+    let masters = shards.masters;
+    let what = "a cluster needs a master for its slots";
+    refuse_if(masters == 0, "topology.nodes", what, "at least 1")?;
+    let what = format!("{nodes} nodes are too few for {masters} masters");
+    refuse_if(nodes < masters, "topology.nodes", what, &format!("at least {masters}"))?;
+    let what = format!("{nodes} nodes are no even number of replicas for {masters} masters");
+    refuse_if(!nodes.is_multiple_of(masters), "topology.nodes", what, "as many for each")?;
+    in_whole_ms("topology.node_timeout", shards.node_timeout, "nodes")
+}
+
+fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
+    let name = &plan.lock.algorithm;
+    locks.find(name).ok_or_else(|| {
+        let names = locks.names();
+        let mend = match nearest(name, &names) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("one of: {}", names.join(", ")),
+        };
+        let what = format!("there is no lock '{name}'");
+        Contradiction { place: "lock.algorithm".to_owned(), what, mend }
+    })
+}
+
+fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let work = &plan.workload;
+    refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
+    let mend = format!("at most {MOST_CLIENTS}");
+    let many = work.clients > MOST_CLIENTS;
+    refuse_if(many, "workload.clients", "these are too many clients", &mend)?;
+    let rounds = work.rounds == 0 || work.rounds > MOST_ROUNDS;
+    refuse_if(rounds, "workload.rounds", format!("{} rounds", work.rounds), "from 1 to 1000000")?;
+    for (place, length, least) in [
+        ("workload.hold", work.hold, 0),
+        ("workload.rest", work.rest, 0),
+        ("workload.retry", work.retry, SHORTEST_RETRY),
+        ("workload.timeout", work.timeout, MILLISECOND),
+        ("workload.stagger", work.stagger, 0),
+    ] {
+        in_reach(place, length)?;
+        let mend = format!("at least {}", length::write(least));
+        refuse_if(length < least, place, "this is too short", &mend)?;
+    }
+    let items = (0..=1_000_000_000).contains(&work.items);
+    refuse_if(!items, "workload.items", "this is no stock", "from 0 to 1000000000")?;
+    fence(plan, algorithm)
+}
+
+fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let compares =
+        matches!(plan.workload.fence, FenceMode::RejectSmaller | FenceMode::RejectSmallerOrEqual);
+    let what = format!("{} gives no number that the resource could check", algorithm.name);
+    let mend = "take the lock 'fenced', or fence = \"compare-and-set\"";
+    refuse_if(compares && !algorithm.fences, "workload.fence", what, mend)
+}
+
+fn links(plan: &Plan) -> Checked {
+    latency("links.latency", &plan.links.latency)?;
+    let mend = format!("at most {MOST_LOSS} in a million");
+    let loss = plan.links.loss_per_million > MOST_LOSS;
+    refuse_if(loss, "links.loss", "nothing would ever arrive", &mend)?;
+    for (link, length) in &plan.links.named {
+        let place = format!("links.named.{link}");
+        let target = Target::try_from(link.clone());
+        let Some((from, to)) = target.as_ref().ok().and_then(one_link) else {
+            let what = format!("'{link}' is no link");
+            return refuse_if(true, &place, what, "write 'c1 -> n1'");
+        };
+        known_host(plan, &place, from)?;
+        known_host(plan, &place, to)?;
+        let written = format!("{from} -> {to}");
+        refuse_if(*link != written, &place, "links have one spelling", &written)?;
+        refuse_if(from == to, &place, "a link joins two hosts", "name another host")?;
+        latency(&place, length)?;
+    }
+    Ok(())
+}
+
+fn one_link(target: &Target) -> Option<(&str, &str)> {
+    match target {
+        Target::Links { from, to, both: false } => match (from.as_slice(), to.as_slice()) {
+            ([from], [to]) => Some((from, to)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn latency(place: &str, latency: &Latency) -> Checked {
+    match *latency {
+        Latency::Constant(length) => in_reach(place, length),
+        Latency::Uniform { min, max } => {
+            let what = format!("{} is above {}", length::write(min), length::write(max));
+            refuse_if(min > max, place, what, "the smaller first")?;
+            in_reach(place, max)
+        }
+        Latency::Exponential { mean } => in_reach(place, mean),
+        Latency::LongTail { median } => in_reach(place, median),
+    }
+}
+
+fn clocks(plan: &Plan) -> Checked {
+    for (host, setting) in &plan.clocks {
+        let place = format!("clocks.{host}");
+        known_host(plan, &place, host)?;
+        in_reach(&format!("{place}.wall_offset"), setting.wall_offset.unsigned_abs())?;
+        rate(&format!("{place}.rate_ppm"), setting.rate_ppm)?;
+    }
+    Ok(())
+}
+
+fn times(plan: &Plan) -> Checked {
+    in_reach("heal_at", plan.heal_at)?;
+    in_reach("until", plan.until)?;
+    refuse_if(plan.heal_at == 0, "heal_at", "nothing would happen before the heal", "above 0s")?;
+    let probed = plan.heal_at + plan.longest_ttl() + PROBE_MARGIN;
+    let what = "the run ends before the probe's time is over";
+    let mend = format!(
+        "at least {}: heal_at, the longest ttl and {}",
+        length::write(probed),
+        length::write(PROBE_MARGIN)
+    );
+    refuse_if(plan.until < probed, "until", what, &mend)?;
+    let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.clients - 1));
+    let what = format!("c{} would start after the heal", plan.workload.clients);
+    refuse_if(last >= plan.heal_at, "workload.stagger", what, "a shorter stagger")
+}

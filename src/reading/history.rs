@@ -1,0 +1,101 @@
+//! All that is read of a history: its index, the holds with what covers them, the tenures that they
+//! make up, the lives of the lock's key.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use lockstorm_platform::time::{Clock, MILLISECOND};
+
+use crate::history::{History, Op, OpId};
+use crate::reading::hold::{self, Ended, Ending, Hold};
+use crate::reading::incarnation::{Incarnation, Lives};
+use crate::reading::index::HistoryIndex;
+use crate::reading::moment::Moment;
+use crate::reading::tenure::{self, Tenure};
+
+/// A history, and what follows from it at once.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    index: HistoryIndex<'a>,
+    /// The holds of the lock, in order of their start.
+    pub holds: Vec<Hold>,
+    /// The tenures that they make up, in order of their beginning.
+    pub tenures: Vec<Tenure>,
+    /// The lives of the lock's key on every node.
+    pub lives: Lives<'a>,
+    /// The tenure of each acquire that has one, by index.
+    by_acquire: BTreeMap<OpId, usize>,
+}
+
+impl<'a> Deref for Reading<'a> {
+    type Target = HistoryIndex<'a>;
+
+    fn deref(&self) -> &HistoryIndex<'a> {
+        &self.index
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a history for the lock with that key, of which a caller's grants nest or do not: see
+    /// [`tenure::nest`].
+    pub fn of(history: &'a History, lock_key: &'a str, nests: bool) -> Reading<'a> {
+        let index = HistoryIndex::of(history, lock_key);
+        let holds = index.acquires().filter_map(|op| hold::hold_of(&index, op.id));
+        let mut holds = holds.collect::<Vec<_>>();
+        holds.sort_by_key(|hold| hold.start);
+        let tenures = tenure::tenures(&index, &holds, nests);
+        let mut by_acquire = BTreeMap::new();
+        for (index, tenure) in tenures.iter().enumerate() {
+            by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
+        }
+        let lives = Lives::of(history, lock_key);
+        Reading { index, holds, tenures, lives, by_acquire }
+    }
+
+    /// The tenure that an acquire began, or was called in.
+    pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
+        self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
+    }
+
+    /// The acquire that stands for an acquire's tenure: the one that began it; itself without any.
+    pub fn outermost(&self, acquire: OpId) -> OpId {
+        self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
+    }
+
+    /// Whether two acquires belong to one tenure.
+    pub fn are_one(&self, one: OpId, other: OpId) -> bool {
+        self.outermost(one) == self.outermost(other)
+    }
+
+    /// The acquires of an acquire's tenure; itself alone without any.
+    pub fn together(&self, acquire: OpId) -> Vec<OpId> {
+        self.tenure(acquire).map_or_else(|| vec![acquire], |tenure| tenure.acquires.clone())
+    }
+
+    /// The endings by which an acquire's key was given up: those of its tenure that came when this
+    /// was over. Before that a grant that is given back leaves the key to the others.
+    pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
+        let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
+        let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
+        all.filter(move |ending| ending.at >= over)
+    }
+
+    /// The releases among those.
+    pub fn releases(&self, acquire: OpId) -> impl Iterator<Item = &'a Op> {
+        self.endings(acquire).filter_map(|ending| match ending.ended {
+            Ended::Released(id) => self.op(id),
+            _ => None,
+        })
+    }
+
+    /// When a key's time is over, whenever that is noticed: it is alive while its node's wall clock
+    /// reads its last millisecond, and gone in the next. An end counts from when it was set on: one
+    /// that a start puts back was not there before.
+    pub fn passes(&self, key: &Incarnation) -> Moment {
+        let over = key.until_ms.and_then(|until| {
+            let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
+            self.clocks.reaches(key.node, Clock::Wall, key.until_from, reading)
+        });
+        over.unwrap_or(Moment::NEVER)
+    }
+}

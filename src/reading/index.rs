@@ -1,0 +1,195 @@
+//! A history with what is looked up in it again and again: callers, the operations of a grant, what
+//! clocks read, who stood still or died when.
+
+use std::collections::BTreeMap;
+
+use lockstorm_platform::fault::Target;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::Leg;
+
+use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
+use crate::reading::clocks::Clocks;
+use crate::reading::moment::Moment;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct HistoryIndex<'a> {
+    /// What happened.
+    pub history: &'a History,
+    /// The lock's key.
+    pub lock_key: &'a str,
+    /// Every host's clocks.
+    pub clocks: Clocks<'a>,
+    callers: Vec<usize>,
+    by_grant: Vec<Vec<OpId>>,
+    deaths: BTreeMap<&'a str, Vec<Death>>,
+}
+
+/// When a process died, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Death {
+    /// When.
+    pub at: Moment,
+    /// Index of the condition; `None` where its own lock ended it.
+    pub condition: Option<usize>,
+}
+
+/// A time in which a process stood still, all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Halt<'a> {
+    /// By what.
+    pub condition: &'a Condition,
+    /// From when.
+    pub from: Moment,
+    /// Until it ran again, or was dead.
+    pub to: Moment,
+}
+
+impl<'a> HistoryIndex<'a> {
+    /// Indexes a history for the lock with that key.
+    pub fn of(history: &'a History, lock_key: &'a str) -> HistoryIndex<'a> {
+        HistoryIndex {
+            history,
+            lock_key,
+            clocks: Clocks::of(history),
+            callers: number_callers(history),
+            by_grant: sort_by_grant(history),
+            deaths: deaths(history),
+        }
+    }
+
+    /// The operation with that number.
+    pub fn op(&self, id: OpId) -> Option<&'a Op> {
+        let ops = &self.history.ops;
+        let place = ops.get(id as usize).filter(|op| op.id == id);
+        place.or_else(|| ops.binary_search_by_key(&id, |op| op.id).ok().map(|at| &ops[at]))
+    }
+
+    /// The number of an operation's caller: two are equal if the callers are.
+    pub fn caller(&self, id: OpId) -> usize {
+        self.callers[id as usize]
+    }
+
+    /// The acquire whose key an operation sets or prolongs: itself, or the one that an extend is
+    /// for. What a release sets is nobody's.
+    pub fn owner(&self, by: OpId) -> Option<OpId> {
+        let owner = match self.op(by)?.kind {
+            OpKind::Acquire => by,
+            OpKind::Extend { grant, .. } => grant,
+            _ => return None,
+        };
+        self.op(owner).is_some_and(|op| op.kind == OpKind::Acquire).then_some(owner)
+    }
+
+    /// Every acquire of the lock.
+    pub fn acquires(&self) -> impl Iterator<Item = &'a Op> + '_ {
+        let ops = self.history.ops.iter();
+        ops.filter(|op| op.kind == OpKind::Acquire && op.object == self.lock_key)
+    }
+
+    /// The extends, releases and losses of an acquire's grant, by number.
+    pub fn ops_of(&self, grant: OpId) -> impl Iterator<Item = &'a Op> {
+        let ops = self.by_grant.get(grant as usize).map_or(&[][..], Vec::as_slice);
+        ops.iter().filter_map(|id| self.op(*id))
+    }
+
+    /// When a node carried out the commands of an operation, those that it did not refuse.
+    pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
+        let own = self.history.requests.iter().filter(move |request| request.op == op);
+        let own = own.filter(move |request| request.to == node && !request.declined);
+        let legs = own.flat_map(|request| &request.legs);
+        legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
+    }
+
+    /// Whether a node's process ended in between, killed or by itself.
+    pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
+        let mut sightings = self.history.sightings.iter();
+        let exited = sightings.any(|seen| {
+            let at = Moment::from(seen.at);
+            seen.by == node && seen.what == Seen::Exited && from < at && at <= to
+        });
+        exited || self.death_after(node, from).is_some_and(|death| death.at <= to)
+    }
+
+    /// When the process died for the first time after a moment.
+    pub fn death_after(&self, process: &str, moment: Moment) -> Option<Death> {
+        let deaths = self.deaths.get(process)?;
+        deaths.get(deaths.partition_point(|death| death.at <= moment)).copied()
+    }
+
+    /// When a process stood still, in order of beginning. A death ends it: who is started again
+    /// runs.
+    pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
+        let conditions = self.history.conditions.iter();
+        let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
+        own.map(|condition| {
+            let (from, to) = self.lasts(condition);
+            Halt { condition, from, to }
+        })
+    }
+
+    /// From when to when a condition lasted.
+    pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
+        let from = Moment::from(condition.from);
+        let to = Moment::from(condition.until(self.history.end));
+        let death = match &condition.target {
+            Target::Host(host) if condition.verb.halts() => self.death_after(host, from),
+            _ => None,
+        };
+        (from, death.map_or(to, |death| death.at.min(to)))
+    }
+
+    /// Whether an acquire was granted.
+    pub fn is_granted(&self, id: OpId) -> bool {
+        self.op(id).is_some_and(|op| matches!(op.outcome, Outcome::Granted { .. }))
+    }
+}
+
+fn number_callers(history: &History) -> Vec<usize> {
+    let mut numbers = BTreeMap::new();
+    let mut callers = vec![0; ids(history)];
+    for op in &history.ops {
+        let next = numbers.len();
+        callers[op.id as usize] = *numbers.entry(op.caller.as_str()).or_insert(next);
+    }
+    callers
+}
+
+/// How many operations there are numbers for: a history of which parts were taken out keeps those
+/// of the others.
+fn ids(history: &History) -> usize {
+    history.ops.last().map_or(0, |last| last.id as usize + 1)
+}
+
+fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
+    let mut by_grant = vec![Vec::new(); ids(history)];
+    for op in &history.ops {
+        let (OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant }) =
+            op.kind
+        else {
+            continue;
+        };
+        if let Some(ops) = by_grant.get_mut(grant as usize) {
+            ops.push(op.id);
+        }
+    }
+    by_grant
+}
+
+fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
+    let mut deaths: BTreeMap<_, Vec<Death>> = BTreeMap::new();
+    for (index, condition) in history.conditions.iter().enumerate() {
+        if let (true, Target::Host(host)) = (condition.verb.kills(), &condition.target) {
+            let death = Death { at: condition.from.into(), condition: Some(index) };
+            deaths.entry(host.as_str()).or_default().push(death);
+        }
+    }
+    for breach in history.breaches.iter().filter(|breach| breach.clause.is_fatal()) {
+        let death = Death { at: breach.at.into(), condition: None };
+        deaths.entry(breach.process.as_str()).or_default().push(death);
+    }
+    for deaths in deaths.values_mut() {
+        deaths.sort();
+    }
+    deaths
+}
