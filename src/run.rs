@@ -21,17 +21,12 @@ use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process::serve;
-use lockstorm_redis::sentinel::{self, SentinelConfig};
-<<<<<<< HEAD
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
-=======
-use lockstorm_redis::server::serve;
+use lockstorm_redis::sentinel;
+use lockstorm_redis::sentinel::SentinelConfig;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 use crate::check::terms::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE};

@@ -17,16 +17,10 @@ use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
-<<<<<<< HEAD
 use lockstorm_redis::process::serve;
-use lockstorm_world::engine::EngineKind;
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
-=======
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 const KEY: &str = "lock";
 const TTL: Nanos = 5 * SECOND;

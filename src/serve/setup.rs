@@ -9,20 +9,16 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-<<<<<<< HEAD
 use lockstorm_redis::{process, sentinel};
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, WorldSpec};
-=======
-use lockstorm_redis::{sentinel, server};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
-use crate::run::{self, process};
-use crate::serve::desk::{self, Desk};
+use crate::run;
+use crate::run::process;
+use crate::serve::desk;
+use crate::serve::desk::Desk;
 
 /// Everybody who connects from outside, as one host.
 pub const CLIENTS: &str = "clients";

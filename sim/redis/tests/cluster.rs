@@ -14,17 +14,11 @@ use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
-<<<<<<< HEAD
 use lockstorm_redis::process::serve;
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
-=======
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 const MS: Nanos = MILLISECOND;
 

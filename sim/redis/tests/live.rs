@@ -11,14 +11,12 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::node::{Append, NodeConfig};
-<<<<<<< HEAD
 use lockstorm_redis::process::serve;
-=======
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
->>>>>>> world-layers
-use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
+use lockstorm_world::engine::live;
+use lockstorm_world::engine::live::LiveEngine;
+use lockstorm_world::engine::live::ports::Ports;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

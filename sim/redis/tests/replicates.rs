@@ -11,14 +11,12 @@ use std::time::Duration;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND};
 use lockstorm_redis::node::NodeConfig;
-<<<<<<< HEAD
 use lockstorm_redis::process::serve;
-=======
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
->>>>>>> world-layers
-use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
+use lockstorm_world::engine::live;
+use lockstorm_world::engine::live::LiveEngine;
+use lockstorm_world::engine::live::ports::Ports;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tempfile::TempDir;

@@ -14,17 +14,11 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process;
-use lockstorm_redis::sentinel::{SentinelConfig, process};
-<<<<<<< HEAD
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
-=======
-use lockstorm_redis::server;
+use lockstorm_redis::sentinel::{self, SentinelConfig};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 const MS: Nanos = MILLISECOND;
 /// When the master stands still, and for how long.
@@ -154,7 +148,7 @@ fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
     }
     for n in [1, 2, 3] {
         let config = SentinelConfig { down_after_ms: 1_000, ..SentinelConfig::of(node(1), 2) };
-        let run = process_of(move |host| process::serve(host, config.clone()));
+        let run = process_of(move |host| sentinel::process::serve(host, config.clone()));
         hosts.push(machine(format!("s{n}"), sentinel(n), Part::Sentinel, run));
     }
     let own = log.clone();

@@ -13,18 +13,12 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::{Append, NodeConfig};
 use lockstorm_redis::operator::operator;
-<<<<<<< HEAD
 use lockstorm_redis::process::serve;
-use lockstorm_world::engine::{EngineKind, Process};
-use lockstorm_world::world::{HostSpec, Part, Remains, World, WorldSpec};
-=======
-use lockstorm_redis::server::serve;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::remains::Remains;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
->>>>>>> world-layers
 
 pub const MS: Nanos = MILLISECOND;
 
