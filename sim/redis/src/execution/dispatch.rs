@@ -107,7 +107,7 @@ pub fn step_of(command: &Command) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use super::{FAMILIES, OTHERS, of_nodes, of_sentinels, step_of};
+    use super::{FAMILIES, OTHERS, STEPS, of_nodes, of_sentinels};
     use crate::sentinel::command::FAMILY;
     use crate::specification::{Command, all, all_of_sentinel, with_subcommands};
     use std::collections::BTreeSet;
@@ -135,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn every_index_leads_to_a_step() {
+    fn there_is_a_step_for_every_index_and_none_besides() {
         let tables = with_subcommands(all()).chain(with_subcommands(all_of_sentinel()));
-        tables.for_each(|command| drop(step_of(command)));
+        assert_eq!(STEPS.len(), tables.count());
     }
 }

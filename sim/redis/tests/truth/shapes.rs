@@ -176,7 +176,7 @@ fn is_known(shape: &str) -> bool {
 
 /// Whether this is a command of Redis that the node does not have (yet).
 fn is_missing(words: &[Vec<u8>]) -> bool {
-    const FACTS: &str = include_str!("../../src/command/commands.txt");
+    const FACTS: &str = include_str!("../../src/specification/commands.txt");
     static NAMES: LazyLock<BTreeSet<&str>> =
         LazyLock::new(|| FACTS.lines().filter_map(|line| line.split(' ').next()).collect());
     let args: Vec<Bytes> = words.iter().take(2).map(|word| word.clone().into()).collect();
