@@ -8,14 +8,14 @@
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
-//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
+//! - `reading`: one reading of a history: holds, coverage, lives of keys
 //! - [`ledger`]: which assumptions of a lock a run broke
 //! - [`check`]: a file a verdict
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
 //! - [`explain`]: the witness turned into a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
-//! - [`report`]: the same content, a file a format
+//! - `report`: the same content, a file a format
 //! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
@@ -33,7 +33,7 @@ pub mod cli;
 #[cfg(feature = "live")]
 pub mod confirm;
 #[cfg(feature = "live")]
-pub mod custody;
+mod custody;
 pub mod explain;
 pub mod explore;
 #[cfg(feature = "turmoil")]
@@ -44,7 +44,7 @@ pub mod length;
 pub mod lock;
 pub mod plan;
 pub mod quantity;
-pub mod reading;
+mod reading;
 pub mod refusal;
 pub mod report;
 pub mod run;

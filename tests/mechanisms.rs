@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lockstorm::explain::mechanism::by_kind::mechanism;
-use lockstorm::explain::mechanism::how::{How, ROWS};
+use lockstorm::explain::mechanism::how::How;
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
@@ -77,7 +77,7 @@ fn drawn_violations_have_a_mechanism() {
     let unclear: Vec<&String> =
         found.iter().filter(|(_, how)| *how == How::Unclear).map(|(what, _)| what).collect();
     assert!(unclear.is_empty(), "{} of {}:\n{unclear:#?}", unclear.len(), found.len());
-    assert!(counts.len() > ROWS.len() / 4, "few mechanisms are met: {counts:?}");
+    assert!(counts.len() > 10, "few mechanisms are met: {counts:?}");
 }
 
 /// The mechanism of the plan that a seed draws, where it is violated.

@@ -9,8 +9,8 @@
 //! Every wait counts with what it lasted, also one that ended without a grant: to leave those out
 //! would flatter a lock that serves nobody.
 
-pub mod reason;
-pub mod wait;
+pub(crate) mod reason;
+mod wait;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@
 
 pub mod availability;
 pub mod case;
-pub mod contract;
+mod contract;
 pub mod corruption;
 pub mod counts;
 pub mod fence;

@@ -1,4 +1,4 @@
-//! A file to be written.
+//! What commands put into the folder of reports, before it is written.
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ impl Ledger {
                     _ => self.change(&change),
                 }
             }
-            Event::Ended { connection } => self.hung_up(connection, stamp.at),
+            Event::Ended { connection } => self.hung_up(connection),
             Event::Loaded { .. } if self.nodes.contains_key(&host) => {
                 self.load(host, stamp.at, &joined);
             }
@@ -87,7 +87,7 @@ impl Ledger {
         }
     }
 
-    fn hung_up(&mut self, connection: Connection, _: Nanos) {
+    fn hung_up(&mut self, connection: Connection) {
         for (nth, host, key) in self.pending.remove(&connection).unwrap_or_default() {
             self.tell(host, &key, Request { connection, nth }, Told::Never);
         }

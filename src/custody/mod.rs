@@ -15,15 +15,15 @@
 //! - [`line`]: the same as lines of JSON
 //! - [`text`]: the same for a person
 
-pub mod asker;
-pub mod change;
-pub mod clash;
-pub mod entry;
-pub mod finding;
-pub mod incarnation;
-pub mod ledger;
-pub mod line;
-pub mod text;
+mod asker;
+mod change;
+mod clash;
+mod entry;
+pub(crate) mod finding;
+mod incarnation;
+pub(crate) mod ledger;
+pub(crate) mod line;
+pub(crate) mod text;
 
 #[cfg(test)]
 mod tests;

@@ -6,19 +6,19 @@
 
 pub mod argument;
 pub mod cause;
-pub mod chapter;
+pub(crate) mod chapter;
 pub mod experiment;
 pub mod explanation;
 pub mod finding;
-pub mod hold;
-pub mod incarnation;
+pub(crate) mod hold;
+pub(crate) mod incarnation;
 pub mod mechanism;
-pub mod selection;
+mod selection;
 pub mod sentence;
 pub mod story;
 pub mod witness;
 
 #[cfg(test)]
-pub mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

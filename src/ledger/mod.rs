@@ -18,13 +18,13 @@
 //! - [`planned`]: the same from the plan alone
 
 pub mod breach;
-pub mod caller;
-pub mod clock;
-pub mod node;
-pub mod overwork;
+mod caller;
+mod clock;
+pub(crate) mod node;
+pub(crate) mod overwork;
 pub mod part;
 pub mod planned;
 pub mod seen;
 pub mod site;
-pub mod stretch;
-pub mod strike;
+mod stretch;
+mod strike;

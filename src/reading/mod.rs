@@ -15,12 +15,12 @@
 //!
 //! - [`provenance`]: who caused a change of a key, however it came to its node
 
-pub mod clocks;
-pub mod history;
-pub mod hold;
-pub mod incarnation;
-pub mod index;
-pub mod leaders;
-pub mod moment;
-pub mod provenance;
-pub mod tenure;
+mod clocks;
+pub(crate) mod history;
+pub(crate) mod hold;
+pub(crate) mod incarnation;
+pub(crate) mod index;
+pub(crate) mod leaders;
+pub(crate) mod moment;
+pub(crate) mod provenance;
+pub(crate) mod tenure;

@@ -11,10 +11,10 @@
 //! - [`life`]: one life of a key
 //! - [`recent`]: a map that forgets
 
-pub mod file;
-pub mod life;
-pub mod recent;
-pub mod stream;
+mod file;
+mod life;
+pub(crate) mod recent;
+mod stream;
 
 use std::collections::BTreeMap;
 

@@ -3,15 +3,15 @@
 //! No file is read or written here, nothing is printed, and nothing is decided: formats only
 //! say what [`crate::explain`] found.
 
-pub mod causes;
-pub mod content;
-pub mod index;
-pub mod json;
-pub mod mark;
-pub mod markdown;
-pub mod service;
-pub mod settings;
-pub mod svg;
+mod causes;
+mod content;
+pub(crate) mod index;
+pub(crate) mod json;
+pub(crate) mod mark;
+pub(crate) mod markdown;
+mod service;
+mod settings;
+pub(crate) mod svg;
 pub mod text;
 
 #[cfg(test)]

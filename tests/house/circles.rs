@@ -132,8 +132,8 @@ fn from_root<'a>(module: &'a str, path: &[&'a str]) -> Path<'a> {
     whole
 }
 
-/// What is found in a package of a shop, its shelf and a till, where only the code of the shelf
-/// differs: the shop uses both, and the till uses nobody.
+/// The circles of a made-up package with that code in the file of the shelf: the shop uses its
+/// shelf, and the till uses the shop.
 fn found(shelf: &str) -> Vec<String> {
     let files = [
         ("lib.rs", "pub mod shop;\npub mod till;"),

@@ -1,9 +1,9 @@
 //! Is there a legal order? What a lock or a register promises is a small sequential model
 //! ([`spec`]); how orders are tried is another file ([`search`]).
 
-pub mod search;
-pub mod spec;
-pub mod turn;
+mod search;
+pub(crate) mod spec;
+mod turn;
 
 use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};

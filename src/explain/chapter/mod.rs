@@ -1,15 +1,15 @@
 //! The chapters that a story is chosen from: each looks at one side of the witness.
 
-pub mod access;
-pub mod answer;
-pub mod breach;
-pub mod calm;
-pub mod grant;
-pub mod liveness;
-pub mod lost;
-pub mod margin;
-pub mod renewal;
-pub mod role;
-pub mod strike;
-pub mod theft;
-pub mod torn;
+pub(crate) mod access;
+pub(crate) mod answer;
+pub(crate) mod breach;
+pub(crate) mod calm;
+pub(crate) mod grant;
+pub(crate) mod liveness;
+pub(crate) mod lost;
+mod margin;
+pub(crate) mod renewal;
+pub(crate) mod role;
+pub(crate) mod strike;
+pub(crate) mod theft;
+pub(crate) mod torn;

@@ -1,6 +1,5 @@
-//! The ways in which violations become possible: each has one row, with its word and what in the
-//! history proves it. Where nothing proves any, that is said ([`How::Unclear`]), and counts as a
-//! defect of ours.
+//! The ways in which violations become possible, and what in the history proves each. Where nothing
+//! proves any, that is said ([`How::Unclear`]), and counts as a defect of ours.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,258 +23,122 @@ impl Mechanism {
         Mechanism { how, sentence, evidence }
     }
 
-    /// That none is known.
+    /// What is said where no mechanism is known.
     pub fn unclear() -> Mechanism {
         let sentence = "No known mechanism fits this history: a defect of lockstorm.".to_owned();
         Mechanism::new(How::Unclear, sentence, Vec::new())
     }
 }
 
-/// The ways in which violations become possible. What proves each stands in [`ROWS`].
+/// The ways in which violations become possible, each with what in the history proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "each is described by its row")]
 pub enum How {
+    /// Nothing is locked: neither holder has a key on any node.
     NothingLocked,
+    /// The lease ran out while its holder stood still: the key reached its end by its own time, and
+    /// the holder's process was halted before that.
     StoodStill,
+    /// The work outlasted the lease: the key reached its end by its own time, and its holder ran
+    /// and had not prolonged it.
     Overworked,
+    /// The holder waited for the resource beyond its lease: an access of its was under way, or
+    /// reached the resource, when the key was gone.
     AccessesLate,
+    /// A renewal was refused or not answered: the last extend before the lease ended came back as
+    /// lost or unknown, or never did.
     RenewalFailed,
+    /// A renewal was told as kept and prolonged nothing: an extend returned as kept, and no key on
+    /// the node has a later end by it.
     RenewalLied,
+    /// The holder's clock is behind: its grant is covered when the key has ended by its own time,
+    /// and its clock was disturbed.
     HolderClock,
+    /// The holder counts on its lease for longer than its key lives: its grant is covered when the
+    /// key has ended by its own time, and its clock is sound.
     DeadlineTooLate,
+    /// A grant was taken though its lease was over: the grant is not covered when its acquire
+    /// returns.
     DeadOnArrival,
+    /// A node's clock ended the lease early: the key ended before its time to live had passed on a
+    /// true clock.
     NodeClock,
+    /// Another node's clock ended the lease early: the same, on a node that got the key from its
+    /// master.
     ReplicaClock,
+    /// The key never reached the promoted replica: the node was promoted after the grant, and never
+    /// had its key.
     NeverReached,
+    /// Two masters served at once: one of the grants came from a node after another had been
+    /// promoted in its place.
     OldMaster,
+    /// A node took over what its master had: the key was lost at a full resynchronisation.
     LostInResync,
+    /// A node forgot the key at a restart: the key was lost at a restart.
     Forgotten,
+    /// A node removed the key: the key was evicted, or deleted by no client.
     Removed,
+    /// Another caller deleted the key: the key ended by an operation of another caller.
     DeletedByAnother,
+    /// Its owner's own command deleted the key: the key ended by an operation of its owner, which
+    /// believed to hold still.
     DeletedByOwner,
+    /// Another caller wrote over the key: the key's life ended with another caller's setting it.
     Overwritten,
+    /// Two callers have the same owner value: the second was granted by a change of the first one's
+    /// key, or both tokens are equal.
     SameOwner,
+    /// Two sets of nodes granted that share none: no node that granted the second had ever granted
+    /// the first.
     TwoMajorities,
+    /// The owner was checked before the command, not with it: the operation read the key in one
+    /// request and changed it in another.
     CheckedTooEarly,
+    /// The command does not ask whose key it is: a plain command of another owner changed the key.
     BlindCommand,
+    /// A dead caller's key stayed: its process died before it had given the key back.
     LeftByDead,
+    /// A refused acquire left its key: the acquire that set the key came back as refused.
     LeftByRefused,
+    /// An acquire of which nobody knows left its key: the acquire that set the key came back as
+    /// unknown, or never did.
     LeftByUnknown,
+    /// A release failed: the release came back as unknown or as not its own, or never did.
     ReleaseFailed,
+    /// A release was told as done and deleted nothing: the release returned as released, and the
+    /// key lived on.
     NothingDeleted,
+    /// The key came back after its release: the key was set, or put back by a start, after the
+    /// release had returned.
     SetAgain,
+    /// A renewal took effect after the release: an extend's request was applied after its owner's
+    /// release had returned.
     RenewalLate,
+    /// No node led: nodes told of no master from then on.
     NoLeader,
+    /// The node refused the command: the operation's last request was answered with an error.
     ScriptUnknown,
+    /// A request was never answered: the operation's last request has no delivered reply.
     NoAnswer,
+    /// The holder ran and was not told: its process was not halted between the loss and the notice.
     NotTold,
+    /// The counter of fences was forgotten: a node lost the key of the counter before the smaller
+    /// number was given.
     CounterForgotten,
+    /// The fence is drawn apart from the grant: the numbers were drawn in another order than the
+    /// lock was granted in.
     CounterApart,
+    /// A write arrived after its hold: the access reached the resource after its holder had ended.
     WriteInFlight,
+    /// A caller worked without a grant: the access names no granted acquire.
     NoGrant,
+    /// The lock broke its contract: a breach is in the history.
     ContractBroken,
+    /// Not known: nothing that is looked for.
     Unclear,
 }
 
-/// What is known of a mechanism.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Which.
-    pub how: How,
-    /// In a few words.
-    pub about: &'static str,
-    /// What in the history proves it.
-    pub proof: &'static str,
-}
-
-const fn row(how: How, about: &'static str, proof: &'static str) -> Row {
-    Row { how, about, proof }
-}
-
-/// Every mechanism.
-pub static ROWS: [Row; 40] = [
-    row(How::NothingLocked, "nothing is locked", "neither holder has a key on any node"),
-    row(
-        How::StoodStill,
-        "the lease ran out while its holder stood still",
-        "the key reached its end by its own time, and the holder's process was halted before that",
-    ),
-    row(
-        How::Overworked,
-        "the work outlasted the lease",
-        "the key reached its end by its own time, and its holder ran and had not prolonged it",
-    ),
-    row(
-        How::AccessesLate,
-        "the holder waited for the resource beyond its lease",
-        "an access of its was under way, or reached the resource, when the key was gone",
-    ),
-    row(
-        How::RenewalFailed,
-        "a renewal was refused or not answered",
-        "the last extend before the lease ended came back as lost or unknown, or never did",
-    ),
-    row(
-        How::RenewalLied,
-        "a renewal was told as kept and prolonged nothing",
-        "an extend returned as kept, and no key on the node has a later end by it",
-    ),
-    row(
-        How::HolderClock,
-        "the holder's clock is behind",
-        "its grant is covered when the key has ended by its own time, and its clock was disturbed",
-    ),
-    row(
-        How::DeadlineTooLate,
-        "the holder counts on its lease for longer than its key lives",
-        "its grant is covered when the key has ended by its own time, and its clock is sound",
-    ),
-    row(
-        How::DeadOnArrival,
-        "a grant was taken though its lease was over",
-        "the grant is not covered when its acquire returns",
-    ),
-    row(
-        How::NodeClock,
-        "a node's clock ended the lease early",
-        "the key ended before its time to live had passed on a true clock",
-    ),
-    row(
-        How::ReplicaClock,
-        "another node's clock ended the lease early",
-        "the same, on a node that got the key from its master",
-    ),
-    row(
-        How::NeverReached,
-        "the key never reached the promoted replica",
-        "the node was promoted after the grant, and never had its key",
-    ),
-    row(
-        How::OldMaster,
-        "two masters served at once",
-        "one of the grants came from a node after another had been promoted in its place",
-    ),
-    row(
-        How::LostInResync,
-        "a node took over what its master had",
-        "the key was lost at a full resynchronisation",
-    ),
-    row(How::Forgotten, "a node forgot the key at a restart", "the key was lost at a restart"),
-    row(How::Removed, "a node removed the key", "the key was evicted, or deleted by no client"),
-    row(
-        How::DeletedByAnother,
-        "another caller deleted the key",
-        "the key ended by an operation of another caller",
-    ),
-    row(
-        How::DeletedByOwner,
-        "its owner's own command deleted the key",
-        "the key ended by an operation of its owner, which believed to hold still",
-    ),
-    row(
-        How::Overwritten,
-        "another caller wrote over the key",
-        "the key's life ended with another caller's setting it",
-    ),
-    row(
-        How::SameOwner,
-        "two callers have the same owner value",
-        "the second was granted by a change of the first one's key, or both tokens are equal",
-    ),
-    row(
-        How::TwoMajorities,
-        "two sets of nodes granted that share none",
-        "no node that granted the second had ever granted the first",
-    ),
-    row(
-        How::CheckedTooEarly,
-        "the owner was checked before the command, not with it",
-        "the operation read the key in one request and changed it in another",
-    ),
-    row(
-        How::BlindCommand,
-        "the command does not ask whose key it is",
-        "a plain command of another owner changed the key",
-    ),
-    row(
-        How::LeftByDead,
-        "a dead caller's key stayed",
-        "its process died before it had given the key back",
-    ),
-    row(
-        How::LeftByRefused,
-        "a refused acquire left its key",
-        "the acquire that set the key came back as refused",
-    ),
-    row(
-        How::LeftByUnknown,
-        "an acquire of which nobody knows left its key",
-        "the acquire that set the key came back as unknown, or never did",
-    ),
-    row(
-        How::ReleaseFailed,
-        "a release failed",
-        "the release came back as unknown or as not its own, or never did",
-    ),
-    row(
-        How::NothingDeleted,
-        "a release was told as done and deleted nothing",
-        "the release returned as released, and the key lived on",
-    ),
-    row(
-        How::SetAgain,
-        "the key came back after its release",
-        "the key was set, or put back by a start, after the release had returned",
-    ),
-    row(
-        How::RenewalLate,
-        "a renewal took effect after the release",
-        "an extend's request was applied after its owner's release had returned",
-    ),
-    row(How::NoLeader, "no node led", "nodes told of no master from then on"),
-    row(
-        How::ScriptUnknown,
-        "the node refused the command",
-        "the operation's last request was answered with an error",
-    ),
-    row(
-        How::NoAnswer,
-        "a request was never answered",
-        "the operation's last request has no delivered reply",
-    ),
-    row(
-        How::NotTold,
-        "the holder ran and was not told",
-        "its process was not halted between the loss and the notice",
-    ),
-    row(
-        How::CounterForgotten,
-        "the counter of fences was forgotten",
-        "a node lost the key of the counter before the smaller number was given",
-    ),
-    row(
-        How::CounterApart,
-        "the fence is drawn apart from the grant",
-        "the numbers were drawn in another order than the lock was granted in",
-    ),
-    row(
-        How::WriteInFlight,
-        "a write arrived after its hold",
-        "the access reached the resource after its holder had ended",
-    ),
-    row(How::NoGrant, "a caller worked without a grant", "the access names no granted acquire"),
-    row(How::ContractBroken, "the lock broke its contract", "a breach is in the history"),
-    row(How::Unclear, "not known", "nothing that is looked for"),
-];
-
 impl How {
-    /// Its row.
-    pub fn row(self) -> &'static Row {
-        let mut rows = ROWS.iter();
-        rows.find(|row| row.how == self).expect("every mechanism has a row")
-    }
-
     /// The assumptions that what makes it possible breaks, of which one or another is.
     pub fn strains(self) -> &'static [Bounded] {
         match self {
@@ -297,19 +160,5 @@ impl How {
     pub fn word(self) -> String {
         let word = serde_json::to_value(self).expect("a name is JSON");
         word.as_str().expect("a name is a string").to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::ROWS;
-
-    #[test]
-    fn every_mechanism_has_one_row_in_order() {
-        let hows: BTreeSet<_> = ROWS.iter().map(|row| row.how).collect();
-        assert_eq!(hows.len(), ROWS.len());
-        assert!(ROWS.is_sorted_by_key(|row| row.how));
     }
 }

@@ -8,10 +8,10 @@
 //! - [`alone`]: violations that take one caller
 //! - [`by_kind`]: which of these is looked at
 
-pub mod alone;
-pub mod belief;
+mod alone;
+mod belief;
 pub mod by_kind;
-pub mod ending;
+mod ending;
 pub mod how;
-pub mod overlap;
-pub mod theft;
+mod overlap;
+mod theft;

@@ -11,18 +11,18 @@ use crate::report::svg::layout::{Lane, Role};
 use crate::report::svg::palette::{GREY, INK, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
 
-pub mod arrows;
-pub mod canvas;
-pub mod clients;
-pub mod labels;
-pub mod layout;
-pub mod legend;
-pub mod nodes;
-pub mod palette;
-pub mod resource;
-pub mod rulers;
-pub mod scale;
-pub mod strip;
+mod arrows;
+mod canvas;
+mod clients;
+mod labels;
+mod layout;
+mod legend;
+mod nodes;
+mod palette;
+mod resource;
+mod rulers;
+mod scale;
+mod strip;
 
 /// Width of the picture in pixels.
 const WIDTH: i64 = 1_000;
