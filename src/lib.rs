@@ -2,9 +2,10 @@
 //!
 //! The modules stand in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`]: what a person typed
+//! - [`refusal`], [`length`], [`default`]: what a person typed, and need not type
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
-//! - [`lock`]: a file an algorithm
+//! - [`promise`]: what a lock promises and counts on, as data
+//! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
@@ -33,6 +34,7 @@ pub mod cli;
 pub mod confirm;
 #[cfg(feature = "live")]
 pub mod custody;
+pub mod default;
 pub mod explain;
 pub mod explore;
 #[cfg(feature = "turmoil")]
@@ -42,6 +44,7 @@ pub mod ledger;
 pub mod length;
 pub mod lock;
 pub mod plan;
+pub mod promise;
 pub mod reading;
 pub mod refusal;
 pub mod report;

@@ -21,7 +21,8 @@ use crate::explore::ground::{ground, ground_of};
 use crate::explore::habits::Parameter;
 use crate::explore::hunt::{self, Hunt, Tally};
 use crate::explore::strategy::{self, Alphabet};
-use crate::lock::catalogue::{self, Algorithm};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
@@ -116,8 +117,8 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
 /// A hunt for violations of a lock of one's own on a topology.
 ///
 /// ```
-/// use lockstorm::lock::catalogue::Algorithm;
-/// use lockstorm::lock::none::NoLock;
+/// use lockstorm::lock::algorithm::Algorithm;
+/// use lockstorm::lock::algorithm::none::NoLock;
 /// use lockstorm::plan::TopologyKind;
 ///
 /// const MINE: Algorithm = Algorithm::mutex("mine", |setting| Box::new(NoLock::new(setting)));

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome};
-use lockstorm::lock::LockConfig;
+use lockstorm::lock::algorithm::wait_replicas;
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
-use lockstorm::lock::wait_replicas;
+use lockstorm::lock::config::LockConfig;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;

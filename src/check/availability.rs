@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::check::availability::reason::Reason;
 use crate::check::case::Case;
 use crate::check::counts;
+use crate::default::is_default;
 use crate::history::{History, Op, OpId, Outcome, PROBE};
-use crate::lock::is_usual;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
@@ -57,7 +57,7 @@ pub struct Unavailable {
     /// Why nobody got it.
     pub reason: Reason,
     /// The acquire whose key stood in the way longest, where a key is the reason.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub owner: Option<OpId>,
 }
 

@@ -26,7 +26,7 @@ use crate::check::{Kind, Violation};
 use crate::history::{Condition, Key, OpId, OpKind, Outcome, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::{self, Breach};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders::{self, Leaders};

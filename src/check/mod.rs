@@ -28,7 +28,7 @@ use crate::check::availability::Availability;
 use crate::check::nearest_miss::NearestMiss;
 use crate::history::{Missed, OpId};
 use crate::ledger::Site;
-use crate::lock::Model;
+use crate::promise::Model;
 
 /// What a history is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

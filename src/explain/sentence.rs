@@ -14,8 +14,8 @@ use crate::explain::quantity::{count, figure, length, list, rate, row, signed, s
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
-use crate::lock::{Assumption, Bounded};
 use crate::plan::WorkloadKind;
+use crate::promise::{Assumption, Bounded};
 
 /// The verdict in one sentence.
 pub fn verdict(witness: &Witness<'_>) -> String {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-use crate::lock::LockConfig;
-use crate::lock::catalogue::{self, Algorithm};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
+use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
 use crate::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,

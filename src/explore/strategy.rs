@@ -17,11 +17,12 @@ use crate::explore::habits::{Parameter, habits};
 use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::keep_within;
 use crate::length;
-use crate::lock::Promise;
-use crate::lock::catalogue::{self, Algorithm};
-use crate::lock::slot_map::SlotMap;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
+use crate::lock::client::slot_map::SlotMap;
 use crate::plan::fault_contradiction::halts_clients;
 use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
+use crate::promise::Promise;
 use crate::workload::work;
 
 /// What a search may draw.

@@ -7,8 +7,8 @@ use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::history::Breach as Broken;
 use crate::ledger::{self, Breach};
-use crate::lock::contract::Clause;
 use crate::plan::Plan;
+use crate::promise::contract::Clause;
 use crate::run::{Lab, Run};
 
 /// A run and what the checks say about it.

@@ -7,7 +7,7 @@ use crate::ledger::part::Part;
 use crate::ledger::stretch::stretches;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of callers.

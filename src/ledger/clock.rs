@@ -13,7 +13,7 @@ use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of clocks.

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use lockstorm_platform::time::Nanos;
 
 use crate::ledger::part::Part;
-use crate::lock::{Assumption, Bounded};
+use crate::promise::{Assumption, Bounded};
 use crate::reading::Reading;
 
 pub mod caller;

@@ -10,7 +10,7 @@ use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above, bound_of};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;
 

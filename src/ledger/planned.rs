@@ -11,8 +11,8 @@ use lockstorm_platform::network::{LONGEST_LOSS, longest_wait};
 use lockstorm_platform::time::Nanos;
 
 use crate::ledger::bound_of;
-use crate::lock::{Bounded, Promise};
 use crate::plan::{Persistence, Plan, RESOURCE, Topology};
+use crate::promise::{Bounded, Promise};
 
 /// Messages in one direction between a client and the resource in one round: to connect, a
 /// request, another request.
@@ -216,8 +216,8 @@ mod tests {
 
     use super::{Strain, strain};
     use crate::explore::ground::ground;
-    use crate::lock::Bounded;
     use crate::plan::TopologyKind;
+    use crate::promise::Bounded;
 
     #[test]
     fn what_keeps_a_node_from_its_cluster_for_the_time_out_can_make_a_replica_master() {

@@ -13,7 +13,7 @@ use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::ledger::{Breach, Ledger, above};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::Halt;
 use crate::reading::hold::{self, Ended, Ending};
 use crate::reading::moment::Moment;

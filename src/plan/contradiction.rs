@@ -10,7 +10,8 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::history::PROBE_MARGIN;
 use crate::length;
-use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue::Locks;
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};

@@ -8,7 +8,7 @@ use lockstorm_platform::trace::Edge;
 
 use crate::history::WORDS;
 use crate::length;
-use crate::lock::catalogue::Algorithm;
+use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{
     Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
 };

@@ -5,10 +5,10 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::compat::Difference;
 
 use crate::length;
-use crate::lock::catalogue::Algorithm;
-use crate::lock::redisson::NAME as QUEUES;
-use crate::lock::wait_replicas::{NAME as WAITS, acks};
-use crate::lock::{DiscoveryShape, ExtendShape, ReleaseShape, WaitShape};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::redisson::NAME as QUEUES;
+use crate::lock::algorithm::wait_replicas::{NAME as WAITS, acks};
+use crate::lock::config::{DiscoveryShape, ExtendShape, ReleaseShape, WaitShape};
 use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 

@@ -9,8 +9,9 @@ use lockstorm_redis::compat::Compat;
 use toml::de::DeValue;
 
 use crate::lock::catalogue::Locks;
-use crate::lock::{DeadlineFrom, DiscoveryShape, ExtendShape, LockConfig};
-use crate::lock::{ReleaseShape, ScriptShape, WaitShape};
+use crate::lock::config::{
+    DeadlineFrom, DiscoveryShape, ExtendShape, LockConfig, ReleaseShape, ScriptShape, WaitShape,
+};
 use crate::plan::extend::Extend;
 use crate::plan::{
     FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,

@@ -11,8 +11,8 @@ use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::length;
-use crate::lock::LockConfig;
 use crate::lock::catalogue::Locks;
+use crate::lock::config::LockConfig;
 use crate::plan::{Plan, Topology, TopologyKind, Workload};
 use crate::scenario::Scenario;
 

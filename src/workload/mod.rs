@@ -16,10 +16,11 @@ use std::rc::Rc;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::Nanos;
 
-use crate::lock::promise::Work;
-use crate::lock::{Lock, LockConfig, Setting};
+use crate::lock::config::LockConfig;
+use crate::lock::{Lock, Setting};
 use crate::plan::extend::Extend;
 use crate::plan::{Links, Workload};
+use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 

@@ -25,7 +25,7 @@ use lockstorm::history::{
     Seen, Sighting,
 };
 use lockstorm::ledger::Site;
-use lockstorm::lock::{Assumption, Bounded, Model};
+use lockstorm::promise::{Assumption, Bounded, Model};
 use lockstorm_platform::fault::Target;
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::fault::verbs::{self, Figure};

@@ -9,7 +9,7 @@ use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};
 use crate::check::linear::spec::{Lock, Register};
 use crate::check::{Invariant, Kind, Violation};
-use crate::lock;
+use crate::promise;
 
 /// What the models say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Linear {
 /// Judges the lock's history by its model, and the resource's as a register.
 pub fn judge(case: &Case) -> Linear {
     let mut linear = Linear::default();
-    if case.terms.model != lock::Model::None && case.terms.holders == 1 {
+    if case.terms.model != promise::Model::None && case.terms.holders == 1 {
         linear.take(case, "lock", &Lock, spec::lock_items(case));
         for violation in &mut linear.violations {
             violation.turns = turn::turns(case, &violation.ops);

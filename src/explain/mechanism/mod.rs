@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::Kind;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 
 pub mod alone;
 pub mod belief;
