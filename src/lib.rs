@@ -2,7 +2,7 @@
 //!
 //! The modules stand in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`], [`default`]: what a person typed, and need not type
+//! - [`refusal`], [`length`], [`field`], [`default`]: what a person typed, and need not type
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`promise`]: what a lock promises and counts on, as data
 //! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
@@ -37,6 +37,7 @@ pub mod custody;
 pub mod default;
 pub mod explain;
 pub mod explore;
+pub mod field;
 #[cfg(feature = "turmoil")]
 pub mod guest;
 pub mod history;

@@ -54,7 +54,7 @@ struct Outcome {
 pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     let Some(version) = processes::version() else {
         let what = "there is no redis-server on the PATH";
-        return Err(Refusal::of_usage(what, "install one: Debian's package is 'redis-server'"));
+        return Err(Refusal::new(what, "install one: Debian's package is 'redis-server'"));
     };
     let subjects = subjects(arguments)?;
     let plans = plans(&subjects);
@@ -97,7 +97,7 @@ fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
             let plan = input::plan(path)?;
             if arguments.seed.is_some() {
                 let what = format!("{} is a plan, which has its own seed", path.display());
-                return Err(Refusal::of_usage(what, "leave out --seed, or confirm the scenario"));
+                return Err(Refusal::new(what, "leave out --seed, or confirm the scenario"));
             }
             let reasons = possible::reasons(&plan, means);
             let again = path.display().to_string();

@@ -59,7 +59,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
                 Some(of) => format!("this plan has no figure '{of}'"),
                 None => "this plan has no figure that could be turned".to_owned(),
             };
-            return Err(Refusal::of_usage(what, format!("it has: {}", can_be.join(", "))));
+            return Err(Refusal::new(what, format!("it has: {}", can_be.join(", "))));
         }
     };
     let ending = match asked {
@@ -106,7 +106,7 @@ fn finding(
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {
     if input.is_dir() {
         let what = format!("{} is a folder", input.display());
-        return Err(Refusal::of_usage(what, "name one scenario, or one plan"));
+        return Err(Refusal::new(what, "name one scenario, or one plan"));
     }
     let mut scenarios = input::scenarios(&[input.to_owned()])?;
     Ok(scenarios.remove(0))
@@ -117,7 +117,7 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
         None => Ok(()),
         Some(_) => {
             let what = "a plan has its own seed";
-            Err(Refusal::of_usage(what, "leave --seed out, or name the scenario"))
+            Err(Refusal::new(what, "leave --seed out, or name the scenario"))
         }
     }
 }

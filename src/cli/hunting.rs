@@ -14,7 +14,7 @@ use crate::explore::habits::Parameter;
 use crate::explore::hunt::{Progress, Tally};
 use crate::explore::strategy::{Lack, lack};
 use crate::plan::Plan;
-use crate::refusal::Refusal;
+use crate::refusal::{Place, Refusal};
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
 /// Hunts as asked.
@@ -45,7 +45,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     base.lock.needs = arguments.needs;
     base.lock.quorum = arguments.quorum;
     base.until = base.heal_at + base.longest_ttl().saturating_add(PROBE_TIME);
-    base.validate().map_err(|found| Refusal::of_usage(found.what, found.mend))?;
+    base.validate().map_err(|refusal| refusal.on(Place::Whole))?;
     let rows = arguments.faults.iter().filter_map(|word| verbs::find(word));
     for row in rows {
         let (need, mend) = match lack(&base, row) {
@@ -54,7 +54,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
             Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
         };
         let what = format!("'{}' needs {need}, and there is none", row.word);
-        return Err(Refusal::of_usage(what, format!("take it out, or take {mend}")));
+        return Err(Refusal::new(what, format!("take it out, or take {mend}")));
     }
     within(Quarry {
         lab: watched(arguments.engine.lab()),
@@ -74,7 +74,7 @@ fn within(quarry: Quarry) -> Result<Quarry, Refusal> {
     let what = format!("no plan like this is within the assumptions of the lock: {why}");
     let mend = "take a shorter --hold or --timeout, a longer --ttl, or have clients --extend; or \
                 leave out --within-assumptions";
-    Err(Refusal::of_usage(what, mend))
+    Err(Refusal::new(what, mend))
 }
 
 /// Puts what was given into the base plan; what is left to be drawn.

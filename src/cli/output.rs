@@ -60,7 +60,7 @@ pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Res
         more => format!(", nor {more} other files there"),
     };
     let what = format!("{} would be replaced: lockstorm did not write it{more}", first.display());
-    Err(Refusal::of_usage(what, "name another folder with --report, or move the file away"))
+    Err(Refusal::new(what, "name another folder with --report, or move the file away"))
 }
 
 /// Whether nothing stands there, or a file of ours. A link or a pipe is nothing of ours.
@@ -80,5 +80,5 @@ fn may_be_written(path: &Path) -> io::Result<bool> {
 
 fn unwritable(path: &Path, error: &io::Error) -> Refusal {
     let what = format!("{} cannot be written: {error}", path.display());
-    Refusal::of_usage(what, "name another folder with --report")
+    Refusal::new(what, "name another folder with --report")
 }

@@ -112,7 +112,7 @@ pub fn plans<'a>(
         }));
         if plans.len() > MOST_PLANS {
             let what = format!("these are more than {MOST_PLANS} plans");
-            return Err(Refusal::of_usage(what, "take fewer seeds or fewer files at a time"));
+            return Err(Refusal::new(what, "take fewer seeds or fewer files at a time"));
         }
     }
     Ok(plans)

@@ -19,6 +19,7 @@ pub mod client;
 pub mod config;
 pub mod defaults;
 pub mod lease;
+pub mod options;
 pub mod token;
 
 /// A distributed lock as its caller sees it. One value serves one caller.

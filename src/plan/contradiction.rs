@@ -2,8 +2,6 @@
 //!
 //! Scenarios and plans from files both pass here, so that nothing later has to refuse or panic.
 
-use std::fmt;
-
 use lockstorm_platform::fault::{LONGEST, Target};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
@@ -15,33 +13,15 @@ use crate::lock::catalogue::Locks;
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
-use crate::refusal::nearest;
-
-/// Something that a plan may not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contradiction {
-    /// Where: the path in the plan, `lock.quorum`. Faults go by their id: `fault.2.target`.
-    pub place: String,
-    /// What is wrong, in one sentence.
-    pub what: String,
-    /// How to mend it, in a few words.
-    pub mend: String,
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.place, self.what, self.mend)
-    }
-}
+use crate::refusal::{Place, Refusal, nearest};
 
 /// The result of every check here.
-pub type Checked = Result<(), Contradiction>;
+pub type Checked = Result<(), Refusal>;
 
 /// More nodes than this are refused.
 const MOST_NODES: u32 = 99;
 /// More clients than this are refused.
 const MOST_CLIENTS: u32 = 1_000;
-/// More rounds a client, and more tries an acquire, than this are refused.
 /// More rounds, or tries, than this are refused.
 pub const MOST_ROUNDS: u32 = 1_000_000;
 /// A clock may run this much faster or slower: half as fast again, or half as fast.
@@ -54,12 +34,12 @@ const SHORTEST_RETRY: Nanos = MILLISECOND;
 impl Plan {
     /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
     /// lock has to be one of the catalogue.
-    pub fn validate(&self) -> Result<(), Contradiction> {
+    pub fn validate(&self) -> Result<(), Refusal> {
         self.validate_with(&Locks::default())
     }
 
     /// As [`Plan::validate`]; its lock has to be one of `locks`.
-    pub fn validate_with(&self, locks: &Locks) -> Result<(), Contradiction> {
+    pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
         topology(self)?;
         let algorithm = known_lock(self, locks)?;
@@ -72,12 +52,12 @@ impl Plan {
     }
 }
 
-/// A contradiction, if `wrong`.
+/// Refuses, if `wrong`.
 pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) -> Checked {
     if !wrong {
         return Ok(());
     }
-    Err(Contradiction { place: place.to_owned(), what: what.into(), mend: mend.to_owned() })
+    Err(Refusal::new(what, mend).on(Place::Field(place.to_owned())))
 }
 
 /// Refuses a host that is not there.
@@ -243,7 +223,7 @@ fn cluster(plan: &Plan) -> Checked {
     in_whole_ms("topology.node_timeout", shards.node_timeout, "nodes")
 }
 
-fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
+fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusal> {
     let name = &plan.lock.algorithm;
     locks.find(name).ok_or_else(|| {
         let names = locks.names();
@@ -252,7 +232,7 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contra
             None => format!("one of: {}", names.join(", ")),
         };
         let what = format!("there is no lock '{name}'");
-        Contradiction { place: "lock.algorithm".to_owned(), what, mend }
+        Refusal::new(what, mend).on(Place::Field("lock.algorithm".to_owned()))
     })
 }
 

@@ -9,9 +9,7 @@ use lockstorm_platform::trace::Edge;
 use crate::history::WORDS;
 use crate::length;
 use crate::lock::algorithm::Algorithm;
-use crate::plan::contradiction::{
-    Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
-};
+use crate::plan::contradiction::{Checked, MOST_LOSS, in_reach, known_host, rate, refuse_if};
 use crate::plan::{Persistence, Plan, RESOURCE, Shards, TopologyKind};
 use crate::refusal::nearest;
 
@@ -253,9 +251,6 @@ fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Che
             _ => None,
         };
     }
-    Err(Contradiction {
-        place: format!("{at}.id"),
-        what: format!("fault {} waits for itself", fault.id),
-        mend: "let one of them wait for something else".to_owned(),
-    })
+    let what = format!("fault {} waits for itself", fault.id);
+    refuse_if(true, &format!("{at}.id"), what, "let one of them wait for something else")
 }

@@ -14,6 +14,7 @@ use crate::custody::finding::Judgement;
 use crate::custody::ledger::{Ledger, Terms};
 use crate::custody::{line, text};
 use crate::length;
+use crate::refusal::Refusal;
 use crate::serve::desk::{self, Desk};
 use crate::serve::order::{self, HELP, Order};
 use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
@@ -137,7 +138,7 @@ impl Service {
     fn obey(&mut self, words: &[String]) -> Reply {
         match order::read(words, &self.setup.hosts()) {
             Ok(order) => self.execute(order).map_or_else(error, desk::lines),
-            Err(refused) => error(refused.to_string()),
+            Err(Refusal { what, instead, .. }) => error(format!("ERR {what}: {instead}")),
         }
     }
 
