@@ -14,6 +14,8 @@ use crate::promise::contract::Clause;
 
 /// The process that wants the lock once all is healed.
 pub const PROBE: &str = "probe";
+/// The host that guards what the lock is for, and what is accessed there.
+pub const RESOURCE: &str = "resource";
 /// How much longer than the longest time to live the probe may take, counted from the heal or from
 /// when nobody holds any more, ns.
 pub const PROBE_MARGIN: Nanos = 5 * SECOND;

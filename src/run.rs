@@ -26,12 +26,12 @@ use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
 use crate::check::{Invariant, Terms};
-use crate::history::{History, Missed, PROBE};
+use crate::history::{History, Missed, PROBE, RESOURCE};
 use crate::ledger::Site;
 use crate::ledger::overwork::works;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
-use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::asked::{MASTER, asked_nodes, masters};
 use crate::workload::progress::Progress;

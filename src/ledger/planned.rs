@@ -10,8 +10,9 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::network::{LONGEST_LOSS, longest_wait};
 use lockstorm_platform::time::Nanos;
 
+use crate::history::RESOURCE;
 use crate::ledger::bound_of;
-use crate::plan::{Persistence, Plan, RESOURCE, Topology};
+use crate::plan::{Persistence, Plan, Topology};
 use crate::promise::{Bounded, Promise};
 
 /// Messages in one direction between a client and the resource in one round: to connect, a

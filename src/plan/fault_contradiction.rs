@@ -6,11 +6,11 @@ use lockstorm_platform::fault::verbs::{ActsOn, Figure, Strains};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::Edge;
 
-use crate::history::WORDS;
+use crate::history::{RESOURCE, WORDS};
 use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MOST_LOSS, in_reach, known_host, rate, refuse_if};
-use crate::plan::{Persistence, Plan, RESOURCE, Shards, TopologyKind};
+use crate::plan::{Persistence, Plan, Shards, TopologyKind};
 use crate::refusal::nearest;
 
 /// Checks every fault, and that each anchor can come.

@@ -18,6 +18,7 @@ use lockstorm_redis::node::{Append, NodeConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::default::is_default;
+use crate::history::RESOURCE;
 use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
 
@@ -59,9 +60,6 @@ pub struct Plan {
     /// When the run ends, ns.
     pub until: Nanos,
 }
-
-/// The host that guards what the lock is for.
-pub const RESOURCE: &str = "resource";
 
 /// Fields that count something.
 const COUNTS: [&str; 13] = [

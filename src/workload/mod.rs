@@ -37,8 +37,6 @@ pub mod resource;
 pub mod round;
 pub mod stock;
 
-/// The name of the host on which the resource runs.
-pub use crate::plan::RESOURCE;
 /// The port on which the resource listens.
 pub const RESOURCE_PORT: u16 = 7000;
 

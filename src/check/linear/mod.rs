@@ -9,6 +9,7 @@ use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};
 use crate::check::linear::spec::{Lock, Register};
 use crate::check::{Invariant, Kind, Violation};
+use crate::history::RESOURCE;
 use crate::promise;
 
 /// What the models say.
@@ -35,7 +36,7 @@ pub fn judge(case: &Case) -> Linear {
         Invariant::None | Invariant::Ledger => return linear,
     };
     let register = Register { initial };
-    linear.take(case, "resource", &register, spec::register_items(case));
+    linear.take(case, RESOURCE, &register, spec::register_items(case));
     linear
 }
 
