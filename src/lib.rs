@@ -20,8 +20,9 @@
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
+//! - [`edge`]: what is outside: files, the terminal, exit codes, real time
 //! - [`test`]: for users' own `#[test]` functions
-//! - [`cli`]: the command line: the only room with files, terminal and environment
+//! - [`cli`]: the command line
 
 /// What the README shows is compiled.
 #[cfg(doctest)]
@@ -35,6 +36,7 @@ pub mod confirm;
 #[cfg(feature = "live")]
 pub mod custody;
 pub mod default;
+pub mod edge;
 pub mod explain;
 pub mod explore;
 pub mod field;

@@ -6,7 +6,10 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::cli::running::{Planned, found, headline, plans};
-use crate::cli::{Ending, act, args::RunArguments, complain, input, progress, say};
+use crate::cli::{act, args::RunArguments, progress};
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::{complain, say};
 use crate::explain::finding::Finding;
 use crate::explore::agree::Agreement;
 use crate::explore::examine::met;

@@ -5,8 +5,11 @@ use lockstorm_platform::fault::verbs::{ROWS, Row};
 use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::Kind;
+use crate::cli::SCENARIOS;
 use crate::cli::args::Listed;
-use crate::cli::{Ending, SCENARIOS, input, say};
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::say;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
 

@@ -1,6 +1,4 @@
-//! The command line: the only room that knows files, the terminal and the environment.
-//!
-//! What was typed becomes a command; a command becomes work and an exit code.
+//! The command line: what was typed becomes a command, a command becomes work and an exit code.
 
 pub mod act;
 pub mod args;
@@ -11,64 +9,31 @@ pub mod comparing;
 pub mod confirming;
 pub mod explaining;
 pub mod hunting;
-pub mod input;
 pub mod kept;
 pub mod listing;
-pub mod output;
 pub mod progress;
 pub mod replaying;
 pub mod running;
 #[cfg(feature = "live")]
 pub mod serving;
-pub mod watchdog;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::args::{Arguments, Command, RunArguments};
+use crate::edge::ending::Ending;
+use crate::edge::terminal::complain;
+use crate::edge::watchdog;
 use crate::refusal::Refusal;
 use crate::run::Lab;
-use crate::scenario::expectation::Met;
 
 /// The folder that the main job reads.
 pub const SCENARIOS: &str = "scenarios";
 /// The folder that the main job writes.
 pub const REPORTS: &str = "reports";
-
-/// How a command ended, as an exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
-    /// Held, or all was as expected.
-    Held = 0,
-    /// Violated, or not as expected.
-    Violated = 1,
-    /// Nothing can be said.
-    Unknown = 2,
-    /// Bad input or usage.
-    Refused = 3,
-    /// Two runs of one plan differ, which is a bug of ours, or a lock stands still for ever: no
-    /// verdict is worth anything.
-    Diverged = 70,
-}
-
-impl From<Met> for Ending {
-    fn from(met: Met) -> Ending {
-        match met {
-            Met::Yes => Ending::Held,
-            Met::Unknown => Ending::Unknown,
-            Met::No => Ending::Violated,
-        }
-    }
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
-        ExitCode::from(ending as u8)
-    }
-}
 
 /// Does what the arguments say.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -115,16 +80,6 @@ fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
 /// The same lab with a watchdog, which keeps the plan of a lock that stands still.
 fn watched(lab: Lab) -> Lab {
     watchdog::over(lab, std::path::Path::new(REPORTS), watchdog::PATIENCE)
-}
-
-/// Writes a line to standard output. Nobody listening is no reason to fail.
-pub fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-/// Writes a text to standard error. Nobody listening is no reason to fail.
-pub fn complain(text: &str) {
-    let _ = write!(std::io::stderr(), "{text}");
 }
 
 /// Colours go to a terminal only, and only if `NO_COLOR` is empty or not there.

@@ -4,7 +4,10 @@ use crate::check::Verdict;
 use crate::cli::act;
 use crate::cli::args::ReplayArguments;
 use crate::cli::running::found;
-use crate::cli::{Ending, complain, input, say, watched};
+use crate::cli::watched;
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
 
 /// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs

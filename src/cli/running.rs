@@ -6,10 +6,14 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::{Kind, Verdict};
-use crate::cli::act::{self, Page};
+use crate::cli::act;
 use crate::cli::args::RunArguments;
 use crate::cli::kept::{self, Kept};
-use crate::cli::{Ending, complain, input, output, progress, say};
+use crate::cli::progress;
+use crate::edge::ending::Ending;
+use crate::edge::page::Page;
+use crate::edge::terminal::{complain, say};
+use crate::edge::{input, output};
 use crate::explain::finding::Finding;
 use crate::explain::quantity::three_digits;
 use crate::explore::examine::{met, word};

@@ -11,9 +11,11 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_world::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
-use crate::cli::{Ending, input, say};
 use crate::custody::finding::Verdict;
 use crate::custody::text;
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::say;
 use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run::WATCHED;

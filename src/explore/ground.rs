@@ -24,7 +24,7 @@ const MASTERS: u32 = 3;
 /// When the faults of a hunt are healed.
 const HEAL_AT: u64 = 12 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
-pub const PROBE_TIME: u64 = 10 * SECOND;
+const PROBE_TIME: u64 = 10 * SECOND;
 
 /// Sentinels that are quick, since a run of a hunt is short.
 const SENTINELS: Sentinels = Sentinels {

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use crate::cli::act::Page;
-use crate::cli::{Ending, complain, output};
+use crate::edge::ending::Ending;
+use crate::edge::output;
+use crate::edge::page::Page;
+use crate::edge::terminal::complain;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::workload::progress::{Board, Progress};

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::cli::act::Page;
+use crate::edge::page::Page;
 use crate::refusal::Refusal;
 use crate::report::mark;
 
