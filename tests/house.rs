@@ -105,7 +105,11 @@ const NEVER: &[(&str, &[&str], &str)] = &[
 /// (word, files that may use it, why)
 const DOORS: &[(&str, &[&str], &str)] = &[
     ("rand_chacha", &["sim/platform/src/rng.rs"], "chance has one door"),
-    ("redis_protocol", &["sim/redis/src/frame"], "the codec has one door"),
+    (
+        "redis_protocol",
+        &["sim/redis/src/frame", "sim/redis/src/cluster/slots.rs"],
+        "the codec has one door, and the hash of slots",
+    ),
     ("mlua", &["sim/redis/src/script"], "Lua has one door"),
     ("xxhash_rust", &["sim/platform/src/trace.rs"], "the trace hash has one door"),
     (
