@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
-use lockstorm::lock::LockConfig;
+use lockstorm::lock::config::LockConfig;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,

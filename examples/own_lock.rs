@@ -6,12 +6,10 @@
 use std::process::ExitCode;
 
 use async_trait::async_trait;
-use lockstorm::lock::answer;
-use lockstorm::lock::catalogue::Algorithm;
-use lockstorm::lock::client::Client;
+use lockstorm::lock::algorithm::Algorithm;
+use lockstorm::lock::client::{Client, answer, milliseconds, scripts};
 use lockstorm::lock::defaults::{Choices, LEASE};
-use lockstorm::lock::owned_key::milliseconds;
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, scripts, token};
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use lockstorm::plan::TopologyKind;
 use lockstorm::test::HuntTest;
 

@@ -13,12 +13,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockstorm::lock::answer::HELD;
-use lockstorm::lock::catalogue::Algorithm;
+use lockstorm::lock::algorithm::Algorithm;
+use lockstorm::lock::client::answer::HELD;
+use lockstorm::lock::client::wire::Wire;
+use lockstorm::lock::client::{milliseconds, scripts};
 use lockstorm::lock::defaults::{Choices, LEASE};
-use lockstorm::lock::owned_key::milliseconds;
-use lockstorm::lock::wire::Wire;
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, scripts, token};
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use lockstorm::plan::TopologyKind;
 use lockstorm::test::HuntTest;
 #[cfg(test)]

@@ -9,11 +9,13 @@ use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
 use lockstorm_platform::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
 
-use crate::lock::contract::Clause;
-use crate::lock::is_usual;
+use crate::default::is_default;
+use crate::promise::contract::Clause;
 
 /// The process that wants the lock once all is healed.
 pub const PROBE: &str = "probe";
+/// The host that guards what the lock is for, and what is accessed there.
+pub const RESOURCE: &str = "resource";
 /// How much longer than the longest time to live the probe may take, counted from the heal or from
 /// when nobody holds any more, ns.
 pub const PROBE_MARGIN: Nanos = 5 * SECOND;
@@ -116,7 +118,7 @@ pub enum OpKind {
         /// The acquire.
         grant: OpId,
         /// Whether the lock does so by itself: its caller is not told what comes of it.
-        #[serde(default, skip_serializing_if = "is_usual")]
+        #[serde(default, skip_serializing_if = "is_default")]
         background: bool,
     },
     /// Give back the grant of that acquire.
@@ -291,7 +293,7 @@ pub struct Request {
     /// How far it came, and when. The first is `Sent`, or `Unsent` and the only one.
     pub legs: Vec<(Leg, Instant)>,
     /// Whether the node answered with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub declined: bool,
     /// The first word of that error, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

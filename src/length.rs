@@ -3,7 +3,7 @@
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
-use crate::refusal::nearest;
+use crate::refusal::{Refusal, nearest};
 
 /// The units and their nanoseconds, the longest first.
 const UNITS: [(&str, Nanos); 7] = [
@@ -30,17 +30,8 @@ const OTHER_UNITS: [(&str, &str); 10] = [
     ("µs", "us"),
 ];
 
-/// Why a text is no length: what is wrong, and what to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoLength {
-    /// What is wrong.
-    pub what: String,
-    /// What to write instead.
-    pub mend: String,
-}
-
 /// Reads a length in nanoseconds. Negative ones and those beyond [`MAX_LENGTH`] are refused.
-pub fn read(text: &str) -> Result<Nanos, NoLength> {
+pub fn read(text: &str) -> Result<Nanos, Refusal> {
     if let Some(rest) = text.strip_prefix('-') {
         return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
     }
@@ -56,7 +47,7 @@ pub fn read(text: &str) -> Result<Nanos, NoLength> {
 }
 
 /// Reads a shift in nanoseconds: a length that may have a sign.
-pub fn read_shift(text: &str) -> Result<i64, NoLength> {
+pub fn read_shift(text: &str) -> Result<i64, Refusal> {
     let (length, sign) = match text.strip_prefix('-') {
         Some(rest) => (read(rest)?, -1),
         None => (read(text.strip_prefix('+').unwrap_or(text))?, 1),
@@ -78,7 +69,7 @@ pub fn write(length: Nanos) -> String {
 }
 
 /// One number with its unit, and what follows.
-fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), NoLength> {
+fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal> {
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (number, after) = rest.split_at(digits);
     let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
@@ -97,23 +88,23 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), NoLengt
     Ok((number.checked_mul(*size).ok_or_else(too_long(text))?, after))
 }
 
-fn unknown_unit(text: &str, unit: &str) -> NoLength {
+fn unknown_unit(text: &str, unit: &str) -> Refusal {
     let known = UNITS.map(|(known, _)| known);
     let other = OTHER_UNITS.iter().find(|(other, _)| *other == unit).map(|(_, known)| *known);
     let mend = match other.or_else(|| nearest(unit, &known)) {
         Some(near) => format!("did you mean '{near}'? units are {}", known.join(", ")),
         None => format!("units are {}", known.join(", ")),
     };
-    NoLength { what: format!("'{text}' has the unknown unit '{unit}'"), mend }
+    Refusal::new(format!("'{text}' has the unknown unit '{unit}'"), mend)
 }
 
-fn too_long(text: &str) -> impl Fn() -> NoLength {
+fn too_long(text: &str) -> impl Fn() -> Refusal {
     let what = format!("'{text}' is too long");
-    move || NoLength { what: what.clone(), mend: format!("at most {}", write(MAX_LENGTH)) }
+    move || Refusal::new(what.clone(), format!("at most {}", write(MAX_LENGTH)))
 }
 
-fn no<T>(what: String, mend: String) -> Result<T, NoLength> {
-    Err(NoLength { what, mend })
+fn no<T>(what: String, mend: String) -> Result<T, Refusal> {
+    Err(Refusal::new(what, mend))
 }
 
 #[cfg(test)]
@@ -157,7 +148,7 @@ mod tests {
         ] {
             let no = read(text).expect_err(text);
             assert_eq!(no.what, what);
-            assert!(no.mend.starts_with(mend), "{text}: {}", no.mend);
+            assert!(no.instead.starts_with(mend), "{text}: {}", no.instead);
         }
         assert!(read_shift("--5s").is_err());
     }

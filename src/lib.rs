@@ -2,9 +2,10 @@
 //!
 //! The modules stand in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`]: what a person typed
+//! - [`refusal`], [`length`], [`field`], [`default`]: what a person typed, and need not type
 //! - [`quantity`]: times and lists as a person reads them
-//! - [`lock`]: a file an algorithm
+//! - [`promise`]: what a lock promises and counts on, as data
+//! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
@@ -20,8 +21,9 @@
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
-//! - [`cli`]: the command line: the only room with files, terminal and environment
+//! - [`edge`]: what is outside: files, the terminal, exit codes, real time
 //! - [`test`]: for users' own `#[test]` functions
+//! - [`cli`]: the command line
 
 /// What the README shows is compiled.
 #[cfg(doctest)]
@@ -34,8 +36,11 @@ pub mod cli;
 pub mod confirm;
 #[cfg(feature = "live")]
 mod custody;
+pub mod default;
+pub mod edge;
 pub mod explain;
 pub mod explore;
+pub mod field;
 #[cfg(feature = "turmoil")]
 pub mod guest;
 pub mod history;
@@ -43,6 +48,7 @@ pub mod ledger;
 pub mod length;
 pub mod lock;
 pub mod plan;
+pub mod promise;
 pub mod quantity;
 mod reading;
 pub mod refusal;

@@ -1,75 +1,83 @@
-//! What a person typed and we do not take: the place, what was meant, and the nearest valid word.
+//! What a person typed and we do not take: the place, what is wrong, and what to write instead.
 //!
-//! One shape for scenarios, plans and command lines. It renders itself; it prints nothing.
+//! One type for lengths, scenarios, plans, orders and command lines. It renders itself; it prints
+//! nothing.
 
+use std::error::Error;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, NamedSource, SourceSpan};
-use thiserror::Error;
 
 /// An input that is refused.
-#[derive(Clone, Debug, Error, Diagnostic)]
-#[error("{what}")]
-pub struct Refusal {
-    what: String,
-    label: String,
-    #[label("{label}")]
-    span: Option<SourceSpan>,
-    #[help]
-    help: Option<String>,
-    #[source_code]
-    source_text: Arc<NamedSource<String>>,
-}
-
-/// A refusal before its file is known: where, what is wrong, and how to mend it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// Bytes of the text.
-    pub span: Option<Range<usize>>,
+pub struct Refusal {
+    /// Where it stands.
+    pub place: Place,
     /// What is wrong, in one sentence.
     pub what: String,
-    /// What to write instead, beside the place.
-    pub label: String,
+    /// What to write instead, in a few words.
+    pub instead: String,
     /// What could be written there at all.
     pub help: Option<String>,
+    file: Option<Arc<File>>,
 }
 
-impl Wrong {
-    /// Something wrong at a place.
-    pub fn at(span: Range<usize>, what: impl Into<String>, label: impl Into<String>) -> Wrong {
-        Wrong { span: Some(span), what: what.into(), label: label.into(), help: None }
+/// Where something stands that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All that was typed: a length, an option, a path.
+    Whole,
+    /// Bytes of a text.
+    Bytes(Range<usize>),
+    /// The path in a plan: `lock.quorum`. Faults go by their id: `fault.2.target`.
+    Field(String),
+}
+
+/// A text with its name.
+#[derive(Debug, PartialEq, Eq)]
+struct File {
+    name: String,
+    text: String,
+}
+
+impl Refusal {
+    /// Something wrong in what has no lines: a length, an order, an option, a path.
+    pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Refusal {
+        let (what, instead) = (what.into(), instead.into());
+        Refusal { place: Place::Whole, what, instead, help: None, file: None }
     }
 
-    /// The same with what could be written there.
-    pub fn help(self, help: impl Into<String>) -> Wrong {
-        Wrong { help: Some(help.into()), ..self }
+    /// Something wrong at these bytes of a text.
+    pub fn at(span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) -> Refusal {
+        Refusal::new(what, instead).on(Place::Bytes(span))
     }
 
     /// A word that is none of `words`; `kind` says what it should have been.
-    pub fn word(span: Range<usize>, word: &str, kind: &str, words: &[&str]) -> Wrong {
-        let label = match nearest(word, words) {
+    pub fn word(span: Range<usize>, word: &str, kind: &str, words: &[&str]) -> Refusal {
+        let instead = match nearest(word, words) {
             Some(near) => format!("did you mean '{near}'?"),
             None => "not known".to_owned(),
         };
         let help = format!("one of: {}", words.join(", "));
-        Wrong::at(span, format!("there is no {kind} '{word}'"), label).help(help)
-    }
-}
-
-impl Refusal {
-    /// The refusal of the file `name` with this text.
-    pub fn new(name: &str, text: &str, wrong: Wrong) -> Refusal {
-        let Wrong { span, what, label, help } = wrong;
-        let span = span.map(|span| SourceSpan::from(within(&span, text)));
-        let source_text = Arc::new(NamedSource::new(name, text.to_owned()));
-        Refusal { what, label, span, help, source_text }
+        Refusal::at(span, format!("there is no {kind} '{word}'"), instead).help(help)
     }
 
-    /// The refusal of something that has no lines: a path, an option.
-    pub fn of_usage(what: impl Into<String>, help: impl Into<String>) -> Refusal {
-        let wrong = Wrong { span: None, what: what.into(), label: String::new(), help: None };
-        Refusal::new("", "", wrong.help(help))
+    /// The same at another place.
+    pub fn on(self, place: Place) -> Refusal {
+        Refusal { place, ..self }
+    }
+
+    /// The same with what could be written there.
+    pub fn help(self, help: impl Into<String>) -> Refusal {
+        Refusal { help: Some(help.into()), ..self }
+    }
+
+    /// The same in the file `name` with this text.
+    pub fn in_file(self, name: &str, text: &str) -> Refusal {
+        let file = Arc::new(File { name: name.to_owned(), text: text.to_owned() });
+        Refusal { file: Some(file), ..self }
     }
 
     /// The text for a person, with the lines around the place; `colour` adds terminal colours.
@@ -80,9 +88,55 @@ impl Refusal {
         }
         let mut text = String::new();
         let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_links(false);
-        handler.render_report(&mut text, self).expect("writing to a string does not fail");
+        handler.render_report(&mut text, &self.shown()).expect("a string takes all");
         text
     }
+
+    fn shown(&self) -> Shown {
+        let (name, text) =
+            self.file.as_ref().map_or(("", ""), |file| (file.name.as_str(), file.text.as_str()));
+        let span = match &self.place {
+            Place::Bytes(span) => Some(SourceSpan::from(within(span, text))),
+            Place::Whole | Place::Field(_) => None,
+        };
+        Shown {
+            what: format!("{}{}", self.field(), self.what),
+            help: if span.is_some() { self.help.clone() } else { Some(self.instead.clone()) },
+            label: self.instead.clone(),
+            span,
+            source_text: NamedSource::new(name, text.to_owned()),
+        }
+    }
+
+    /// The path in a plan, as it stands before what is wrong there.
+    fn field(&self) -> String {
+        match &self.place {
+            Place::Field(path) => format!("{path}: "),
+            Place::Whole | Place::Bytes(_) => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{} ({})", self.field(), self.what, self.instead)
+    }
+}
+
+impl Error for Refusal {}
+
+/// A refusal as it is rendered.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{what}")]
+struct Shown {
+    what: String,
+    label: String,
+    #[label("{label}")]
+    span: Option<SourceSpan>,
+    #[help]
+    help: Option<String>,
+    #[source_code]
+    source_text: NamedSource<String>,
 }
 
 /// A span cut to the text and to whole characters.

@@ -29,12 +29,13 @@ use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::check::terms::{Invariant, Terms};
-use crate::history::{History, Missed, PROBE};
+use crate::history::{History, Missed, PROBE, RESOURCE};
 use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
-use crate::lock::Promise;
-use crate::lock::catalogue::{Algorithm, Locks};
-use crate::plan::{Plan, RESOURCE, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue::Locks;
+use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::promise::Promise;
 use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;

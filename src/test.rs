@@ -3,7 +3,6 @@
 //! A panic names the seed, the plan file that was written, and the line that runs it again. Locks
 //! are those of the catalogue, and each [`Algorithm`] that a test is given with `lock`.
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,18 +11,19 @@ use std::time::Duration;
 use lockstorm_platform::time::Nanos;
 
 use crate::check::verdict::Verdict;
-use crate::cli::ending::Ending;
-use crate::cli::page::Page;
-use crate::cli::terminal::say;
-use crate::cli::{hunting, input, output, watchdog};
+use crate::edge::ending::Ending;
+use crate::edge::page::Page;
+use crate::edge::terminal::say;
+use crate::edge::{input, output, watchdog};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::explore::examine::{self, met};
+use crate::explore::examine::met;
 use crate::explore::ground::{ground, ground_of};
-use crate::explore::habits::Parameter;
-use crate::explore::hunt::{self, Hunt, Tally};
-use crate::explore::strategy::{self, Alphabet};
-use crate::lock::catalogue::{self, Algorithm};
+use crate::explore::hunt::Tally;
+use crate::explore::quarry::Quarry;
+use crate::explore::{examine, hunt};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
@@ -118,8 +118,8 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
 /// A hunt for violations of a lock of one's own on a topology.
 ///
 /// ```
-/// use lockstorm::lock::catalogue::Algorithm;
-/// use lockstorm::lock::none::NoLock;
+/// use lockstorm::lock::algorithm::Algorithm;
+/// use lockstorm::lock::algorithm::none::NoLock;
 /// use lockstorm::plan::TopologyKind;
 ///
 /// const MINE: Algorithm = Algorithm::mutex("mine", |setting| Box::new(NoLock::new(setting)));
@@ -137,25 +137,13 @@ pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
 
 /// A hunt whose plans are like `base`, its faults apart.
 pub fn hunt_from(base: Plan) -> HuntTest {
-    HuntTest {
-        base,
-        verbs: None,
-        varies: Parameter::all(),
-        within: false,
-        seeds: 1..=100,
-        lab: Lab::default(),
-        patience: watchdog::PATIENCE,
-    }
+    HuntTest { quarry: Quarry::like(base), lab: Lab::default(), patience: watchdog::PATIENCE }
 }
 
 /// See [`hunt`].
 #[must_use = "a hunt that is not run finds nothing"]
 pub struct HuntTest {
-    base: Plan,
-    verbs: Option<BTreeSet<String>>,
-    varies: BTreeSet<Parameter>,
-    within: bool,
-    seeds: RangeInclusive<u64>,
+    quarry: Quarry,
     lab: Lab,
     patience: Duration,
 }
@@ -178,68 +166,62 @@ impl HuntTest {
     }
 
     /// Draws from these verbs only.
-    pub fn faults<'a>(self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
-        HuntTest { verbs: Some(verbs.into_iter().map(str::to_owned).collect()), ..self }
+    pub fn faults<'a>(mut self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
+        self.quarry.faults = verbs.into_iter().map(str::to_owned).collect();
+        self
     }
 
     /// Clients work for so long, ns, and for no other time.
     pub fn hold(mut self, length: Nanos) -> HuntTest {
-        self.base.workload.hold = length;
-        self.given(Parameter::Hold)
+        self.quarry.hold(length);
+        self
     }
 
     /// Leases are so long, ns, and no plan has others.
     pub fn ttl(mut self, length: Nanos) -> HuntTest {
-        let longer = length.saturating_sub(self.base.longest_ttl());
-        self.base.until = self.base.until.saturating_add(longer);
-        self.base.lock.ttl = Some(length);
-        self.given(Parameter::Ttl)
+        self.quarry.ttl(length);
+        self
     }
 
     /// There are so many nodes, replicas included.
     pub fn nodes(mut self, count: u32) -> HuntTest {
-        self.base.topology.nodes = count;
-        self.given(Parameter::Nodes)
+        self.quarry.nodes(count);
+        self
     }
 
     /// There are so many clients.
     pub fn clients(mut self, count: u32) -> HuntTest {
-        self.base.workload.clients = count;
-        self.given(Parameter::Clients)
+        self.quarry.clients(count);
+        self
     }
 
     /// The lock waits so long for a request, ns.
     pub fn timeout(mut self, length: Nanos) -> HuntTest {
-        self.base.lock.timeout = Some(length);
-        self.given(Parameter::Timeout)
+        self.quarry.timeout(length);
+        self
     }
 
     /// Clients prolong their grants so, and not otherwise.
     pub fn extend(mut self, extend: Extend) -> HuntTest {
-        self.base.workload.extend = extend;
-        self.given(Parameter::Extend)
+        self.quarry.extend(extend);
+        self
     }
 
     /// Whether clients take the lock again while they hold it.
     pub fn reenter(mut self, reenter: bool) -> HuntTest {
-        self.base.workload.reenter = reenter;
-        self.given(Parameter::Reenter)
+        self.quarry.reenter(reenter);
+        self
     }
 
     /// Whether clients look at their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
-        self.base.workload.check_validity = check;
-        self.given(Parameter::CheckValidity)
+        self.quarry.check_validity(check);
+        self
     }
 
     /// The plans differ in their faults, and in how many clients they have, alone.
     pub fn as_it_is(mut self) -> HuntTest {
-        self.varies = BTreeSet::from([Parameter::Clients]);
-        self
-    }
-
-    fn given(mut self, parameter: Parameter) -> HuntTest {
-        self.varies.remove(&parameter);
+        self.quarry.as_it_is();
         self
     }
 
@@ -250,13 +232,15 @@ impl HuntTest {
     }
 
     /// Draws only plans that keep to what the lock assumes.
-    pub fn within_assumptions(self) -> HuntTest {
-        HuntTest { within: true, ..self }
+    pub fn within_assumptions(mut self) -> HuntTest {
+        self.quarry.within_assumptions = true;
+        self
     }
 
     /// Tries these seeds.
-    pub fn seeds(self, seeds: RangeInclusive<u64>) -> HuntTest {
-        HuntTest { seeds, ..self }
+    pub fn seeds(mut self, seeds: RangeInclusive<u64>) -> HuntTest {
+        self.quarry.seeds = seeds;
+        self
     }
 
     /// Hunts, and expects to find nothing.
@@ -267,7 +251,7 @@ impl HuntTest {
     pub fn holds(self) -> Tally {
         let (lab, report) = self.hunt();
         if let Some(found) = report.found {
-            let finding = examine::finding(&lab, None, &found.plan, found.trial, found.class);
+            let finding = found.finding(&lab, None);
             fail(&finding, "expected: no violation");
         }
         assert!(report.tally.has_tested(), "nothing was tested: {:?}", report.tally);
@@ -283,16 +267,16 @@ impl HuntTest {
         let (lab, report) = self.hunt();
         let tally = report.tally;
         let found = report.found.unwrap_or_else(|| panic!("no violation was found: {tally:?}"));
-        examine::finding(&lab, None, &found.plan, found.trial, found.class)
+        found.finding(&lab, None)
     }
 
     /// Hunts, and tells what came of it on standard output: for a `main`. The exit codes are
     /// those of the command line.
     pub fn tell(self) -> ExitCode {
         let (lab, report) = self.hunt();
-        let tested = hunting::tested(&report.tally);
+        let tested = &report.tally;
         let ending = if let Some(found) = report.found {
-            let finding = examine::finding(&lab, None, &found.plan, found.trial, found.class);
+            let finding = found.finding(&lab, None);
             say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
             Ending::Violated
         } else if !report.tally.has_tested() {
@@ -305,20 +289,11 @@ impl HuntTest {
         ending.into()
     }
 
+    #[track_caller]
     fn hunt(self) -> (Lab, hunt::Report) {
-        let HuntTest { lab, base, verbs, varies, within, seeds, patience } = self;
+        let HuntTest { quarry, lab, patience } = self;
         let lab = watchdog::over(lab, Path::new(FAILURES), patience);
-        if let Err(refused) = base.validate_with(&lab.locks) {
-            panic!("the plans of this hunt make no sense: {refused}");
-        }
-        let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
-        alphabet.verbs = verbs.unwrap_or(alphabet.verbs);
-        if let Some(why) = strategy::beyond(&base, &alphabet) {
-            panic!("no plan of this hunt is within the assumptions of the lock: {why}");
-        }
-        // Asked here once, what it panics with is not told by every worker.
-        let _ = lab.promise(&base);
-        let hunt = Hunt { lab, base, alphabet, seeds };
+        let hunt = quarry.hunt(lab).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)
     }

@@ -7,9 +7,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use lockstorm::lock::catalogue::find;
-use lockstorm::lock::{
-    Acquired, Call, Extended, Grant, Lock, LockConfig, Notice, Released, Setting, lease,
-};
+use lockstorm::lock::config::LockConfig;
+use lockstorm::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, lease};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;

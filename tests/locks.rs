@@ -6,15 +6,15 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use bytes::BytesMut;
-use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome};
-use lockstorm::lock::LockConfig;
+use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome, PROBE, RESOURCE};
+use lockstorm::lock::algorithm::wait_replicas;
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
-use lockstorm::lock::wait_replicas;
+use lockstorm::lock::config::LockConfig;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
 use lockstorm::workload::resource::Resource;
-use lockstorm::workload::{Job, RESOURCE, RESOURCE_PORT, client, probe};
+use lockstorm::workload::{Job, RESOURCE_PORT, client, probe};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::{Host, Stream};
 use lockstorm_platform::network::Latency;
@@ -158,7 +158,7 @@ impl Run {
             hosts.push(Run::machine(&name, [10, 0, 2, index + 1], 1, Part::Other, run));
         }
         let run = process(move |host| probe::run(host, job.clone()));
-        hosts.push(Run::machine("probe", [10, 0, 4, 1], 1, Part::Late, run));
+        hosts.push(Run::machine(PROBE, [10, 0, 4, 1], 1, Part::Late, run));
         let mut world = World::new(WorldSpec {
             engine: EngineKind::Event,
             whole_ms: false,
@@ -176,7 +176,7 @@ impl Run {
         world.run_until(HEAL);
         stop.set(true);
         world.heal(false);
-        world.start("probe");
+        world.start(PROBE);
         world.run_until(HEAL + 60 * SECOND);
         world.finish();
         let mut history = History::default();
@@ -264,7 +264,7 @@ fn a_dead_holder_of_setnx_blocks_everybody_and_of_a_lease_nobody() {
         crashed.faults = vec![crash];
         let (ops, _) = crashed.play();
         assert_eq!(count(&ops, |op| op.process == "c1" && op.ret.is_none()), 1, "{name}");
-        count(&ops, |op| op.process == "probe" && granted(op))
+        count(&ops, |op| op.process == PROBE && granted(op))
     };
     // The heal starts a crashed client again, but what its dead self held stays.
     assert_eq!(after_crash("setnx"), 0);

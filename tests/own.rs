@@ -4,11 +4,13 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use lockstorm::explore::ground::{ground, ground_of};
-use lockstorm::lock::catalogue::{Algorithm, find};
-use lockstorm::lock::px_constant::PxConstant;
-use lockstorm::lock::token_lua::TokenLua;
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Model, Released, Setting};
+use lockstorm::lock::algorithm::Algorithm;
+use lockstorm::lock::algorithm::px_constant::PxConstant;
+use lockstorm::lock::algorithm::token_lua::TokenLua;
+use lockstorm::lock::catalogue::find;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::promise::Model;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::time::{Clock, SECOND};

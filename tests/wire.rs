@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use lockstorm::explore::ground::ground_of;
 use lockstorm::history::{History, OpKind};
-use lockstorm::lock::catalogue::Algorithm;
-use lockstorm::lock::wire::Wire;
+use lockstorm::lock::algorithm::Algorithm;
+use lockstorm::lock::client::wire::Wire;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::TopologyKind;
 use lockstorm::run::Lab;

@@ -22,8 +22,8 @@ use crate::check::availability::reason::Reason;
 use crate::check::availability::wait::{Wait, clients_acquires, waits};
 use crate::check::case::Case;
 use crate::check::counts;
+use crate::default::is_default;
 use crate::history::{History, OpId, Outcome, PROBE};
-use crate::lock::is_usual;
 use crate::reading::moment::Moment;
 
 /// How well callers were served. What is in thousandths says so.
@@ -58,7 +58,7 @@ pub struct Unavailable {
     /// Why nobody got it.
     pub reason: Reason,
     /// The acquire whose key stood in the way longest, where a key is the reason.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub owner: Option<OpId>,
 }
 

@@ -22,15 +22,17 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::linear::spec;
-use crate::check::verdict::{Kind, Violation};
+use crate::check::verdict::Kind;
+use crate::check::verdict::Violation;
 use crate::history::{Condition, Key, OpId, OpKind, Outcome, Seen};
 use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
 use crate::ledger::seen;
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::hold::Hold;
 use crate::reading::incarnation::Incarnation;
-use crate::reading::leaders::{self, Leaders};
+use crate::reading::leaders;
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 

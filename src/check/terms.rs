@@ -4,7 +4,7 @@ use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::site::Site;
-use crate::lock::Model;
+use crate::promise::Model;
 
 /// What a history is judged by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

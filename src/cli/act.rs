@@ -1,25 +1,24 @@
 //! The seams between the command line and the rest of the house: what a plan comes to, what is
 //! written about it, what a hunt finds.
 
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
+use std::path::Path;
 
+use crate::cli::args::REPORTS;
 use crate::cli::kept::Kept;
-use crate::cli::page::Page;
+use crate::edge::page::Page;
+use crate::edge::watchdog;
 use crate::explain::cause::{amount, threshold_words};
 use crate::explain::experiment::Steady;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::explore::agree::{self, Agreement};
+use crate::explore::agree::Agreement;
 use crate::explore::budget::Budget;
-use crate::explore::habits::Parameter;
-use crate::explore::hunt::{self, Hunt};
-use crate::explore::strategy::{self, Alphabet};
-use crate::explore::threshold::{self, Found, Knob};
-use crate::explore::{examine, trial};
+use crate::explore::hunt::Hunt;
+use crate::explore::threshold::{Found, Knob};
+use crate::explore::{agree, examine, hunt, threshold, trial};
 use crate::plan::Plan;
-use crate::report::index::{self, Linked};
-use crate::report::{json, mark, markdown, svg, text};
+use crate::report::index::Linked;
+use crate::report::{index, json, mark, markdown, svg, text};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
@@ -42,27 +41,6 @@ pub const CONTENTS: &str = "README.md";
 /// The same with every report linked, where [`CONTENTS`] links the showcases alone. A scenario
 /// cannot have this name.
 pub const ALL_LINKED: &str = "INDEX.md";
-
-/// What a hunt is asked for.
-#[derive(Clone, Debug)]
-pub struct Quarry {
-    /// Where the plans are run.
-    pub lab: Lab,
-    /// What every plan has in common.
-    pub base: Plan,
-    /// The words of the faults to draw from; empty: the usual ones.
-    pub faults: Vec<String>,
-    /// What else may be drawn.
-    pub varies: BTreeSet<Parameter>,
-    /// Whether to draw only plans within the lock's assumptions.
-    pub within_assumptions: bool,
-    /// The seeds to try.
-    pub seeds: RangeInclusive<u64>,
-    /// How many at a time.
-    pub jobs: Option<u16>,
-    /// How long explaining what is found may take.
-    pub budget: Option<Budget>,
-}
 
 /// What a hunt came to.
 pub struct Catch {
@@ -208,18 +186,21 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     agree::agreement(one, other)
 }
 
-/// Hunts. `progress` is told how far it is.
-pub fn hunt(quarry: &Quarry, progress: &(dyn Fn(hunt::Progress) + Sync)) -> Catch {
-    let base = quarry.base.clone();
-    let (lab, alphabet) = (quarry.lab.clone(), alphabet(quarry));
-    let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: quarry.seeds.clone() };
-    let report = side_by_side(quarry.jobs, || hunt::hunt(&hunt, progress));
+/// Hunts, with so many plans at a time; explaining what is found may take the budget. `progress` is
+/// told how far it is.
+pub fn hunt(
+    hunt: &Hunt,
+    jobs: Option<u16>,
+    budget: Option<Budget>,
+    progress: &(dyn Fn(hunt::Progress) + Sync),
+) -> Catch {
+    let report = side_by_side(jobs, || hunt::hunt(hunt, progress));
     let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);
     let found = report.found.map(|found| {
         let runs = found.shrink_runs;
-        (examine::finding(&lab, quarry.budget, &found.plan, found.trial, found.class), runs)
+        (found.finding(&hunt.lab, budget), runs)
     });
-    let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&lab, finding));
+    let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&hunt.lab, finding));
     Catch { tally: report.tally, found, is_minimal, scenario }
 }
 
@@ -233,26 +214,14 @@ fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
     Some(Page { name: scenario_name(&finding.scenario), text: mark::noted(&text) })
 }
 
-fn alphabet(quarry: &Quarry) -> Alphabet {
-    let mut alphabet = Alphabet {
-        varies: quarry.varies.clone(),
-        within: quarry.within_assumptions,
-        ..Alphabet::of(*quarry.lab.algorithm(&quarry.base))
-    };
-    if !quarry.faults.is_empty() {
-        alphabet.verbs = quarry.faults.iter().cloned().collect();
-    }
-    alphabet
-}
-
-/// Why no plan of a hunt can be within the lock's assumptions, if none can.
-pub fn beyond(quarry: &Quarry) -> Option<String> {
-    strategy::beyond(&quarry.base, &alphabet(quarry))
-}
-
 /// Runs `work` with so many threads, or with as many as there are cores.
 fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
     let threads = jobs.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.expect("threads can be started").install(work)
+}
+
+/// The same lab with a watchdog, which keeps the plan of a lock that stands still.
+pub fn watched(lab: Lab) -> Lab {
+    watchdog::over(lab, Path::new(REPORTS), watchdog::PATIENCE)
 }

@@ -378,7 +378,7 @@ pub enum Listed {
 }
 
 fn length(text: &str) -> Result<Nanos, String> {
-    length::read(text).map_err(|wrong| format!("{}: {}", wrong.what, wrong.mend))
+    length::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
 }
 
 fn extend(text: &str) -> Result<Extend, String> {

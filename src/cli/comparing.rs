@@ -6,10 +6,11 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::cli::args::RunArguments;
-use crate::cli::ending::Ending;
 use crate::cli::running::{Planned, found, headline, plans};
-use crate::cli::terminal::{complain, say};
-use crate::cli::{act, input, progress};
+use crate::cli::{act, progress};
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::{complain, say};
 use crate::explain::finding::Finding;
 use crate::explore::agree::Agreement;
 use crate::explore::examine::met;

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use crate::check::verdict::Verdict;
 use crate::cli::args::ConfirmArguments;
-use crate::cli::ending::Ending;
-use crate::cli::page::Page;
 use crate::cli::running::found;
-use crate::cli::terminal::say;
-use crate::cli::{act, input, output, progress};
-use crate::confirm::compare::{self, Agreement, Attempt};
+use crate::cli::{act, progress};
+use crate::confirm::compare::{Agreement, Attempt};
 use crate::confirm::ground::ENDED;
-use crate::confirm::possible::{self, Means};
-use crate::confirm::processes;
-use crate::confirm::table::{self, Row};
+use crate::confirm::possible::Means;
+use crate::confirm::table::Row;
 use crate::confirm::windows::{STEPS, WINDOWS};
+use crate::confirm::{compare, possible, processes, table};
+use crate::edge::ending::Ending;
+use crate::edge::page::Page;
+use crate::edge::terminal::say;
+use crate::edge::{input, output};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::plan::Plan;
@@ -56,7 +57,7 @@ struct Outcome {
 pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     let Some(version) = processes::version() else {
         let what = "there is no redis-server on the PATH";
-        return Err(Refusal::of_usage(what, "install one: Debian's package is 'redis-server'"));
+        return Err(Refusal::new(what, "install one: Debian's package is 'redis-server'"));
     };
     let subjects = subjects(arguments)?;
     let plans = plans(&subjects);
@@ -99,7 +100,7 @@ fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
             let plan = input::plan(path)?;
             if arguments.seed.is_some() {
                 let what = format!("{} is a plan, which has its own seed", path.display());
-                return Err(Refusal::of_usage(what, "leave out --seed, or confirm the scenario"));
+                return Err(Refusal::new(what, "leave out --seed, or confirm the scenario"));
             }
             let reasons = possible::reasons(&plan, means);
             let again = path.display().to_string();

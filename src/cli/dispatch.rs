@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::cli::act::watched;
 use crate::cli::args::{Arguments, Command, RunArguments};
 #[cfg(feature = "turmoil")]
 use crate::cli::comparing;
-use crate::cli::ending::Ending;
-use crate::cli::terminal::{colour_on_stderr, complain};
-use crate::cli::watchdog::watched;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
 use crate::cli::{explaining, hunting, listing, replaying, running};
+use crate::edge::ending::Ending;
+use crate::edge::terminal::{colour_on_stderr, complain};
 use crate::refusal::Refusal;
 
 /// Does what the arguments say.

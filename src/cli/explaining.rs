@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use crate::check::verdict::Verdict;
-use crate::cli::act::{self, Asked};
+use crate::cli::act::Asked;
+use crate::cli::act::watched;
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
-use crate::cli::ending::Ending;
 use crate::cli::kept::Kept;
-use crate::cli::terminal::say;
-use crate::cli::watchdog::watched;
-use crate::cli::{clock, input, output, progress};
+use crate::cli::{act, clock, progress};
+use crate::edge::ending::Ending;
+use crate::edge::terminal::say;
+use crate::edge::{input, output};
 use crate::explain::finding::Finding;
 use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
@@ -62,7 +63,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
                 Some(of) => format!("this plan has no figure '{of}'"),
                 None => "this plan has no figure that could be turned".to_owned(),
             };
-            return Err(Refusal::of_usage(what, format!("it has: {}", can_be.join(", "))));
+            return Err(Refusal::new(what, format!("it has: {}", can_be.join(", "))));
         }
     };
     let ending = match asked {
@@ -109,7 +110,7 @@ fn finding(
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {
     if input.is_dir() {
         let what = format!("{} is a folder", input.display());
-        return Err(Refusal::of_usage(what, "name one scenario, or one plan"));
+        return Err(Refusal::new(what, "name one scenario, or one plan"));
     }
     let mut scenarios = input::scenarios(&[input.to_owned()])?;
     Ok(scenarios.remove(0))
@@ -120,7 +121,7 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
         None => Ok(()),
         Some(_) => {
             let what = "a plan has its own seed";
-            Err(Refusal::of_usage(what, "leave --seed out, or name the scenario"))
+            Err(Refusal::new(what, "leave --seed out, or name the scenario"))
         }
     }
 }

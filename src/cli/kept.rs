@@ -11,7 +11,7 @@ use std::path::Path;
 use lockstorm_platform::trace::hash_of;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::page::Page;
+use crate::edge::page::Page;
 use crate::explain::experiment::Experiments;
 use crate::explain::finding::Finding;
 use crate::plan::Plan;

@@ -5,10 +5,11 @@ use lockstorm_platform::fault::verbs::{ROWS, Row};
 use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::verdict::Kind;
-use crate::cli::args::{Listed, SCENARIOS};
-use crate::cli::ending::Ending;
-use crate::cli::input;
-use crate::cli::terminal::say;
+use crate::cli::args::Listed;
+use crate::cli::args::SCENARIOS;
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::say;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
 
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_lists_are_those_of_scenarios() {
-        assert_eq!(super::WORKLOADS.map(|(word, _)| word), tables::WORKLOADS.map(|(word, _)| word));
+        assert_eq!(super::WORKLOADS.map(|(word, _)| word), tables::WORKLOADS);
         let known = tables::TOPOLOGIES.map(|(word, _)| word);
         assert_eq!(super::TOPOLOGIES.map(|(word, _)| word), known);
     }

@@ -1,12 +1,13 @@
 //! `replay`: a saved plan is run again, and its trace compared.
 
 use crate::check::verdict::Verdict;
+use crate::cli::act;
+use crate::cli::act::watched;
 use crate::cli::args::ReplayArguments;
-use crate::cli::ending::Ending;
 use crate::cli::running::found;
-use crate::cli::terminal::{complain, say};
-use crate::cli::watchdog::watched;
-use crate::cli::{act, input};
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
 
 /// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs

@@ -6,13 +6,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::verdict::{Kind, Verdict};
-use crate::cli::act;
 use crate::cli::args::RunArguments;
-use crate::cli::ending::Ending;
-use crate::cli::kept::{self, Kept};
-use crate::cli::page::Page;
-use crate::cli::terminal::{complain, say};
-use crate::cli::{input, output, progress};
+use crate::cli::kept::Kept;
+use crate::cli::{act, kept, progress};
+use crate::edge::ending::Ending;
+use crate::edge::page::Page;
+use crate::edge::terminal::{complain, say};
+use crate::edge::{input, output};
 use crate::explain::finding::Finding;
 use crate::explore::examine::{met, word};
 use crate::plan::Plan;
@@ -115,7 +115,7 @@ pub fn plans<'a>(
         }));
         if plans.len() > MOST_PLANS {
             let what = format!("these are more than {MOST_PLANS} plans");
-            return Err(Refusal::of_usage(what, "take fewer seeds or fewer files at a time"));
+            return Err(Refusal::new(what, "take fewer seeds or fewer files at a time"));
         }
     }
     Ok(plans)

@@ -11,11 +11,11 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_world::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
-use crate::cli::ending::Ending;
-use crate::cli::input;
-use crate::cli::terminal::say;
 use crate::custody::finding::Verdict;
 use crate::custody::text;
+use crate::edge::ending::Ending;
+use crate::edge::input;
+use crate::edge::terminal::say;
 use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run::asked::WATCHED;
@@ -71,7 +71,7 @@ impl History<'_> {
         if path.metadata().is_ok_and(|there| there.len() > 0) {
             let what = format!("{} is there already, and would be replaced", path.display());
             let mend = "name another file with --history, or move it away";
-            return Err(Refusal::of_usage(what, mend));
+            return Err(Refusal::new(what, mend));
         }
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(History { path, file })
@@ -85,7 +85,7 @@ impl History<'_> {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Refusal {
     let what = format!("{} cannot be written: {error}", path.display());
-    Refusal::of_usage(what, "name another file with --history")
+    Refusal::new(what, "name another file with --history")
 }
 
 fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
@@ -93,7 +93,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
         let scenarios = input::scenarios(std::slice::from_ref(path))?;
         let [scenario] = &scenarios[..] else {
             let what = format!("{} holds more than one scenario", path.display());
-            return Err(Refusal::of_usage(what, "name one file"));
+            return Err(Refusal::new(what, "name one file"));
         };
         let seed = scenario.seeds().first().copied().unwrap_or(1);
         return Ok(Setup::of_plan(&scenario.plan(seed)));
@@ -115,16 +115,16 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
         (TopologyKind::Single, 2..) => {
             let what = format!("a single topology has one node, and {nodes} are asked for");
             let help = "add --topology independent or --topology replicated";
-            return Err(Refusal::of_usage(what, help));
+            return Err(Refusal::new(what, help));
         }
         (TopologyKind::Replicated | TopologyKind::Sentinel, ..=1) => {
             let what = format!("a {word} topology has a master and replicas");
-            return Err(Refusal::of_usage(what, "--nodes 2 or more"));
+            return Err(Refusal::new(what, "--nodes 2 or more"));
         }
         (TopologyKind::Cluster, nodes) if nodes < 6 || nodes % 2 == 1 => {
             let what = "a cluster has three masters or more, and as many replicas";
             let help = "--nodes 6, 8 or more; a scenario's file may have other clusters";
-            return Err(Refusal::of_usage(what, help));
+            return Err(Refusal::new(what, help));
         }
         _ => {}
     }
@@ -155,7 +155,7 @@ fn bind(
         let port = if first == 0 { Some(0) } else { first.checked_add(nth) };
         let Some(port) = port.filter(|port| port.checked_add(bus.unwrap_or(0)).is_some()) else {
             let what = format!("there is no port for {host}");
-            return Err(Refusal::of_usage(what, "a smaller --port"));
+            return Err(Refusal::new(what, "a smaller --port"));
         };
         places.push(bind_one(SocketAddrV4::new(arguments.bind, port), bus, "--port", ports)?);
     }
@@ -184,7 +184,7 @@ fn bind_one(
             std::io::ErrorKind::AddrNotAvailable => format!("{ip} is no address of this computer"),
             _ => format!("port {port} of {ip} cannot be listened on: {error}"),
         };
-        Refusal::of_usage(what, format!("another {option}, or 0: the system chooses a free one"))
+        Refusal::new(what, format!("another {option}, or 0: the system chooses a free one"))
     })
 }
 

@@ -11,8 +11,8 @@ use crate::explain::experiment::Experiments;
 use crate::history::History;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
-use crate::lock::{Bounded, Promise};
 use crate::plan::Plan;
+use crate::promise::{Bounded, Promise};
 
 /// One run with its verdict and everything that stands behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

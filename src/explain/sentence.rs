@@ -12,8 +12,8 @@ use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::Condition;
 use crate::ledger::part::Part;
-use crate::lock::{Assumption, Bounded};
 use crate::plan::WorkloadKind;
+use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, figure, length, list, rate, row, signed, span};
 
 /// The verdict in one sentence.

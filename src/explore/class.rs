@@ -25,8 +25,8 @@ use crate::explore::rerun::{Outcome, Reruns};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
-use crate::lock::Bounded;
 use crate::plan::Plan;
+use crate::promise::Bounded;
 use crate::run::Lab;
 
 /// Parts of which all sub-plans are looked at.

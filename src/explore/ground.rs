@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-use crate::lock::LockConfig;
-use crate::lock::catalogue::{self, Algorithm};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
+use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
 use crate::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,
@@ -23,7 +24,7 @@ const MASTERS: u32 = 3;
 /// When the faults of a hunt are healed.
 const HEAL_AT: u64 = 12 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
-pub const PROBE_TIME: u64 = 10 * SECOND;
+const PROBE_TIME: u64 = 10 * SECOND;
 
 /// Sentinels that are quick, since a run of a hunt is short.
 const SENTINELS: Sentinels = Sentinels {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 
-use crate::lock::catalogue::Algorithm;
+use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::workload::slowest_message;

@@ -3,6 +3,7 @@
 //! What is found does not depend on how many runs go side by side: it is the violation of the
 //! smallest seed.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use proptest::strategy::{Strategy, ValueTree};
@@ -11,7 +12,8 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Verdict;
-use crate::explain::finding::Class;
+use crate::explain::finding::{Class, Finding};
+use crate::explore::budget::Budget;
 use crate::explore::class::classify;
 use crate::explore::examine;
 use crate::explore::shrink::shrink;
@@ -61,6 +63,24 @@ impl Tally {
     }
 }
 
+/// A hunt that finds nothing is worth what stands here.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = self;
+        let share = struck_in_hold * 100 / (*runs).max(1);
+        let beyond = match outside {
+            0 => String::new(),
+            _ => format!(", {outside} in which an assumption was broken that no fault foresaw"),
+        };
+        write!(
+            f,
+            "{runs} plans ({with_faults} with faults, {struck_in_hold} = {share} % with a fault \
+             that struck inside a hold, {unknown} in which nothing was tested{beyond}, {grants} \
+             grants)"
+        )
+    }
+}
+
 /// What a hunt came to.
 pub struct Report {
     /// How much was tested.
@@ -87,6 +107,13 @@ pub struct Found {
     pub shrink_runs: u32,
     /// Whether nothing of the plan can be made smaller.
     pub is_minimal: bool,
+}
+
+impl Found {
+    /// What a report needs about the smallest plan; explaining it may take the budget.
+    pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
+        examine::finding(lab, budget, &self.plan, self.trial, self.class)
+    }
 }
 
 /// Seeds that are run before the hunt looks whether one of them was violated.

@@ -10,6 +10,7 @@
 //! - [`examine`]: all that a report needs about one plan
 //! - [`ground`]: what a hunt starts from
 //! - [`strategy`]: proptest strategies for faults and plans
+//! - [`quarry`]: what a hunt is asked for
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
 //! - [`smaller`]: plans that are one step smaller
@@ -24,6 +25,7 @@ pub mod examine;
 pub mod ground;
 pub mod habits;
 pub mod hunt;
+pub mod quarry;
 pub mod remedy;
 pub mod rerun;
 pub mod shrink;

@@ -14,7 +14,7 @@ use crate::explore::budget::Spending;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Strikes, strikes};
 use crate::lock::catalogue::ALGORITHMS;
-use crate::lock::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
+use crate::lock::config::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
 use crate::run::Lab;
 
@@ -360,7 +360,7 @@ fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
         _ => with_lock(plan, "wait-replicas")?,
     };
     with.lock.acks = (replicas > 0).then_some(replicas);
-    with.lock.wait = crate::lock::WaitShape::Own;
+    with.lock.wait = crate::lock::config::WaitShape::Own;
     (replicas > 0 && with != *plan).then_some(with)
 }
 

@@ -14,14 +14,16 @@ use proptest::strategy::Union;
 use proptest::{collection, sample};
 
 use crate::explore::habits::{Parameter, habits};
+use crate::history::RESOURCE;
 use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::keep_within;
 use crate::length;
-use crate::lock::Promise;
-use crate::lock::catalogue::{self, Algorithm};
-use crate::lock::slot_map::SlotMap;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue;
+use crate::lock::client::slot_map::SlotMap;
 use crate::plan::fault_contradiction::halts_clients;
-use crate::plan::{Persistence, Plan, RESOURCE, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::promise::Promise;
 use crate::workload::work;
 
 /// What a search may draw.
@@ -31,10 +33,7 @@ pub struct Alphabet {
     pub verbs: BTreeSet<String>,
     /// The most faults in one plan.
     pub most_faults: usize,
-    /// Whether clients may be paused and suspended: those of a lock that runs tokio's own tasks
-    /// cannot.
-    pub halts_clients: bool,
-    /// The lock under test.
+    /// The lock under test. Clients of one that runs tokio's own tasks are not paused.
     pub lock: Algorithm,
     /// What else may be drawn.
     pub varies: BTreeSet<Parameter>,
@@ -48,7 +47,6 @@ impl Alphabet {
         Alphabet {
             verbs: default_verbs(),
             most_faults: 4,
-            halts_clients: !lock.runs_tokio,
             lock,
             varies: Parameter::all(),
             within: false,
@@ -137,7 +135,7 @@ fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
     let hosts = plan.hosts();
     let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
     let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));
-    let halts = |fault: &Fault| alphabet.halts_clients || !halts_clients(&plan, fault);
+    let halts = |fault: &Fault| !alphabet.lock.runs_tokio || !halts_clients(&plan, fault);
     let kept = |fault: &Fault| there(fault) && waits(fault) && halts(fault);
     plan.faults = faults.into_iter().filter(kept).collect();
     for (id, fault) in (1..).zip(&mut plan.faults) {

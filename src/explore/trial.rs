@@ -1,17 +1,17 @@
 //! One run of a plan, judged, and held against the assumptions of its lock.
 
 use crate::check::case::Case;
-use crate::check::counts;
-use crate::check::judge::{self, Judgement};
+use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::terms::Terms;
 use crate::check::verdict::Verdict;
+use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::history::Breach as Broken;
 use crate::ledger::breach::Breach;
 use crate::ledger::seen;
-use crate::lock::contract::Clause;
 use crate::plan::Plan;
+use crate::promise::contract::Clause;
 use crate::run::{Lab, Run};
 
 /// A run and what the checks say about it.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::part::Part;
 use crate::ledger::site::{Site, bound_of};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::history::Reading;
 
 /// A reading of a history with what it is held against.

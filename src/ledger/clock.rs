@@ -10,11 +10,13 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Clock;
 
 use crate::history::Condition;
-use crate::ledger::breach::{Breach, Ledger, above};
+use crate::ledger::breach::Breach;
+use crate::ledger::breach::Ledger;
+use crate::ledger::breach::above;
 use crate::ledger::part::Part;
 use crate::ledger::site::bound_of;
 use crate::ledger::strike;
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of clocks.

@@ -11,8 +11,9 @@ use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::site::bound_of;
 use crate::ledger::strike;
-use crate::lock::Bounded;
-use crate::reading::leaders::{self, Leaders};
+use crate::promise::Bounded;
+use crate::reading::leaders;
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
 /// The breaches of what is assumed of nodes.

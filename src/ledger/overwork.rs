@@ -3,9 +3,9 @@
 use lockstorm_platform::time::Nanos;
 
 use crate::ledger::site::bound_of;
-use crate::lock::{Bounded, Promise};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, Workload};
+use crate::promise::{Bounded, Promise};
 use crate::workload::{reentry, stretch};
 
 /// Work that takes longer than the lock assumes.

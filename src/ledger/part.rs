@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked};
-use crate::lock::Promise;
 use crate::plan::{Files, Persistence, Plan};
+use crate::promise::Promise;
 
 /// A fault as a whole, or something that the run begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -10,9 +10,10 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
 use lockstorm_platform::time::Nanos;
 
+use crate::history::RESOURCE;
 use crate::ledger::site::bound_of;
-use crate::lock::{Bounded, Promise};
-use crate::plan::{Persistence, Plan, RESOURCE, Topology};
+use crate::plan::{Persistence, Plan, Topology};
+use crate::promise::{Bounded, Promise};
 
 /// Messages in one direction between a client and the resource in one round: to connect, a
 /// request, another request.
@@ -218,8 +219,8 @@ mod tests {
 
     use super::{Strain, strain};
     use crate::explore::ground::ground;
-    use crate::lock::Bounded;
     use crate::plan::TopologyKind;
+    use crate::promise::Bounded;
 
     #[test]
     fn what_keeps_a_node_from_its_cluster_for_the_time_out_can_make_a_replica_master() {

@@ -6,7 +6,7 @@ use crate::ledger::breach::{Breach, Ledger};
 use crate::ledger::part::Part;
 use crate::ledger::site::Site;
 use crate::ledger::{caller, clock, node, stretch};
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 use crate::reading::history::Reading;
 
 /// Every breach that a history shows, in order: one for each assumption and set of causes, with

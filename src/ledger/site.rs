@@ -3,7 +3,9 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{Assumption, Bounded};
+use crate::promise::Bounded;
+
+use crate::promise::Assumption;
 
 /// What a history is held against.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,13 +8,13 @@
 
 use lockstorm_platform::time::Nanos;
 
-use crate::history::PROBE;
-use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
 use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
-use crate::lock::Bounded;
-use crate::reading::hold::{self, Ended, Ending};
+use crate::promise::Bounded;
+use crate::reading::hold;
+use crate::reading::hold::{Ended, Ending};
 use crate::reading::index::Halt;
 use crate::reading::moment::Moment;
 

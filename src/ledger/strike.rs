@@ -3,9 +3,8 @@
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
-use crate::history::Condition;
+use crate::history::{Condition, RESOURCE};
 use crate::ledger::part::Part;
-use crate::plan::RESOURCE;
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 

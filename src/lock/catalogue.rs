@@ -1,211 +1,25 @@
-//! Every lock by its name: how it is built, what it promises, what it chooses by default.
+//! Every lock by its name: those that come with the lab, and a caller's own beside them.
 
-use lockstorm_platform::time::Nanos;
-
-use crate::lock::check_then_set::{self, CheckThenSet};
-use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
-use crate::lock::fenced::{self, Fenced};
-use crate::lock::none::{self, NoLock};
-use crate::lock::promise::{self, Work};
-use crate::lock::px_constant::{self, PxConstant};
-use crate::lock::redisson::{self, Redisson};
-use crate::lock::redlock::{self, Redlock};
-use crate::lock::setnx::{self, Setnx};
-use crate::lock::setnx_expire::{self, SetnxExpire};
-use crate::lock::token_get_del::{self, TokenGetDel};
-use crate::lock::token_lua::{self, TokenLua};
-use crate::lock::token_lua_renewed::{self, TokenLuaRenewed};
-use crate::lock::wait_replicas::{self, WaitReplicas};
-use crate::lock::{Lock, LockConfig, Promise, Setting};
-
-/// A lock that scenarios can name: one of the catalogue, or a caller's own.
-///
-/// A lock of one's own starts from [`Algorithm::lease`] or [`Algorithm::mutex`]; what differs is
-/// written over it: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// Its name in scenarios and on the command line.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
-    /// Whether its key lives for a time that the configuration sets.
-    pub needs_ttl: bool,
-    /// Whether it asks all nodes; otherwise it asks the first.
-    pub asks_all: bool,
-    /// Whether it prolongs a grant by itself.
-    pub renews: bool,
-    /// Whether its grants carry an increasing number.
-    pub fences: bool,
-    /// Whether its code runs tasks or timers of tokio's own: `tokio::spawn`, `tokio::time`. It is
-    /// run on the turmoil engine then, and its clients are never paused: the engine could not
-    /// stop those tasks.
-    pub runs_tokio: bool,
-    /// Makes the lock of one caller.
-    pub build: fn(Setting) -> Box<dyn Lock>,
-    /// What it promises to a caller with this work.
-    pub promise: fn(&LockConfig, Work) -> Promise,
-    /// What it chooses where the configuration says nothing.
-    pub defaults: Defaults,
-}
+use crate::lock::algorithm::{
+    Algorithm, check_then_set, fenced, none, px_constant, redisson, redlock, setnx, setnx_expire,
+    token_get_del, token_lua, token_lua_renewed, wait_replicas,
+};
 
 /// Every lock, in the order of the catalogue.
 pub const ALGORITHMS: [Algorithm; 13] = [
-    Algorithm {
-        name: "none",
-        about: "no lock: everybody is let in",
-        needs_ttl: false,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(NoLock::new(setting)),
-        promise: none::promise,
-        defaults: MUTEX,
-    },
-    Algorithm {
-        name: "check-then-set",
-        about: "GET k, then SET k 1 if it was free: two steps",
-        needs_ttl: false,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(CheckThenSet::new(setting)),
-        promise: check_then_set::promise,
-        defaults: MUTEX,
-    },
-    Algorithm {
-        name: "setnx",
-        about: "SETNX k 1, and DEL k: no time to live, no owner",
-        needs_ttl: false,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(Setnx::new(setting)),
-        promise: setnx::promise,
-        defaults: MUTEX,
-    },
-    Algorithm {
-        name: "setnx-expire",
-        about: "SETNX k 1, then EXPIRE k s: two steps, no owner",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(SetnxExpire::new(setting)),
-        promise: setnx_expire::promise,
-        defaults: setnx_expire::DEFAULTS,
-    },
-    Algorithm {
-        name: "px-constant",
-        about: "SET k 1 NX PX ttl with one value for everybody, and DEL k",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(PxConstant::new(setting)),
-        promise: px_constant::promise,
-        defaults: LEASE,
-    },
-    Algorithm {
-        name: "token-get-del",
-        about: "SET k token NX EX s; GET, compare in the client, DEL",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(TokenGetDel::new(setting)),
-        promise: token_get_del::promise,
-        defaults: token_get_del::DEFAULTS,
-    },
-    Algorithm {
-        name: "token-lua",
-        about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(TokenLua::new(setting)),
-        promise: token_lua::promise,
-        defaults: LEASE,
-    },
-    Algorithm {
-        name: "token-lua-renewed",
-        about: "token-lua with a task that prolongs the lease and tells of its loss",
-        needs_ttl: true,
-        asks_all: false,
-        renews: true,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(TokenLuaRenewed::new(setting)),
-        promise: token_lua_renewed::promise,
-        defaults: LEASE,
-    },
-    Algorithm {
-        name: "redlock",
-        about: "token-lua on a majority of independent nodes, within the lease",
-        needs_ttl: true,
-        asks_all: true,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(Redlock::new(setting)),
-        promise: redlock::promise,
-        defaults: redlock::DEFAULTS,
-    },
-    Algorithm {
-        name: "redlock-no-validity",
-        about: "redlock that does not look at the time the asking took",
-        needs_ttl: true,
-        asks_all: true,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(Redlock::without_validity(setting)),
-        promise: redlock::promise_without_validity,
-        defaults: redlock::DEFAULTS,
-    },
-    Algorithm {
-        name: redisson::NAME,
-        about: "a hash that counts for its owner, a watchdog, and waiters that are told",
-        needs_ttl: true,
-        asks_all: false,
-        renews: true,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(Redisson::new(setting)),
-        promise: redisson::promise,
-        defaults: redisson::DEFAULTS,
-    },
-    Algorithm {
-        name: "fenced",
-        about: "token-lua with a growing number for the resource to check",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: true,
-        runs_tokio: false,
-        build: |setting| Box::new(Fenced::new(setting)),
-        promise: fenced::promise,
-        defaults: LEASE,
-    },
-    Algorithm {
-        name: wait_replicas::NAME,
-        about: "token-lua on a replicated master, granted when WAIT counts enough replicas",
-        needs_ttl: true,
-        asks_all: false,
-        renews: false,
-        fences: false,
-        runs_tokio: false,
-        build: |setting| Box::new(WaitReplicas::new(setting)),
-        promise: wait_replicas::promise,
-        defaults: LEASE,
-    },
+    none::ALGORITHM,
+    check_then_set::ALGORITHM,
+    setnx::ALGORITHM,
+    setnx_expire::ALGORITHM,
+    px_constant::ALGORITHM,
+    token_get_del::ALGORITHM,
+    token_lua::ALGORITHM,
+    token_lua_renewed::ALGORITHM,
+    redlock::ALGORITHM,
+    redlock::WITHOUT_VALIDITY,
+    redisson::ALGORITHM,
+    fenced::ALGORITHM,
+    wait_replicas::ALGORITHM,
 ];
 
 /// The lock of the catalogue of this name.
@@ -247,57 +61,14 @@ impl Locks {
     }
 }
 
-impl Algorithm {
-    /// A lock of one's own whose key on one node lives for a while. Unless written over, it
-    /// makes the choices of [`LEASE`] and promises what [`promise::lease`] says: that counts on
-    /// calls which take one time-out of a request at the most, so a lock whose release tries again
-    /// promises less.
-    pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
-        Algorithm {
-            name,
-            about: "a lock of one's own whose key lives for a while",
-            needs_ttl: true,
-            asks_all: false,
-            renews: false,
-            fences: false,
-            runs_tokio: false,
-            build,
-            promise: promise::lease,
-            defaults: LEASE,
-        }
-    }
-
-    /// A lock of one's own whose key on one node lives until it is deleted. Unless written over,
-    /// it makes the choices of [`MUTEX`] and promises what [`promise::mutex`] says.
-    pub const fn mutex(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
-        Algorithm {
-            about: "a lock of one's own whose key lives until it is deleted",
-            needs_ttl: false,
-            promise: promise::mutex,
-            defaults: MUTEX,
-            ..Algorithm::lease(name, build)
-        }
-    }
-
-    /// The configuration with nothing left open.
-    pub fn choices(&self, config: &LockConfig) -> Choices {
-        self.defaults.settle(config)
-    }
-
-    /// The time to live that an acquire asks for, ns.
-    pub fn ttl(&self, config: &LockConfig) -> Option<Nanos> {
-        self.needs_ttl.then(|| self.choices(config).ttl)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{ALGORITHMS, Algorithm, Locks, find};
-    use crate::lock::none::NoLock;
-    use crate::lock::promise::Work;
-    use crate::lock::{Bounded, LockConfig};
+    use crate::lock::algorithm::none::NoLock;
+    use crate::lock::config::LockConfig;
+    use crate::promise::{Bounded, Work};
 
     const WORK: Work = Work { lasts: 2 * SECOND, works: 2 * SECOND, calls: 0, patience: SECOND };
 

@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 
-use crate::lock::LockConfig;
+use crate::lock::config::LockConfig;
 use crate::lock::lease::Lease;
 
 /// The choices of an algorithm. Lengths in ns.

@@ -3,7 +3,8 @@
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 
-use crate::lock::{Deadline, DeadlineFrom};
+use crate::lock::Deadline;
+use crate::lock::config::DeadlineFrom;
 
 /// A time to live as its holder counts it.
 #[derive(Clone, Copy, Debug)]

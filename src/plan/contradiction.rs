@@ -1,33 +1,14 @@
-//! Something that a plan may not say, and the checks that several parts of a plan share.
-
-use std::fmt;
+//! The checks that several parts of a plan share.
 
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::Nanos;
 
 use crate::length;
 use crate::plan::Plan;
-use crate::refusal::nearest;
-
-/// Something that a plan may not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contradiction {
-    /// Where: the path in the plan, `lock.quorum`. Faults go by their id: `fault.2.target`.
-    pub place: String,
-    /// What is wrong, in one sentence.
-    pub what: String,
-    /// How to mend it, in a few words.
-    pub mend: String,
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.place, self.what, self.mend)
-    }
-}
+use crate::refusal::{Place, Refusal, nearest};
 
 /// The result of every check here.
-pub type Checked = Result<(), Contradiction>;
+pub type Checked = Result<(), Refusal>;
 
 /// More rounds a client, and more tries an acquire, than this are refused.
 pub const MOST_ROUNDS: u32 = 1_000_000;
@@ -36,12 +17,12 @@ const MOST_PPM: i32 = 500_000;
 /// More lost tries in a million are refused: a message must arrive some day.
 pub const MOST_LOSS: u32 = 900_000;
 
-/// A contradiction, if `wrong`.
+/// Refuses, if `wrong`.
 pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) -> Checked {
     if !wrong {
         return Ok(());
     }
-    Err(Contradiction { place: place.to_owned(), what: what.into(), mend: mend.to_owned() })
+    Err(Refusal::new(what, mend).on(Place::Field(place.to_owned())))
 }
 
 /// Refuses a host that is not there.

@@ -6,13 +6,11 @@ use lockstorm_platform::fault::verbs::{ActsOn, Figure, Strains};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::Edge;
 
-use crate::history::WORDS;
+use crate::history::{RESOURCE, WORDS};
 use crate::length;
-use crate::lock::catalogue::Algorithm;
-use crate::plan::contradiction::{
-    Checked, Contradiction, MOST_LOSS, in_reach, known_host, rate, refuse_if,
-};
-use crate::plan::{Persistence, Plan, RESOURCE, Shards, TopologyKind};
+use crate::lock::algorithm::Algorithm;
+use crate::plan::contradiction::{Checked, MOST_LOSS, in_reach, known_host, rate, refuse_if};
+use crate::plan::{Persistence, Plan, Shards, TopologyKind};
 use crate::refusal::nearest;
 
 /// Checks every fault, and that each anchor can come.
@@ -253,9 +251,6 @@ fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Che
             _ => None,
         };
     }
-    Err(Contradiction {
-        place: format!("{at}.id"),
-        what: format!("fault {} waits for itself", fault.id),
-        mend: "let one of them wait for something else".to_owned(),
-    })
+    let what = format!("fault {} waits for itself", fault.id);
+    refuse_if(true, &format!("{at}.id"), what, "let one of them wait for something else")
 }

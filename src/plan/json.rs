@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::lock::catalogue::Locks;
 use crate::plan::{FORMAT, Plan};
-use crate::refusal::{Refusal, Wrong};
+use crate::refusal::{Place, Refusal};
 
 /// What is read first: whether this is a plan of ours at all.
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ impl Plan {
 
     /// As [`Plan::from_json`]; the plan may name each of `locks`.
     pub fn from_json_with(locks: &Locks, name: &str, text: &str) -> Result<Plan, Refusal> {
-        let refuse = |wrong| Refusal::new(name, text, wrong);
+        let refuse = |refusal: Refusal| refusal.in_file(name, text);
         let head: Head =
             serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
         if head.format != u64::from(FORMAT) {
@@ -41,10 +41,13 @@ impl Plan {
         }
         let plan: Plan =
             serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
-        plan.validate_with(locks).map_err(|found| {
-            let what = format!("{}: {}", found.place, found.what);
+        plan.validate_with(locks).map_err(|refusal| {
+            let what = match &refusal.place {
+                Place::Field(path) => format!("{path}: {}", refusal.what),
+                Place::Whole | Place::Bytes(_) => refusal.what,
+            };
             let start = text.find('{').unwrap_or(0);
-            refuse(Wrong::at(start..start + 1, what, found.mend))
+            refuse(Refusal::at(start..start + 1, what, refusal.instead))
         })?;
         Ok(plan)
     }
@@ -56,21 +59,21 @@ pub fn digest_of<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
     format!("{:016x}", hash_of(digests.as_bytes()))
 }
 
-fn another_version(text: &str, format: u64) -> Wrong {
+fn another_version(text: &str, format: u64) -> Refusal {
     let start = text.find("\"format\"").unwrap_or(0);
     let what = format!(
         "this plan was written by another version: format {format}, this version reads {FORMAT}"
     );
     let label = "run it with the version that wrote it, or run its scenario again";
-    Wrong::at(start..start + "\"format\"".len(), what, label)
+    Refusal::at(start..start + "\"format\"".len(), what, label)
 }
 
 /// The place that serde_json names, as bytes of the text.
-fn no_plan(text: &str, error: &serde_json::Error) -> Wrong {
+fn no_plan(text: &str, error: &serde_json::Error) -> Refusal {
     let before: usize =
         text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let at = before + error.column().saturating_sub(1);
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
-    Wrong::at(at..at + 1, "this is no plan that lockstorm wrote", "here").help(said)
+    Refusal::at(at..at + 1, "this is no plan that lockstorm wrote", "here").help(said)
 }

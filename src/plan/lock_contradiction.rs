@@ -3,12 +3,14 @@
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::compat::Difference;
+use serde_json::Value;
 
+use crate::field::Takes;
 use crate::length;
-use crate::lock::catalogue::Algorithm;
-use crate::lock::redisson::NAME as QUEUES;
-use crate::lock::wait_replicas::{NAME as WAITS, acks};
-use crate::lock::{DiscoveryShape, ExtendShape, ReleaseShape, WaitShape};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::wait_replicas::{NAME as WAITS, acks};
+use crate::lock::config::{DiscoveryShape, LockConfig};
+use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 
@@ -17,24 +19,32 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let config = &plan.lock;
     refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
     refuse_if(config.key.len() > 512, "lock.key", "this key is too long", "at most 512 bytes")?;
+    options(config, algorithm)?;
     ttl(plan, algorithm)?;
     quorum(plan, algorithm)?;
     renewal(plan, algorithm)?;
     acknowledgement(plan, algorithm)?;
     discovery(plan, algorithm)?;
-    counted(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
-    for (place, length) in [
-        ("lock.timeout", config.timeout),
-        ("lock.retry", config.retry),
-        ("lock.needs", config.needs),
-        ("lock.wait_for", config.wait_for),
-    ] {
-        in_reach(place, length.unwrap_or(0))?;
-    }
     let tries = config.tries.unwrap_or(1);
     let what = format!("{tries} tries");
     refuse_if(tries == 0 || tries > MOST_ROUNDS, "lock.tries", what, "from 1 to 1000000")
+}
+
+/// Refuses options that are another lock's, and lengths beyond the longest.
+fn options(config: &LockConfig, algorithm: &Algorithm) -> Checked {
+    let json = |config: &LockConfig| serde_json::to_value(config).expect("a plan is plain data");
+    let (all, defaults) = (json(config), json(&LockConfig::default()));
+    for LockOption { field, of } in &OPTIONS {
+        let (place, value) = (format!("lock.{}", field.key), all.get(field.key));
+        let is_other = value != defaults.get(field.key) && !(of.has)(algorithm);
+        let what = format!("{} {}", algorithm.name, of.what);
+        refuse_if(is_other, &place, what, of.instead)?;
+        if matches!(field.takes, Takes::Length) {
+            in_reach(&place, value.and_then(Value::as_u64).unwrap_or(0))?;
+        }
+    }
+    Ok(())
 }
 
 fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -56,7 +66,6 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
 
 /// Redis takes a time to live in whole milliseconds, or seconds, above zero.
 fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
-    in_reach(place, ttl)?;
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
     let unit = algorithm.defaults.unit;
     let word = if unit == SECOND { "seconds" } else { "milliseconds" };
@@ -77,8 +86,6 @@ fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
-    let what = format!("{name} asks one node and has no quorum");
-    refuse_if(!algorithm.asks_all, place, what, "take it out")?;
     let asked = if many { nodes } else { 1 };
     let mend = format!("from 1 to {asked}");
     refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &mend)?;
@@ -90,11 +97,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     for (place, length) in
         [("lock.renew_every", config.renew_every), ("lock.renew_ttl", config.renew_ttl)]
     {
-        let what = format!("{} does not renew", algorithm.name);
-        let mend = "take it out, or take token-lua-renewed or redisson";
-        refuse_if(length.is_some() && !algorithm.renews, place, what, mend)?;
         refuse_if(length == Some(0), place, "this is no length", "above 0s")?;
-        in_reach(place, length.unwrap_or(0))?;
     }
     if let Some(ttl) = config.renew_ttl {
         whole_ttl("lock.renew_ttl", ttl, algorithm)?;
@@ -104,22 +107,10 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
 }
 
-/// What only a lock that waits for replicas has, and only where there are so many.
+/// A lock that waits for replicas needs so many.
 fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (config, name) = (&plan.lock, algorithm.name);
-    let waits = name == WAITS;
-    let what = format!("{name} does not wait for replicas");
-    let mend = format!("take it out, or take {WAITS}");
-    for (place, is_set) in [
-        ("lock.acks", config.acks.is_some()),
-        ("lock.ack_timeout", config.ack_timeout.is_some()),
-        ("lock.fsync", config.fsync),
-        ("lock.wait", config.wait != WaitShape::Own),
-    ] {
-        refuse_if(is_set && !waits, place, &what, &mend)?;
-    }
-    in_reach("lock.ack_timeout", config.ack_timeout.unwrap_or(0))?;
-    if !waits {
+    if name != WAITS {
         return Ok(());
     }
     let mend = "at least 1ms";
@@ -154,18 +145,4 @@ fn discovery(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let deaf = algorithm.asks_all || plan.topology.kind != TopologyKind::Sentinel;
     let what = "there is no Sentinel whose +switch-master could be listened to";
     refuse_if(listens && deaf, "lock.discovery", what, "take it out, or kind = \"sentinel\"")
-}
-
-/// What only the lock with a channel has, and what it has not.
-fn counted(plan: &Plan, algorithm: &Algorithm) -> Checked {
-    let (config, name) = (&plan.lock, algorithm.name);
-    let queues = name == QUEUES;
-    let what = format!("{name} does not wait for its turn");
-    let mend = format!("take it out, or take {QUEUES}");
-    refuse_if(config.wait_for.is_some() && !queues, "lock.wait_for", what, &mend)?;
-    let what = format!("{name} gives back and prolongs by its field alone");
-    let own = config.release == ReleaseShape::Own;
-    refuse_if(queues && !own, "lock.release", &what, "own, or another lock")?;
-    let own = config.extend == ExtendShape::Own;
-    refuse_if(queues && !own, "lock.extend", &what, "own, or another lock")
 }

@@ -18,7 +18,9 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_redis::node::{Append, NodeConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{LockConfig, is_usual};
+use crate::default::is_default;
+use crate::history::RESOURCE;
+use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
 
 /// The format that this version writes and reads.
@@ -59,9 +61,6 @@ pub struct Plan {
     /// When the run ends, ns.
     pub until: Nanos,
 }
-
-/// The host that guards what the lock is for.
-pub const RESOURCE: &str = "resource";
 
 /// Fields that count something.
 const COUNTS: [&str; 13] = [
@@ -130,19 +129,19 @@ pub struct Topology {
     /// [`Topology::master_of`].
     pub nodes: u32,
     /// How many replicas each of the masters has, in an `independent` topology.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub replicas_each: u32,
     /// What each keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
     /// What their files are like.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub files: Files,
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
     /// Which server each answers like. The usual one is not written: plans of before have none.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub compat: Compat,
     /// When a master refuses writes for want of replicas; without it, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -383,10 +382,10 @@ pub struct Workload {
     /// When each client starts after the one before it, ns.
     pub stagger: Nanos,
     /// Whether, and how often, a client that works prolongs its grant.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub extend: Extend,
     /// Whether a client takes the lock again while it works, and gives that back half-way.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reenter: bool,
 }
 

@@ -8,14 +8,15 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::history::PROBE_MARGIN;
 use crate::length;
-use crate::lock::catalogue::{Algorithm, Locks};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::catalogue::Locks;
 use crate::plan::contradiction::{
-    Checked, Contradiction, MOST_LOSS, MOST_ROUNDS, in_reach, known_host, rate, refuse_if,
+    Checked, MOST_LOSS, MOST_ROUNDS, in_reach, known_host, rate, refuse_if,
 };
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
-use crate::refusal::nearest;
+use crate::refusal::{Place, Refusal, nearest};
 
 /// More nodes than this are refused.
 const MOST_NODES: u32 = 99;
@@ -29,12 +30,12 @@ const SHORTEST_RETRY: Nanos = MILLISECOND;
 impl Plan {
     /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
     /// lock has to be one of the catalogue.
-    pub fn validate(&self) -> Result<(), Contradiction> {
+    pub fn validate(&self) -> Result<(), Refusal> {
         self.validate_with(&Locks::default())
     }
 
     /// As [`Plan::validate`]; its lock has to be one of `locks`.
-    pub fn validate_with(&self, locks: &Locks) -> Result<(), Contradiction> {
+    pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
         topology(self)?;
         let algorithm = known_lock(self, locks)?;
@@ -175,7 +176,7 @@ fn cluster(plan: &Plan) -> Checked {
     in_whole_ms("topology.node_timeout", shards.node_timeout, "nodes")
 }
 
-fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contradiction> {
+fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusal> {
     let name = &plan.lock.algorithm;
     locks.find(name).ok_or_else(|| {
         let names = locks.names();
@@ -184,7 +185,7 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Contra
             None => format!("one of: {}", names.join(", ")),
         };
         let what = format!("there is no lock '{name}'");
-        Contradiction { place: "lock.algorithm".to_owned(), what, mend }
+        Refusal::new(what, mend).on(Place::Field("lock.algorithm".to_owned()))
     })
 }
 

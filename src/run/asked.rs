@@ -1,8 +1,8 @@
 //! Whom a lock asks, by the names that its clients know.
 
-use crate::lock::catalogue::Algorithm;
-use crate::lock::route::Route;
-use crate::lock::slot_map::SlotMap;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::client::route::Route;
+use crate::lock::client::slot_map::SlotMap;
 use crate::plan::{Plan, TopologyKind};
 
 /// What Sentinels call the master.

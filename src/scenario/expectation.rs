@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use crate::check::availability::Availability;
 use crate::check::judge::Judgement;
 use crate::check::verdict::{Kind, Verdict};
-use crate::refusal::Wrong;
+use crate::refusal::Refusal;
 use crate::scenario::section::{Section, other_type, text_of};
 use crate::{length, quantity};
 
@@ -175,7 +175,7 @@ impl Answer {
 const LIMITS: [&str; 3] = ["longest_wait", "longest_unavailable", "least_grants_per_minute"];
 
 /// Reads `expect` of a scenario.
-pub fn read(scenario: &Section) -> Result<Expectation, Wrong> {
+pub fn read(scenario: &Section) -> Result<Expectation, Refusal> {
     let keys: Vec<&str> =
         ["holds", "violated", "class", "unknown"].into_iter().chain(LIMITS).collect();
     let Some(expect) = scenario.section("expect", &keys)? else {
@@ -187,13 +187,13 @@ pub fn read(scenario: &Section) -> Result<Expectation, Wrong> {
     match limited {
         Some((key, value)) if answer == Answer::Unknown => {
             let what = format!("'{key}' limits a run of which nothing can be said");
-            Err(Wrong::at(value.span(), what, "take it out, or write holds = true"))
+            Err(Refusal::at(value.span(), what, "take it out, or write holds = true"))
         }
         _ => Ok(Expectation { answer, limits }),
     }
 }
 
-fn answer(expect: &Section) -> Result<Answer, Wrong> {
+fn answer(expect: &Section) -> Result<Answer, Refusal> {
     let said: Vec<&str> =
         ["holds", "violated", "unknown"].into_iter().filter(|k| expect.get(k).is_some()).collect();
     let [said] = said[..] else {
@@ -202,7 +202,7 @@ fn answer(expect: &Section) -> Result<Answer, Wrong> {
             _ => format!("'expect' cannot be both {}", said.join(" and ")),
         };
         let label = "write { holds = true }, { violated = [...] } or { unknown = true }";
-        return Err(Wrong::at(expect.span(), what, label));
+        return Err(Refusal::at(expect.span(), what, label));
     };
     let class =
         expect.word("class", &[Class::InModel, Class::OutOfModel].map(|c| (c.word(), c)))?;
@@ -211,16 +211,16 @@ fn answer(expect: &Section) -> Result<Answer, Wrong> {
     }
     if class.is_some() {
         let what = format!("'{said}' has no class");
-        return Err(Wrong::at(expect.span(), what, "only 'violated' has one: take it out"));
+        return Err(Refusal::at(expect.span(), what, "only 'violated' has one: take it out"));
     }
     if expect.flag(said)? == Some(false) {
         let label = "write { violated = [\"stale-holder\"] } or the like";
-        return Err(Wrong::at(expect.span(), format!("'{said} = false' says nothing"), label));
+        return Err(Refusal::at(expect.span(), format!("'{said} = false' says nothing"), label));
     }
     Ok(if said == "holds" { Answer::Holds } else { Answer::Unknown })
 }
 
-fn limits(expect: &Section) -> Result<Limits, Wrong> {
+fn limits(expect: &Section) -> Result<Limits, Refusal> {
     let longest = |key| match expect.length(key)? {
         Some(0) => Err(nothing(expect, key, "no lock serves anybody in no time", "\"5s\"")),
         limit => Ok(limit),
@@ -238,13 +238,13 @@ fn limits(expect: &Section) -> Result<Limits, Wrong> {
 }
 
 /// The refusal of a limit of zero.
-fn nothing(expect: &Section, key: &str, why: &str, example: &str) -> Wrong {
+fn nothing(expect: &Section, key: &str, why: &str, example: &str) -> Refusal {
     let span = expect.get(key).map_or(expect.span(), |value| value.span());
     let label = format!("write {key} = {example} or the like, or take it out");
-    Wrong::at(span, format!("'{key}' cannot be zero: {why}"), label)
+    Refusal::at(span, format!("'{key}' cannot be zero: {why}"), label)
 }
 
-fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Wrong> {
+fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Refusal> {
     let value = expect.get("violated").expect("the caller has seen it");
     let DeValue::Array(list) = value.get_ref() else {
         return Err(other_type("violated", value, "a list: [\"stale-holder\", \"corruption\"]"));
@@ -254,15 +254,19 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Wrong> {
     for entry in list.iter() {
         let word = text_of("violated", entry)?;
         let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.word() == word) else {
-            return Err(Wrong::word(entry.span(), word, "violation", &words));
+            return Err(Refusal::word(entry.span(), word, "violation", &words));
         };
         if !kinds.insert(kind) {
-            return Err(Wrong::at(entry.span(), format!("'{word}' is there twice"), "take it out"));
+            return Err(Refusal::at(
+                entry.span(),
+                format!("'{word}' is there twice"),
+                "take it out",
+            ));
         }
     }
     if kinds.is_empty() {
         let what = "a violation of nothing";
-        return Err(Wrong::at(value.span(), what, "name kinds, or write { holds = true }"));
+        return Err(Refusal::at(value.span(), what, "name kinds, or write { holds = true }"));
     }
     Ok(kinds)
 }

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::{Edge, Leg};
 use toml::de::DeValue;
 
 use crate::history::WORDS;
-use crate::refusal::Wrong;
+use crate::refusal::Refusal;
 use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;
 
@@ -22,7 +22,7 @@ const LEGS: [(&str, Leg); 4] = [
 ];
 
 /// Reads every `[[fault]]`. The first is number 1.
-pub fn read(scenario: &Section) -> Result<Vec<Fault>, Wrong> {
+pub fn read(scenario: &Section) -> Result<Vec<Fault>, Refusal> {
     let Some(value) = scenario.get("fault") else { return Ok(Vec::new()) };
     let DeValue::Array(list) = value.get_ref() else {
         return Err(other_type("fault", value, "[[fault]], with two brackets"));
@@ -36,17 +36,17 @@ pub fn read(scenario: &Section) -> Result<Vec<Fault>, Wrong> {
     Ok(faults)
 }
 
-fn fault(id: u32, section: &Section) -> Result<Fault, Wrong> {
+fn fault(id: u32, section: &Section) -> Result<Fault, Refusal> {
     let target = section.text("target")?.ok_or_else(|| section.lacks("target", "\"n1\""))?;
     let target = Target::try_from(target.to_owned()).map_err(|what| {
         let span = section.get("target").expect("it was read").span();
-        Wrong::at(span, what, "hosts and one arrow")
+        Refusal::at(span, what, "hosts and one arrow")
     })?;
     let verb = verb(section)?;
     Ok(Fault { id, verb, target, anchor: anchor(section)?, length: section.length("for")? })
 }
 
-fn verb(section: &Section) -> Result<Verb, Wrong> {
+fn verb(section: &Section) -> Result<Verb, Refusal> {
     let words: Vec<(&str, &Row)> = ROWS.iter().map(|row| (row.word, row)).collect();
     let row = section.word("kind", &words)?;
     let row = row.ok_or_else(|| section.lacks("kind", "\"pause\""))?;
@@ -57,14 +57,14 @@ fn verb(section: &Section) -> Result<Verb, Wrong> {
                 Some(own) => format!("did you mean '{own}'?"),
                 None => "take it out".to_owned(),
             };
-            return Err(Wrong::at(span, format!("{} has no '{key}'", row.word), label));
+            return Err(Refusal::at(span, format!("{} has no '{key}'", row.word), label));
         }
     }
     Ok(row.verb(figure(row, section)?).expect("a figure of the verb's own kind"))
 }
 
 /// The figure that a verb takes.
-fn figure(row: &Row, section: &Section) -> Result<Figure, Wrong> {
+fn figure(row: &Row, section: &Section) -> Result<Figure, Refusal> {
     Ok(match (row.plain)().figure() {
         Figure::None => Figure::None,
         Figure::Length(_) => {
@@ -87,7 +87,7 @@ fn figure(row: &Row, section: &Section) -> Result<Figure, Wrong> {
     })
 }
 
-fn anchor(section: &Section) -> Result<Anchor, Wrong> {
+fn anchor(section: &Section) -> Result<Anchor, Refusal> {
     let keys = ["event", "nth", "plus", "by", "label", "from", "to", "command", "id", "edge"];
     let (at, after) = (section.length("at")?, section.section("after", &keys)?);
     match (at, after) {
@@ -99,17 +99,17 @@ fn anchor(section: &Section) -> Result<Anchor, Wrong> {
         }),
         (Some(_), Some(after)) => {
             let what = "a fault strikes 'at' a time or 'after' an event, not both";
-            Err(Wrong::at(after.span(), what, "take one of them out"))
+            Err(Refusal::at(after.span(), what, "take one of them out"))
         }
         (None, None) => {
             let example = "at = \"3s\", or after = { event = \"acquired\", by = \"c1\" }";
             let what = "nothing says when this fault strikes";
-            Err(Wrong::at(section.span(), what, format!("add {example}")))
+            Err(Refusal::at(section.span(), what, format!("add {example}")))
         }
     }
 }
 
-fn pattern(after: &Section) -> Result<Pattern, Wrong> {
+fn pattern(after: &Section) -> Result<Pattern, Refusal> {
     let mut words: Vec<(&str, &str)> = WORDS.map(|word| (word, word)).to_vec();
     words.extend([("step", "step"), ("fault", "fault")]);
     words.extend(LEGS.map(|(word, _)| (word, word)));
@@ -147,11 +147,11 @@ fn pattern(after: &Section) -> Result<Pattern, Wrong> {
 }
 
 /// Refuses keys that belong to other events.
-fn no_others(after: &Section, word: &str, own: &[&str]) -> Result<(), Wrong> {
+fn no_others(after: &Section, word: &str, own: &[&str]) -> Result<(), Refusal> {
     for (key, span, _) in after.fields() {
         if !own.contains(&key) && !["event", "nth", "plus"].contains(&key) {
             let what = format!("the event '{word}' has no '{key}'");
-            return Err(Wrong::at(span, what, format!("it has: {}", own.join(", "))));
+            return Err(Refusal::at(span, what, format!("it has: {}", own.join(", "))));
         }
     }
     Ok(())

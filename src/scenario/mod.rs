@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 use crate::history::PROBE_MARGIN;
 use crate::lock::catalogue::Locks;
 use crate::plan::{FORMAT, Plan};
-use crate::refusal::{Refusal, Wrong};
+use crate::refusal::{Place, Refusal};
 use crate::scenario::expectation::Expectation;
 use crate::scenario::section::{Places, Section, places, text_of};
 
@@ -76,7 +76,7 @@ impl Scenario {
 
     /// As [`Scenario::parse`]; the scenario may name each of `locks`.
     pub fn parse_with(locks: &Locks, name: &str, text: &str) -> Result<Scenario, Refusal> {
-        read(locks, name, text).map_err(|wrong| Refusal::new(name, text, wrong))
+        read(locks, name, text).map_err(|refusal| refusal.in_file(name, text))
     }
 
     /// The plan for a seed.
@@ -120,12 +120,12 @@ fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(),
     };
     let what = format!("there is no scenario '{name}' that could be a remedy");
     let label = format!("did you mean '{near}'?");
-    let wrong = Wrong::at(scenario.remedies_at.clone(), what, label)
+    let refusal = Refusal::at(scenario.remedies_at.clone(), what, label)
         .help("a remedy is the name of a scenario of the same folder");
-    Err(Refusal::new(&scenario.file, &scenario.text, wrong))
+    Err(refusal.in_file(&scenario.file, &scenario.text))
 }
 
-fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
+fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Refusal> {
     let table = DeTable::parse(text).map_err(|error| no_toml(text, &error))?;
     let mut known = Places::new();
     places("", table.get_ref(), &mut known);
@@ -135,11 +135,10 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Wrong> {
     let lacks = |key, example| top.lacks(key, example);
     let name = top.text("name")?.ok_or_else(|| lacks("name", "\"gc-pause\""))?.to_owned();
     let plan = plan(locks, &top, &name, seeds[0], &mut known)?;
-    plan.validate_with(locks).map_err(|found| Wrong {
-        span: Some(place(&known, &found.place)),
-        what: found.what,
-        label: found.mend,
-        help: None,
+    plan.validate_with(locks).map_err(|refusal| {
+        let Place::Field(path) = &refusal.place else { return refusal };
+        let place = Place::Bytes(place(&known, path));
+        refusal.on(place)
     })?;
     Ok(Scenario {
         name,
@@ -184,7 +183,7 @@ fn plan(
     name: &str,
     seed: u64,
     known: &mut Places,
-) -> Result<Plan, Wrong> {
+) -> Result<Plan, Refusal> {
     let mut plan = Plan {
         format: FORMAT,
         name: name.to_owned(),
@@ -207,7 +206,7 @@ fn plan(
 }
 
 /// `remedy = "a"` or `remedy = ["a", "b"]`.
-fn remedies(top: &Section) -> Result<Vec<String>, Wrong> {
+fn remedies(top: &Section) -> Result<Vec<String>, Refusal> {
     let Some(value) = top.get("remedy") else { return Ok(Vec::new()) };
     let DeValue::Array(list) = value.get_ref() else {
         return Ok(vec![text_of("remedy", value)?.to_owned()]);
@@ -216,12 +215,12 @@ fn remedies(top: &Section) -> Result<Vec<String>, Wrong> {
 }
 
 /// `confirm = "no: why"`.
-fn unconfirmable(top: &Section) -> Result<Option<String>, Wrong> {
+fn unconfirmable(top: &Section) -> Result<Option<String>, Refusal> {
     let Some(text) = top.text("confirm")? else { return Ok(None) };
     let Some(why) = text.strip_prefix("no: ") else {
         let span = top.get("confirm").expect("it was read").span();
         let what = format!("'confirm' cannot be '{text}'");
-        return Err(Wrong::at(span, what, "write \"no: why not\", or take it out"));
+        return Err(Refusal::at(span, what, "write \"no: why not\", or take it out"));
     };
     Ok(Some(why.to_owned()))
 }
@@ -240,18 +239,18 @@ fn usual_heal(faults: &[Fault]) -> Nanos {
 }
 
 /// `seed = 7` or `seeds = "1..5"`, both ends included; 1 if neither is there.
-fn seeds(top: &Section) -> Result<Vec<u64>, Wrong> {
+fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
     let one: Option<u64> = top.number("seed")?;
     let Some(range) = top.text("seeds")? else { return Ok(vec![one.unwrap_or(1)]) };
     let span = top.get("seeds").expect("it was read").span();
     if one.is_some() {
         let what = "there is 'seed' and 'seeds'";
-        return Err(Wrong::at(span, what, "take one of them out"));
+        return Err(Refusal::at(span, what, "take one of them out"));
     }
-    let seeds = seed_range(range).map_err(|no| Wrong::at(span.clone(), no, "write \"1..5\""))?;
+    let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no, "write \"1..5\""))?;
     if seeds.end() - seeds.start() >= MOST_SEEDS {
         let what = format!("'{range}' are too many seeds for a scenario");
-        return Err(Wrong::at(span, what, format!("at most {MOST_SEEDS}")));
+        return Err(Refusal::at(span, what, format!("at most {MOST_SEEDS}")));
     }
     Ok(seeds.collect())
 }
@@ -266,9 +265,9 @@ pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
     Ok(first..=last)
 }
 
-fn no_toml(text: &str, error: &toml::de::Error) -> Wrong {
+fn no_toml(text: &str, error: &toml::de::Error) -> Refusal {
     let span = error.span().unwrap_or(0..text.len().min(1));
-    Wrong::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
+    Refusal::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
 }
 
 /// Where a path of the plan stands in the file: itself, or what contains it.

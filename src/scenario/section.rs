@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lockstorm_platform::time::Nanos;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use crate::length::{self, NoLength};
-use crate::refusal::Wrong;
+use crate::field::{Field, Takes};
+use crate::length;
+use crate::refusal::{Place, Refusal};
 
 /// A value with its place.
 pub type Value<'a> = Spanned<DeValue<'a>>;
@@ -30,14 +33,14 @@ impl<'a> Section<'a> {
         span: Range<usize>,
         table: &'a DeTable<'a>,
         keys: &[&str],
-    ) -> Result<Section<'a>, Wrong> {
+    ) -> Result<Section<'a>, Refusal> {
         let section = Section { path: path.to_owned(), span, table };
         for key in table.keys() {
             let word: &str = key.get_ref();
             if !keys.contains(&word) {
-                let wrong = Wrong::word(key.span(), word, "key", keys);
-                let what = format!("{} has no key '{word}'", section.title());
-                return Err(Wrong { what, ..wrong });
+                let mut refusal = Refusal::word(key.span(), word, "key", keys);
+                refusal.what = format!("{} has no key '{word}'", section.title());
+                return Err(refusal);
             }
         }
         Ok(section)
@@ -71,43 +74,44 @@ impl<'a> Section<'a> {
     }
 
     /// The refusal of a table that lacks a field.
-    pub fn lacks(&self, key: &str, example: &str) -> Wrong {
+    pub fn lacks(&self, key: &str, example: &str) -> Refusal {
         let what = format!("{} lacks '{key}': add {key} = {example}", self.title());
-        Wrong::at(self.span(), what, "here")
+        Refusal::at(self.span(), what, "here")
     }
 
     /// A string.
-    pub fn text(&self, key: &str) -> Result<Option<&'a str>, Wrong> {
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, Refusal> {
         self.get(key).map(|value| text_of(key, value)).transpose()
     }
 
     /// A length of time, not negative.
-    pub fn length(&self, key: &str) -> Result<Option<Nanos>, Wrong> {
+    pub fn length(&self, key: &str) -> Result<Option<Nanos>, Refusal> {
         self.get(key).map(|value| length_of(key, value)).transpose()
     }
 
     /// A length of time that may be negative.
-    pub fn shift(&self, key: &str) -> Result<Option<i64>, Wrong> {
-        let read =
-            |value| length::read_shift(with_unit(key, value)?).map_err(|no| no_length(value, no));
+    pub fn shift(&self, key: &str) -> Result<Option<i64>, Refusal> {
+        let read = |value: &'a Value<'a>| {
+            length::read_shift(with_unit(key, value)?).map_err(|no| no.on(place_of(value)))
+        };
         self.get(key).map(read).transpose()
     }
 
     /// A whole number that fits the type.
-    pub fn number<N: TryFrom<i128>>(&self, key: &str) -> Result<Option<N>, Wrong> {
+    pub fn number<N: TryFrom<i128>>(&self, key: &str) -> Result<Option<N>, Refusal> {
         let read = |value: &'a Value<'a>| {
             let DeValue::Integer(number) = value.get_ref() else {
                 return Err(other_type(key, value, "a whole number, like 3"));
             };
             let fits = integer(number).and_then(|number| N::try_from(number).ok());
             let what = format!("'{key}' cannot be {number}");
-            fits.ok_or_else(|| Wrong::at(value.span(), what, "out of range"))
+            fits.ok_or_else(|| Refusal::at(value.span(), what, "out of range"))
         };
         self.get(key).map(read).transpose()
     }
 
     /// `true` or `false`.
-    pub fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, Refusal> {
         let read = |value: &'a Value<'a>| match value.get_ref() {
             DeValue::Boolean(flag) => Ok(*flag),
             _ => Err(other_type(key, value, "true or false")),
@@ -116,20 +120,51 @@ impl<'a> Section<'a> {
     }
 
     /// One of some words, and what it stands for.
-    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Wrong> {
+    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Refusal> {
+        let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
+        let word = self.one_of(key, &known)?;
+        Ok(word.and_then(|word| words.iter().find(|(known, _)| *known == word)).map(|(_, t)| *t))
+    }
+
+    /// One of some words.
+    pub fn one_of(&self, key: &str, words: &[&str]) -> Result<Option<&'a str>, Refusal> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let word = text_of(key, value)?;
-        match words.iter().find(|(known, _)| *known == word) {
-            Some((_, meant)) => Ok(Some(*meant)),
-            None => {
-                let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-                Err(Wrong::word(value.span(), word, key, &known))
+        if !words.contains(&word) {
+            return Err(Refusal::word(value.span(), word, key, words));
+        }
+        Ok(Some(word))
+    }
+
+    /// What is written here of a value with these fields; the others are as in `defaults`.
+    pub fn settings<'f, T: Serialize + DeserializeOwned>(
+        &self,
+        fields: impl Iterator<Item = &'f Field>,
+        defaults: &T,
+    ) -> Result<T, Refusal> {
+        let mut all = serde_json::to_value(defaults).expect("settings are plain data");
+        for field in fields {
+            if let Some(value) = self.setting(field)? {
+                all[field.key] = value;
             }
         }
+        Ok(serde_json::from_value(all).expect("the rows are those of the type"))
+    }
+
+    fn setting(&self, field: &Field) -> Result<Option<serde_json::Value>, Refusal> {
+        let key = field.key;
+        Ok(match field.takes {
+            Takes::Text => self.text(key)?.map(Into::into),
+            Takes::Word(words) => self.one_of(key, words)?.map(Into::into),
+            Takes::Flag => self.flag(key)?.map(Into::into),
+            Takes::Count => self.number::<u32>(key)?.map(Into::into),
+            Takes::Number => self.number::<i64>(key)?.map(Into::into),
+            Takes::Length => self.length(key)?.map(Into::into),
+        })
     }
 
     /// A table within this one.
-    pub fn section(&self, key: &str, keys: &[&str]) -> Result<Option<Section<'a>>, Wrong> {
+    pub fn section(&self, key: &str, keys: &[&str]) -> Result<Option<Section<'a>>, Refusal> {
         let Some(value) = self.get(key) else { return Ok(None) };
         table_of(&self.within(key), value, keys).map(Some)
     }
@@ -141,7 +176,11 @@ impl<'a> Section<'a> {
 }
 
 /// A value that has to be a table with these keys.
-pub fn table_of<'a>(path: &str, value: &'a Value<'a>, keys: &[&str]) -> Result<Section<'a>, Wrong> {
+pub fn table_of<'a>(
+    path: &str,
+    value: &'a Value<'a>,
+    keys: &[&str],
+) -> Result<Section<'a>, Refusal> {
     match value.get_ref() {
         DeValue::Table(table) => Section::open(path, value.span(), table, keys),
         _ => Err(other_type(path, value, &format!("a table with {}", keys.join(", ")))),
@@ -149,7 +188,7 @@ pub fn table_of<'a>(path: &str, value: &'a Value<'a>, keys: &[&str]) -> Result<S
 }
 
 /// A value that has to be a string.
-pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Wrong> {
+pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Refusal> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
         _ => Err(other_type(key, value, "a text in quotes")),
@@ -157,27 +196,27 @@ pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Wrong> {
 }
 
 /// A value that has to be a length of time.
-pub fn length_of(key: &str, value: &Value) -> Result<Nanos, Wrong> {
-    length::read(with_unit(key, value)?).map_err(|no| no_length(value, no))
+pub fn length_of(key: &str, value: &Value) -> Result<Nanos, Refusal> {
+    length::read(with_unit(key, value)?).map_err(|no| no.on(place_of(value)))
 }
 
-fn with_unit<'a>(key: &str, value: &'a Value) -> Result<&'a str, Wrong> {
+fn with_unit<'a>(key: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
         DeValue::Integer(number) => {
             let what = format!("'{key}' is a length of time and needs a unit");
-            Err(Wrong::at(value.span(), what, format!("write \"{number}s\" or \"{number}ms\"")))
+            Err(Refusal::at(value.span(), what, format!("write \"{number}s\" or \"{number}ms\"")))
         }
         _ => Err(other_type(key, value, "a length of time, like \"15s\"")),
     }
 }
 
-fn no_length(value: &Value, no: NoLength) -> Wrong {
-    Wrong::at(value.span(), no.what, no.mend)
+fn place_of(value: &Value) -> Place {
+    Place::Bytes(value.span())
 }
 
 /// The refusal of a value that has another type than the key takes.
-pub fn other_type(key: &str, value: &Value, wanted: &str) -> Wrong {
+pub fn other_type(key: &str, value: &Value, wanted: &str) -> Refusal {
     let found = match value.get_ref() {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a number",
@@ -187,7 +226,7 @@ pub fn other_type(key: &str, value: &Value, wanted: &str) -> Wrong {
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
     };
-    Wrong::at(value.span(), format!("'{key}' cannot be {found}"), format!("write {wanted}"))
+    Refusal::at(value.span(), format!("'{key}' cannot be {found}"), format!("write {wanted}"))
 }
 
 /// The number, unless it is far beyond every type.

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use lockstorm_platform::fault::Target;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
 use lockstorm_redis::compat::Compat;
 use toml::de::DeValue;
 
+use crate::field::{Field, Takes};
 use crate::lock::catalogue::Locks;
-use crate::lock::{DeadlineFrom, DiscoveryShape, ExtendShape, LockConfig};
-use crate::lock::{ReleaseShape, ScriptShape, WaitShape};
+use crate::lock::config::LockConfig;
+use crate::lock::options;
 use crate::plan::extend::Extend;
 use crate::plan::{
     FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,
     TopologyKind, Workload, WorkloadKind,
 };
-use crate::refusal::Wrong;
+use crate::refusal::Refusal;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
 
 /// The words for topologies.
@@ -38,22 +39,14 @@ pub const PERSISTENCES: [(&str, Persistence); 5] = [
 ];
 
 /// The words for workloads.
-pub const WORKLOADS: [(&str, WorkloadKind); 3] = [
-    ("counter", WorkloadKind::Counter),
-    ("stock", WorkloadKind::Stock),
-    ("ledger", WorkloadKind::Ledger),
-];
+pub const WORKLOADS: [&str; 3] = ["counter", "stock", "ledger"];
 
 /// The words for what the resource does with fences.
-pub const FENCES: [(&str, FenceMode); 4] = [
-    ("none", FenceMode::None),
-    ("reject-smaller", FenceMode::RejectSmaller),
-    ("reject-smaller-or-equal", FenceMode::RejectSmallerOrEqual),
-    ("compare-and-set", FenceMode::CompareAndSet),
-];
+pub const FENCES: [&str; 4] =
+    ["none", "reject-smaller", "reject-smaller-or-equal", "compare-and-set"];
 
 /// `[topology]`: one node unless it says otherwise.
-pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
+pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
     let keys = [
         "kind",
         "nodes",
@@ -106,25 +99,25 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
 }
 
 /// What `[topology]` says of the replicas that a master needs.
-fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Wrong> {
+fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Refusal> {
     let max_lag = section.length("min_replicas_lag")?;
     let Some(to_write) = section.number("min_replicas")? else {
         let Some(value) = section.get("min_replicas_lag") else { return Ok(None) };
         let what = "no master needs replicas to write".to_owned();
-        return Err(Wrong::at(value.span(), what, "add min_replicas = 1, or take it out"));
+        return Err(Refusal::at(value.span(), what, "add min_replicas = 1, or take it out"));
     };
     Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
 }
 
 /// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.
-fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Wrong> {
+fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Refusal> {
     if kind != TopologyKind::Sentinel {
         let keys = ["sentinels", "quorum", "down_after", "failover_timeout", "parallel_syncs"];
         let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
             return Ok(None);
         };
         let what = format!("'{key}' speaks of Sentinels, and there are none");
-        return Err(Wrong::at(value.span(), what, "kind = \"sentinel\", or take it out"));
+        return Err(Refusal::at(value.span(), what, "kind = \"sentinel\", or take it out"));
     }
     let usual = Sentinels::usual(section.number("sentinels")?.unwrap_or(3));
     Ok(Some(Sentinels {
@@ -142,7 +135,7 @@ fn shards(
     section: &Section,
     kind: TopologyKind,
     masters: u32,
-) -> Result<(u32, Option<Shards>), Wrong> {
+) -> Result<(u32, Option<Shards>), Refusal> {
     if kind != TopologyKind::Cluster {
         let is_independent = kind == TopologyKind::Independent;
         let keys: &[&str] =
@@ -152,7 +145,7 @@ fn shards(
             return Ok((replicas.unwrap_or(0), None));
         };
         let what = format!("'{key}' speaks of a cluster, and there is none");
-        return Err(Wrong::at(value.span(), what, "kind = \"cluster\", or take it out"));
+        return Err(Refusal::at(value.span(), what, "kind = \"cluster\", or take it out"));
     }
     let node_timeout = section.length("node_timeout")?.unwrap_or(Shards::NODE_TIMEOUT);
     let replicas = section.number("replicas")?.unwrap_or(1);
@@ -160,76 +153,15 @@ fn shards(
 }
 
 /// `[lock]`: its algorithm has to be named, and to be one of `locks`.
-pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
-    let keys = [
-        "algorithm",
-        "key",
-        "ttl",
-        "timeout",
-        "quorum",
-        "tries",
-        "retry",
-        "needs",
-        "renew_every",
-        "renew_ttl",
-        "deadline_from",
-        "release",
-        "extend",
-        "clock",
-        "acks",
-        "ack_timeout",
-        "fsync",
-        "wait",
-        "scripts",
-        "discovery",
-        "wait_for",
-    ];
+pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
+    let keys: Vec<&str> = options::fields().map(|field| field.key).collect();
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
-    let names: Vec<_> = locks.names().into_iter().map(|name| (name, name)).collect();
-    let algorithm = section.word("algorithm", &names)?;
-    let shapes = [("own", ReleaseShape::Own), ("blind", ReleaseShape::Blind)];
-    let froms = [("send", DeadlineFrom::Send), ("reply", DeadlineFrom::Reply)];
-    let extends =
-        [("own", ExtendShape::Own), ("blind", ExtendShape::Blind), ("revive", ExtendShape::Revive)];
-    let waits = [
-        ("own", WaitShape::Own),
-        ("not-on-extend", WaitShape::NotOnExtend),
-        ("other-connection", WaitShape::OtherConnection),
-    ];
-    let scripts = [
-        ("eval", ScriptShape::Eval),
-        ("evalsha", ScriptShape::Evalsha),
-        ("evalsha-or-eval", ScriptShape::EvalshaOrEval),
-    ];
-    let discoveries = [
-        ("at-connect", DiscoveryShape::AtConnect),
-        ("switch-master", DiscoveryShape::SwitchMaster),
-    ];
-    let clocks = [("wall", Clock::Wall), ("monotonic", Clock::Monotonic), ("boot", Clock::Boot)];
-    Ok(LockConfig {
-        algorithm: algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?.to_owned(),
-        key: section.text("key")?.unwrap_or("lock").to_owned(),
-        ttl: section.length("ttl")?,
-        timeout: section.length("timeout")?,
-        quorum: section.number("quorum")?,
-        tries: section.number("tries")?,
-        retry: section.length("retry")?,
-        needs: section.length("needs")?,
-        renew_every: section.length("renew_every")?,
-        renew_ttl: section.length("renew_ttl")?,
-        deadline_from: section.word("deadline_from", &froms)?.unwrap_or_default(),
-        release: section.word("release", &shapes)?.unwrap_or_default(),
-        extend: section.word("extend", &extends)?.unwrap_or_default(),
-        clock: section.word("clock", &clocks)?,
-        acks: section.number("acks")?,
-        ack_timeout: section.length("ack_timeout")?,
-        fsync: section.flag("fsync")?.unwrap_or(false),
-        wait: section.word("wait", &waits)?.unwrap_or_default(),
-        scripts: section.word("scripts", &scripts)?.unwrap_or_default(),
-        discovery: section.word("discovery", &discoveries)?.unwrap_or_default(),
-        wait_for: section.length("wait_for")?,
-    })
+    let algorithm = section.one_of("algorithm", &locks.names())?;
+    let algorithm = algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?;
+    let (algorithm, key) = (algorithm.to_owned(), "lock".to_owned());
+    let defaults = LockConfig { algorithm, key, ..LockConfig::default() };
+    section.settings(options::fields(), &defaults)
 }
 
 /// What clients do unless a scenario says otherwise: two count, a second at a time.
@@ -250,58 +182,45 @@ const USUAL_WORK: Workload = Workload {
     reenter: false,
 };
 
+/// The rows of `[workload]`.
+pub const WORK: [Field; 14] = [
+    Field::new("kind", Takes::Word(&WORKLOADS)),
+    Field::new("clients", Takes::Count),
+    Field::new("rounds", Takes::Count),
+    Field::new("hold", Takes::Length),
+    Field::new("rest", Takes::Length),
+    Field::new("retry", Takes::Length),
+    Field::new("fence", Takes::Word(&FENCES)),
+    Field::new("fence_on", Takes::Word(&["all", "writes"])),
+    Field::new("check_validity", Takes::Flag),
+    Field::new("items", Takes::Number),
+    Field::new("timeout", Takes::Length),
+    Field::new("stagger", Takes::Length),
+    Field::new("extend", Takes::Text),
+    Field::new("reenter", Takes::Flag),
+];
+
 /// `[workload]`.
-pub fn workload(scenario: &Section) -> Result<Workload, Wrong> {
-    let keys = [
-        "kind",
-        "clients",
-        "rounds",
-        "hold",
-        "rest",
-        "retry",
-        "fence",
-        "fence_on",
-        "check_validity",
-        "items",
-        "timeout",
-        "stagger",
-        "extend",
-        "reenter",
-    ];
-    let usual = USUAL_WORK;
-    let Some(section) = scenario.section("workload", &keys)? else { return Ok(usual) };
-    let fence_on = [("all", FenceOn::All), ("writes", FenceOn::Writes)];
-    Ok(Workload {
-        kind: section.word("kind", &WORKLOADS)?.unwrap_or(usual.kind),
-        clients: section.number("clients")?.unwrap_or(usual.clients),
-        rounds: section.number("rounds")?.unwrap_or(usual.rounds),
-        hold: section.length("hold")?.unwrap_or(usual.hold),
-        rest: section.length("rest")?.unwrap_or(usual.rest),
-        retry: section.length("retry")?.unwrap_or(usual.retry),
-        fence: section.word("fence", &FENCES)?.unwrap_or(usual.fence),
-        fence_on: section.word("fence_on", &fence_on)?.unwrap_or(usual.fence_on),
-        check_validity: section.flag("check_validity")?.unwrap_or(usual.check_validity),
-        items: section.number("items")?.unwrap_or(usual.items),
-        timeout: section.length("timeout")?.unwrap_or(usual.timeout),
-        stagger: section.length("stagger")?.unwrap_or(usual.stagger),
-        extend: extend(&section)?.unwrap_or(usual.extend),
-        reenter: section.flag("reenter")?.unwrap_or(usual.reenter),
-    })
+pub fn workload(scenario: &Section) -> Result<Workload, Refusal> {
+    let keys = WORK.map(|field| field.key);
+    let Some(section) = scenario.section("workload", &keys)? else { return Ok(USUAL_WORK) };
+    extend(&section)?;
+    section.settings(WORK.iter(), &USUAL_WORK)
 }
 
-/// When a client that works prolongs its grant.
-fn extend(section: &Section) -> Result<Option<Extend>, Wrong> {
+/// Refuses what does not say when a client that works prolongs its grant.
+fn extend(section: &Section) -> Result<(), Refusal> {
     let Some((text, value)) = section.text("extend")?.zip(section.get("extend")) else {
-        return Ok(None);
+        return Ok(());
     };
-    let mend = "\"never\", \"until-lost\", or a share of the lease: \"1/2\"";
-    let read = text.parse().map_err(|what| Wrong::at(value.span(), what, mend));
-    read.map(Some)
+    let instead = "\"never\", \"until-lost\", or a share of the lease: \"1/2\"";
+    let read = text.parse::<Extend>();
+    read.map(|_| ()).map_err(|what| Refusal::at(value.span(), what, instead))
 }
 
 /// `[links]`: 1 to 5 ms and no loss unless it says otherwise. A name like `c1 <-> n1 n2` sets
 /// each of its links; where that is, goes into `places`.
-pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Wrong> {
+pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Refusal> {
     let usual = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
     let mut links = Links { latency: usual, named: BTreeMap::new(), loss_per_million: 0 };
     let Some(section) = scenario.section("links", &["latency", "loss", "named"])? else {
@@ -319,11 +238,13 @@ pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Wrong> {
     };
     for (key, value) in table {
         let latency = latency(key.get_ref(), value)?;
-        for link in one_by_one(key.get_ref()).map_err(|no| Wrong::at(key.span(), no, "no link"))? {
+        for link in
+            one_by_one(key.get_ref()).map_err(|no| Refusal::at(key.span(), no, "no link"))?
+        {
             places.insert(format!("links.named.{link}"), key.span());
             if links.named.insert(link.clone(), latency).is_some() {
                 let what = format!("the link '{link}' is set twice");
-                return Err(Wrong::at(key.span(), what, "take one of them out"));
+                return Err(Refusal::at(key.span(), what, "take one of them out"));
             }
         }
     }
@@ -345,7 +266,7 @@ fn one_by_one(name: &str) -> Result<Vec<String>, String> {
     Ok(links)
 }
 
-fn latency(key: &str, value: &Value) -> Result<Latency, Wrong> {
+fn latency(key: &str, value: &Value) -> Result<Latency, Refusal> {
     let DeValue::Table(table) = value.get_ref() else {
         return Ok(Latency::Constant(length_of(key, value)?));
     };
@@ -354,7 +275,7 @@ fn latency(key: &str, value: &Value) -> Result<Latency, Wrong> {
     let kinds: Vec<_> = section.fields().collect();
     let [(kind, _, value)] = kinds[..] else {
         let example = "write { uniform = [\"1ms\", \"5ms\"] } or { exponential = \"2ms\" }";
-        return Err(Wrong::at(section.span(), "a latency is of one kind", example));
+        return Err(Refusal::at(section.span(), "a latency is of one kind", example));
     };
     match kind {
         "exponential" => Ok(Latency::Exponential { mean: length_of(kind, value)? }),
@@ -363,7 +284,7 @@ fn latency(key: &str, value: &Value) -> Result<Latency, Wrong> {
     }
 }
 
-fn uniform(value: &Value) -> Result<Latency, Wrong> {
+fn uniform(value: &Value) -> Result<Latency, Refusal> {
     let pair = "two lengths: [\"1ms\", \"5ms\"]";
     let DeValue::Array(list) = value.get_ref() else {
         return Err(other_type("uniform", value, pair));
@@ -374,8 +295,9 @@ fn uniform(value: &Value) -> Result<Latency, Wrong> {
 }
 
 /// A share in a million: `"1%"`, `"0.05%"`, or the number itself.
-pub fn loss(value: &Value) -> Result<u32, Wrong> {
-    let wrong = |what: String| Wrong::at(value.span(), what, "write \"1%\" or 10_000 (a million)");
+pub fn loss(value: &Value) -> Result<u32, Refusal> {
+    let wrong =
+        |what: String| Refusal::at(value.span(), what, "write \"1%\" or 10_000 (a million)");
     match value.get_ref() {
         DeValue::Integer(number) => integer(number)
             .and_then(|number| u32::try_from(number).ok())
@@ -402,7 +324,7 @@ pub fn percent(text: &str) -> Option<u32> {
 }
 
 /// `[clocks.n1]` and its like.
-pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wrong> {
+pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Refusal> {
     let mut clocks = BTreeMap::new();
     let Some(value) = scenario.get("clocks") else { return Ok(clocks) };
     let DeValue::Table(table) = value.get_ref() else {
@@ -421,8 +343,13 @@ pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wron
 
 #[cfg(test)]
 mod tests {
-    use super::{FENCES, PERSISTENCES, TOPOLOGIES, WORKLOADS, percent};
     use serde::Serialize;
+    use serde::de::DeserializeOwned;
+
+    use super::{PERSISTENCES, TOPOLOGIES, USUAL_WORK, WORK, percent};
+    use crate::field::{Field, Takes};
+    use crate::lock::config::LockConfig;
+    use crate::lock::options;
 
     fn check<T: Serialize>(words: &[(&str, T)]) {
         for (word, value) in words {
@@ -434,8 +361,38 @@ mod tests {
     fn scenarios_and_plans_use_the_same_words() {
         check(&TOPOLOGIES);
         check(&PERSISTENCES);
-        check(&WORKLOADS);
-        check(&FENCES);
+    }
+
+    /// The value of a table, with each word of each row in turn, is read and written as that.
+    fn takes_every_word<T: Serialize + DeserializeOwned>(
+        fields: impl Iterator<Item = &'static Field>,
+        value: &T,
+    ) {
+        for field in fields {
+            let Takes::Word(words) = field.takes else { continue };
+            for word in words {
+                let mut all = serde_json::to_value(value).unwrap();
+                all[field.key] = (*word).into();
+                let read: T = serde_json::from_value(all.clone()).unwrap();
+                let written = serde_json::to_value(&read).unwrap();
+                // A default may be left out.
+                assert!(written.get(field.key).is_none_or(|written| written == *word));
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_are_those_of_their_types() {
+        takes_every_word(WORK.iter(), &USUAL_WORK);
+        takes_every_word(options::fields(), &LockConfig::default());
+        let all = serde_json::to_value(USUAL_WORK).unwrap();
+        for key in all.as_object().unwrap().keys() {
+            assert!(WORK.iter().any(|field| field.key == key), "{key}");
+        }
+        let all = serde_json::to_value(LockConfig::default()).unwrap();
+        for key in all.as_object().unwrap().keys() {
+            assert!(options::fields().any(|field| field.key == key), "{key}");
+        }
     }
 
     #[test]

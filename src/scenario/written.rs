@@ -10,11 +10,12 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
+use crate::field::{Field, Takes};
 use crate::length;
-use crate::lock::LockConfig;
 use crate::lock::catalogue::Locks;
-use crate::plan::{Plan, Topology, TopologyKind, Workload};
-use crate::scenario::Scenario;
+use crate::lock::options;
+use crate::plan::{Plan, Topology, TopologyKind};
+use crate::scenario::{Scenario, tables};
 
 /// What a scenario says beside its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,8 +120,8 @@ fn lines(plan: &Plan) -> Vec<Line> {
         line("", "until", &length::write(plan.until)),
     ];
     lines.extend(topology(&plan.topology));
-    lines.extend(lock(&plan.lock));
-    lines.extend(workload(&plan.workload));
+    lines.extend(settings("[lock]", options::fields(), &plan.lock));
+    lines.extend(settings("[workload]", tables::WORK.iter(), &plan.workload));
     lines.push(bare("[links]", "latency", &latency(plan.links.latency)));
     lines.push(line("[links]", "loss", &percent(plan.links.loss_per_million)));
     let named = plan.links.named.iter();
@@ -169,55 +170,21 @@ fn topology(topology: &Topology) -> Vec<Line> {
     lines
 }
 
-fn lock(lock: &LockConfig) -> Vec<Line> {
-    let table = "[lock]";
-    let lengths = [
-        ("ttl", lock.ttl),
-        ("timeout", lock.timeout),
-        ("retry", lock.retry),
-        ("needs", lock.needs),
-        ("renew_every", lock.renew_every),
-        ("renew_ttl", lock.renew_ttl),
-        ("ack_timeout", lock.ack_timeout),
-        ("wait_for", lock.wait_for),
-    ];
-    let numbers = [("quorum", lock.quorum), ("tries", lock.tries), ("acks", lock.acks)];
-    let mut lines = vec![line(table, "algorithm", &lock.algorithm), line(table, "key", &lock.key)];
-    let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?)));
-    lines.extend(lengths.map(|(key, length)| line(table, key, &length::write(length))));
-    let numbers = numbers.into_iter().filter_map(|(key, number)| Some((key, number?)));
-    lines.extend(numbers.map(|(key, number)| bare(table, key, &number.to_string())));
-    lines.extend([
-        line(table, "deadline_from", &word(&lock.deadline_from)),
-        line(table, "release", &word(&lock.release)),
-        line(table, "extend", &word(&lock.extend)),
-        bare(table, "fsync", &lock.fsync.to_string()),
-        line(table, "wait", &word(&lock.wait)),
-        line(table, "scripts", &word(&lock.scripts)),
-        line(table, "discovery", &word(&lock.discovery)),
-    ]);
-    lines.extend(lock.clock.map(|clock| line(table, "clock", &word(&clock))));
-    lines
-}
-
-fn workload(work: &Workload) -> Vec<Line> {
-    let table = "[workload]";
-    vec![
-        line(table, "kind", &word(&work.kind)),
-        bare(table, "clients", &work.clients.to_string()),
-        bare(table, "rounds", &work.rounds.to_string()),
-        line(table, "hold", &length::write(work.hold)),
-        line(table, "rest", &length::write(work.rest)),
-        line(table, "retry", &length::write(work.retry)),
-        line(table, "fence", &word(&work.fence)),
-        line(table, "fence_on", &word(&work.fence_on)),
-        bare(table, "check_validity", &work.check_validity.to_string()),
-        bare(table, "items", &work.items.to_string()),
-        line(table, "timeout", &length::write(work.timeout)),
-        line(table, "stagger", &length::write(work.stagger)),
-        line(table, "extend", &work.extend.to_string()),
-        bare(table, "reenter", &work.reenter.to_string()),
-    ]
+/// The settings of a table, as its rows name them.
+fn settings<'f>(
+    table: &str,
+    fields: impl Iterator<Item = &'f Field>,
+    value: &impl Serialize,
+) -> Vec<Line> {
+    let all = serde_json::to_value(value).expect("settings are plain data");
+    let set = fields.filter_map(|field| Some((field, all.get(field.key)?)));
+    set.filter(|(_, value)| !value.is_null())
+        .map(|(field, value)| match (field.takes, value.as_u64(), value.as_str()) {
+            (Takes::Length, Some(length), _) => line(table, field.key, &length::write(length)),
+            (_, _, Some(text)) => line(table, field.key, text),
+            _ => bare(table, field.key, &value.to_string()),
+        })
+        .collect()
 }
 
 fn fault(fault: &Fault) -> Vec<Line> {

@@ -1,14 +1,12 @@
 //! What was typed at a running service, as a value; or a clear line that says what to type.
 
-use std::fmt;
-
 use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
 use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::Nanos;
 
 use crate::length;
 use crate::plan::contradiction::MOST_LOSS;
-use crate::refusal::nearest;
+use crate::refusal::{Refusal, nearest};
 use crate::serve::setup::CLIENTS;
 
 /// What was asked for.
@@ -66,19 +64,6 @@ pub enum Order {
     Shutdown,
 }
 
-/// Why an order is refused: what is wrong, and what to type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    what: String,
-    mend: String,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ERR {}: {}", self.what, self.mend)
-    }
-}
-
 /// What can be typed, a line each.
 pub const HELP: [&str; 22] = [
     "STATUS                          nodes, clocks, faults that last, locks that are held",
@@ -111,7 +96,7 @@ const WORDS: [&str; 13] = [
     "shutdown", "ping", "quit",
 ];
 
-type Read<T> = Result<T, Refused>;
+type Read<T> = Result<T, Refusal>;
 
 /// Reads an order; `nodes` are those that there are.
 pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
@@ -141,15 +126,15 @@ pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
 }
 
 fn refused<T>(what: impl Into<String>, mend: impl Into<String>) -> Read<T> {
-    Err(Refused { what: what.into(), mend: mend.into() })
+    Err(Refusal::new(what, mend))
 }
 
-fn no_word(word: &str, kind: &str, known: &[&str]) -> Refused {
+fn no_word(word: &str, kind: &str, known: &[&str]) -> Refusal {
     let mend = match nearest(word, known) {
         Some(near) => format!("did you mean '{}'?", near.to_uppercase()),
         None => format!("one of: {}", known.join(", ").to_uppercase()),
     };
-    Refused { what: format!("no {kind} '{word}'"), mend }
+    Refusal::new(format!("no {kind} '{word}'"), mend)
 }
 
 /// What is left of the words.
@@ -319,13 +304,13 @@ impl<'a> Words<'a> {
 
     fn extra(&mut self, example: &str) -> Read<Nanos> {
         let word = self.next("a length", &format!("like {example}"))?;
-        length::read(word).or_else(|wrong| refused(wrong.what, wrong.mend))
+        length::read(word)
     }
 
     fn shift(&mut self) -> Read<i64> {
         let word = self.next("by how much", "like +10s or -10s")?;
         let word = word.strip_prefix('+').unwrap_or(word);
-        length::read_shift(word).or_else(|wrong| refused(wrong.what, wrong.mend))
+        length::read_shift(word)
     }
 
     fn ppm(&mut self) -> Read<i32> {

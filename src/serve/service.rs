@@ -14,9 +14,10 @@ use crate::custody::finding::Judgement;
 use crate::custody::ledger::{Ledger, Terms};
 use crate::custody::{line, text};
 use crate::length;
+use crate::refusal::Refusal;
 use crate::serve::desk::{self, Desk};
 use crate::serve::order::{self, HELP, Order};
-use crate::serve::setup::{Addresses, CLIENTS, Setup, lack};
+use crate::serve::setup::{Addresses, CLIENTS, Setup, suits};
 
 /// How long the world runs between two looks at what was typed and what was written down.
 const BEAT: Nanos = 10 * MILLISECOND;
@@ -135,13 +136,15 @@ impl Service {
     }
 
     fn obey(&mut self, words: &[String]) -> Reply {
-        match order::read(words, &self.setup.hosts()) {
-            Ok(order) => self.execute(order).map_or_else(error, desk::lines),
-            Err(refused) => error(refused.to_string()),
+        match order::read(words, &self.setup.hosts()).and_then(|order| self.execute(order)) {
+            Ok(lines) => desk::lines(lines),
+            Err(Refusal { what, instead, .. }) => {
+                Reply::Error(format!("ERR {what}: {instead}").into())
+            }
         }
     }
 
-    fn execute(&mut self, order: Order) -> Result<Vec<String>, String> {
+    fn execute(&mut self, order: Order) -> Result<Vec<String>, Refusal> {
         let one = |line: &str| Ok(vec![line.to_owned()]);
         match order {
             Order::Help => Ok(HELP.map(str::to_owned).to_vec()),
@@ -149,7 +152,7 @@ impl Service {
             Order::Commands => Ok(Vec::new()),
             Order::Status => Ok(self.status()),
             Order::Strike { verb, target, length } => self.strike(verb, target, length),
-            Order::CutNext { node, command } => self.cut_next(node, command),
+            Order::CutNext { node, command } => Ok(self.cut_next(node, command)),
             Order::Failover { node } => self.fail_over(node),
             Order::Unfreeze { node } => {
                 let target = Target::Host(node);
@@ -185,10 +188,8 @@ impl Service {
         verb: Verb,
         target: Target,
         length: Option<Nanos>,
-    ) -> Result<Vec<String>, String> {
-        if let Some((what, mend)) = lack(&self.setup.topology, &verb) {
-            return Err(format!("ERR {what}: {mend}"));
-        }
+    ) -> Result<Vec<String>, Refusal> {
+        suits(&self.setup.topology, &verb)?;
         let told = told(&verb, &target, length);
         let id = self.suffer(Anchor::At(0), verb, target, length);
         Ok(vec![format!("OK fault {id}: {told}")])
@@ -201,7 +202,7 @@ impl Service {
         id
     }
 
-    fn cut_next(&mut self, node: String, command: Option<String>) -> Result<Vec<String>, String> {
+    fn cut_next(&mut self, node: String, command: Option<String>) -> Vec<String> {
         let what = command.clone().unwrap_or_else(|| "command".to_owned());
         let told = format!("the next {what} on {node} is applied and not answered");
         let target =
@@ -210,10 +211,10 @@ impl Service {
             Pattern::Message { from: CLIENTS.to_owned(), to: node, command, leg: Leg::Applied };
         let anchor = Anchor::After { event, nth: 1, plus: 0 };
         let id = self.suffer(anchor, Verb::CutReply, target, None);
-        Ok(vec![format!("OK fault {id}: {told}")])
+        vec![format!("OK fault {id}: {told}")]
     }
 
-    fn fail_over(&mut self, node: Option<String>) -> Result<Vec<String>, String> {
+    fn fail_over(&mut self, node: Option<String>) -> Result<Vec<String>, Refusal> {
         let node = node.unwrap_or_else(|| "n2".to_owned());
         self.strike(Verb::Failover, Target::Host(node), None)
     }
@@ -285,10 +286,6 @@ fn plain(reply: &Reply) -> String {
         }
         other => format!("{other:?}"),
     }
-}
-
-fn error(line: String) -> Reply {
-    Reply::Error(line.into())
 }
 
 fn told(verb: &Verb, target: &Target, length: Option<Nanos>) -> String {

@@ -15,6 +15,7 @@ use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
+use crate::refusal::Refusal;
 use crate::run;
 use crate::run::process;
 use crate::serve::desk;
@@ -246,22 +247,23 @@ fn drop_orphans(setup: &mut Setup) {
     }
 }
 
-/// Whether a verb needs more than the topology has: why, and what to start with instead.
-pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static str)> {
+/// Refuses a verb that needs more than the topology has.
+pub fn suits(topology: &Topology, verb: &Verb) -> Result<(), Refusal> {
     let replicated = "start with --topology replicated";
-    match (verb, topology.kind) {
+    let (what, instead) = match (verb, topology.kind) {
         (Verb::Failover, TopologyKind::Sentinel | TopologyKind::Cluster) => {
-            Some(("who watches the master fails over by himself", replicated))
+            ("who watches the master fails over by himself", replicated)
         }
         (Verb::Failover, TopologyKind::Single | TopologyKind::Independent) => {
-            Some(("there is no replica", replicated))
+            ("there is no replica", replicated)
         }
         (Verb::ReplicaLag { .. }, _) if topology.replicas() == 0 => {
-            Some(("there is no replica", replicated))
+            ("there is no replica", replicated)
         }
         _ if verb.row().strains == Strains::Disk && topology.persistence == Persistence::None => {
-            Some(("the nodes write nothing to their disks", "start with --persistence aof-always"))
+            ("the nodes write nothing to their disks", "start with --persistence aof-always")
         }
-        _ => None,
-    }
+        _ => return Ok(()),
+    };
+    Err(Refusal::new(what, instead))
 }

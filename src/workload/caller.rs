@@ -11,8 +11,8 @@ use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::time::Nanos;
 
 use crate::history::{OpId, OpKind, Outcome};
-use crate::lock::contract::Clause;
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, Tell};
+use crate::promise::contract::Clause;
 use crate::workload::Job;
 use crate::workload::guard::{Ended, Guard, bury};
 use crate::workload::recorder::Recorder;

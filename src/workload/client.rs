@@ -7,12 +7,13 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
+use crate::history::RESOURCE;
 use crate::lock::{client, lease, token};
 use crate::plan::WorkloadKind;
 use crate::workload::caller::{Caller, Held, Taken};
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;
-use crate::workload::{Job, RESOURCE, counter, ledger, stock};
+use crate::workload::{Job, counter, ledger, stock};
 
 /// The process of the client that starts as the `index`th, counted from 0. A process that is
 /// started again begins anew.

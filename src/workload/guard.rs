@@ -20,7 +20,7 @@ use lockstorm_platform::trace::Event;
 
 use crate::history::{Breach, OpId, Outcome};
 use crate::lock::Call;
-use crate::lock::contract::{Clause, MAX_STEPS};
+use crate::promise::contract::{Clause, MAX_STEPS};
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 

@@ -16,10 +16,11 @@ use std::rc::Rc;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::Nanos;
 
-use crate::lock::promise::Work;
-use crate::lock::{Lock, LockConfig, Setting};
+use crate::lock::config::LockConfig;
+use crate::lock::{Lock, Setting};
 use crate::plan::extend::Extend;
 use crate::plan::{Links, Workload};
+use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 
@@ -36,8 +37,6 @@ pub mod resource;
 pub mod round;
 pub mod stock;
 
-/// The name of the host on which the resource runs.
-pub use crate::plan::RESOURCE;
 /// The port on which the resource listens.
 pub const RESOURCE_PORT: u16 = 7000;
 

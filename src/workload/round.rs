@@ -4,17 +4,16 @@
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::history::{OpId, OpKind, Outcome};
-use crate::lock::answer::{self, Answer, Said};
+use crate::history::{OpId, OpKind, Outcome, RESOURCE};
 use crate::lock::client::Client;
-use crate::lock::lease;
-use crate::lock::{Call, Extended};
+use crate::lock::client::answer::{self, Answer, Said};
+use crate::lock::{Call, Extended, lease};
 use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
 use crate::workload::caller::{Caller, Held, Taken};
 use crate::workload::guard::Ended;
 use crate::workload::resource::{NONE, REFUSED};
-use crate::workload::{Job, RESOURCE, reentry};
+use crate::workload::{Job, reentry};
 
 /// No two extends come closer together: without a wait no time might pass, ns.
 const SHORTEST_WAIT: Nanos = MILLISECOND;

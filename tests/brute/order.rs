@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
-use lockstorm::lock::Model;
+use lockstorm::promise::Model;
 
 use crate::table::{Point, Table, stamp};
 

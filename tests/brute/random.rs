@@ -6,7 +6,7 @@ use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
 };
 use lockstorm::ledger::site::Site;
-use lockstorm::lock::Model;
+use lockstorm::promise::Model;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{
     Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, SECOND, Stamp,

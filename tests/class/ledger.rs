@@ -24,8 +24,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::history::{Condition, History, Op, OpKind, Outcome, Seen};
-use lockstorm::lock::{Bounded, Promise};
 use lockstorm::plan::Plan;
+use lockstorm::promise::{Bounded, Promise};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{KeyChange, Leg};

@@ -1,9 +1,8 @@
 use async_trait::async_trait;
-use lockstorm::lock::catalogue::Algorithm;
-use lockstorm::lock::client::Client;
+use lockstorm::lock::algorithm::Algorithm;
+use lockstorm::lock::client::{Client, answer, milliseconds};
 use lockstorm::lock::defaults::{Choices, LEASE};
-use lockstorm::lock::owned_key::milliseconds;
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, answer, token};
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use lockstorm::plan::TopologyKind;
 
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(Mine::new(setting)));

@@ -25,10 +25,9 @@ use lockstorm::history::{
     Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
-use lockstorm::lock::{Assumption, Bounded, Model};
-use lockstorm_platform::fault::Target;
-use lockstorm_platform::fault::Verb;
-use lockstorm_platform::fault::verbs::{self, Figure};
+use lockstorm::promise::{Assumption, Bounded, Model};
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Target, Verb, verbs};
 use lockstorm_platform::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
 use lockstorm_platform::trace::{KeyChange, Leg};
 use serde::Deserialize;

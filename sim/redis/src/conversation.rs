@@ -10,9 +10,8 @@ use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::cycle;
 use crate::frame::request::RequestReader;
-use crate::frame::{self, Arguments, Reply};
+use crate::frame::{Arguments, Reply};
 use crate::keyspace::limits::Limits;
 use crate::permission::NOREPLICAS;
 use crate::replication::feed::feed;
@@ -20,6 +19,7 @@ use crate::server::Server;
 use crate::session::{After, Closing, Psync, Session};
 use crate::signal::{First, Signal, first};
 use crate::waits::wait;
+use crate::{cycle, frame};
 
 /// With less room for bytes to come, so much is made: pipelines come in large pieces.
 const LEAST_ROOM: usize = 512;
@@ -176,65 +176,56 @@ impl Conversation {
             self.server.change_role(master);
         }
         self.mark(request, Leg::Applied, command).await;
-        match after {
+        let has_reply = match after {
             After::Wait => {
                 self.flush().await?;
                 wait(&self.server, self.id, &self.wake).await;
-                self.unanswered.push((request, command));
+                true
             }
             After::Feed(asked) => return Ok(Next::Feed(asked)),
-            After::FailOver => {
-                self.unanswered.push((request, command));
-                self.server.fail_over();
+            After::ShutDown { saves } => self.shut_down(saves).await,
+            after => {
+                let is_done = self.obey(after).await;
+                if waits && !is_done {
+                    self.waiting = Some((request, command));
+                }
+                is_done || (after_len > before && !waits)
             }
-            After::AbortFailover => {
-                self.unanswered.push((request, command));
-                self.server.abort_failover();
-            }
-            After::BeginFile => {
-                self.server.begin_log().await;
-                self.unanswered.push((request, command));
-            }
-            After::Save { in_background: false } => {
-                let reply = self.server.save().await;
-                self.answer(request, command, &reply);
-            }
-            After::Save { in_background: true } => {
-                self.unanswered.push((request, command));
-                self.server.save_in_background();
-            }
-            After::Rewrite => {
-                self.unanswered.push((request, command));
-                self.server.rewrite_in_background();
-            }
-            After::InTurn => {
-                self.unanswered.push((request, command));
-                self.server.begin_in_turn();
-            }
-            After::WatchSaves => {
-                self.unanswered.push((request, command));
-                cycle::save_from_now_on(&self.server);
-            }
-            After::ShutDown { saves } => self.shut_down(request, command, saves).await,
-            _ if waits => self.waiting = Some((request, command)),
-            _ if after_len > before => self.unanswered.push((request, command)),
-            _ => {}
+        };
+        if has_reply {
+            self.unanswered.push((request, command));
         }
         Ok(Next::Go)
     }
 
-    /// The process ends without an answer, unless what is to be saved before cannot be.
-    async fn shut_down(&mut self, request: Request, command: &'static str, saves: bool) {
-        if saves && self.server.save().await.is_error() {
-            let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
-            return self.answer(request, command, &reply);
+    /// Does what a command asks of the server, and whether it did: its reply is sent next then.
+    async fn obey(&mut self, after: After) -> bool {
+        match after {
+            After::FailOver => self.server.fail_over(),
+            After::AbortFailover => self.server.abort_failover(),
+            After::BeginFile => self.server.begin_log().await,
+            After::Save { in_background: false } => {
+                let reply = self.server.save().await;
+                self.session(|session| session.push(&reply));
+            }
+            After::Save { in_background: true } => self.server.save_in_background(),
+            After::Rewrite => self.server.rewrite_in_background(),
+            After::InTurn => self.server.begin_in_turn(),
+            After::WatchSaves => cycle::save_from_now_on(&self.server),
+            _ => return false,
         }
-        self.server.ended.raise();
+        true
     }
 
-    fn answer(&mut self, request: Request, command: &'static str, reply: &Reply) {
-        self.session(|session| session.push(reply));
-        self.unanswered.push((request, command));
+    /// The process ends, unless what is to be saved before cannot be: there is a reply then.
+    async fn shut_down(&mut self, saves: bool) -> bool {
+        if saves && self.server.save().await.is_error() {
+            let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
+            self.session(|session| session.push(&reply));
+            return true;
+        }
+        self.server.ended.raise();
+        false
     }
 
     /// Writes all that waits to be sent.

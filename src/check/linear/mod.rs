@@ -9,8 +9,10 @@ use crate::check::case::Case;
 use crate::check::linear::search::{Answer, Item, Model};
 use crate::check::linear::spec::{Lock, Register};
 use crate::check::terms::Invariant;
-use crate::check::verdict::{Kind, Violation};
-use crate::lock;
+use crate::check::verdict::Kind;
+use crate::check::verdict::Violation;
+use crate::history::RESOURCE;
+use crate::promise;
 
 /// What the models say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub struct Linear {
 /// Judges the lock's history by its model, and the resource's as a register.
 pub fn judge(case: &Case) -> Linear {
     let mut linear = Linear::default();
-    if case.terms.model != lock::Model::None && case.terms.holders == 1 {
+    if case.terms.model != promise::Model::None && case.terms.holders == 1 {
         linear.take(case, "lock", &Lock, spec::lock_items(case));
         for violation in &mut linear.violations {
             violation.turns = turn::turns(case, &violation.ops);
@@ -36,7 +38,7 @@ pub fn judge(case: &Case) -> Linear {
         Invariant::None | Invariant::Ledger => return linear,
     };
     let register = Register { initial };
-    linear.take(case, "resource", &register, spec::register_items(case));
+    linear.take(case, RESOURCE, &register, spec::register_items(case));
     linear
 }
 

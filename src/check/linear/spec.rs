@@ -22,7 +22,7 @@ use lockstorm_platform::time::{Clock, Nanos};
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Model};
 use crate::history::{Op, OpId, OpKind, Outcome};
-use crate::lock;
+use crate::promise;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
@@ -216,7 +216,7 @@ fn may_have_removed(case: &Case, release: OpId) -> bool {
 /// From when on a lease can end by itself: its time to live after the call, or the deadline that
 /// it gave its caller if that is earlier, since it promised no more.
 fn lease_end(case: &Case, op: &Op) -> Moment {
-    if case.terms.model != lock::Model::Lease {
+    if case.terms.model != promise::Model::Lease {
         return Moment::NEVER;
     }
     let ttl = case.terms.ttl.map(|ttl| Moment::passing(op.call.at.saturating_add(ttl)));

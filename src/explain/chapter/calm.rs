@@ -7,7 +7,7 @@ use crate::explain::chapter::{margin, role};
 use crate::explain::hold::Hold;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 
 /// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
@@ -28,7 +28,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
     let holds: Vec<&Hold<'_>> =
-        witness.tenures.iter().filter(|hold| hold.grant.process != "probe").collect();
+        witness.tenures.iter().filter(|hold| hold.grant.process != PROBE).collect();
     let (first, last) = (holds.first()?, holds.last()?);
     let mut callers: Vec<String> =
         holds[1..].iter().map(|hold| hold.grant.caller.clone()).collect();
@@ -45,7 +45,7 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
             moment(last.until.at),
         ),
     };
-    let all = witness.holds.iter().filter(|hold| hold.grant.process != "probe");
+    let all = witness.holds.iter().filter(|hold| hold.grant.process != PROBE);
     let evidence: Vec<Evidence> = all.map(|hold| Evidence::Op(hold.grant.id)).collect();
     let text = match evidence.len() - holds.len() {
         0 => text,
@@ -214,7 +214,7 @@ fn closest(witness: &Witness<'_>) -> Option<Beat> {
     let gap = |pair: &&[Hold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
     let pair = pairs
         .filter(|pair| pair[0].grant.caller != pair[1].grant.caller)
-        .filter(|pair| pair[1].grant.process != "probe" && pair[0].until <= pair[1].from)
+        .filter(|pair| pair[1].grant.process != PROBE && pair[0].until <= pair[1].from)
         .min_by_key(gap)?;
     let text = format!(
         "The closest hand-over: {} is granted the lock {} after {}'s hold ended.",
@@ -231,7 +231,7 @@ fn probe(witness: &Witness<'_>) -> Option<Beat> {
         .history()
         .ops
         .iter()
-        .find(|op| op.process == "probe" && op.kind == OpKind::Acquire && is_granted(op))?;
+        .find(|op| op.process == PROBE && op.kind == OpKind::Acquire && is_granted(op))?;
     let healed = witness.history().healed?;
     let ret = op.ret?.instant();
     let text = format!(

@@ -9,7 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome};
+use crate::history::{Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
@@ -60,7 +60,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
         .history()
         .ops
         .iter()
-        .filter(|op| op.kind == OpKind::Acquire && op.process != "probe" && op.id != owner.id)
+        .filter(|op| op.kind == OpKind::Acquire && op.process != PROBE && op.id != owner.id)
         .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
         .filter(|op| {
             let done = |ret: Stamp| ret.instant() < life.until.min(next);
@@ -120,7 +120,7 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// How the probe fared, in one sentence.
 fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
-    let tries: Vec<&Op> = acquires(witness, "probe").collect();
+    let tries: Vec<&Op> = acquires(witness, PROBE).collect();
     let granted = tries.iter().any(|op| matches!(op.outcome, Outcome::Granted { .. }));
     let (first, last) = (tries.first()?, tries.last()?);
     let end = last.ret.map_or(witness.history().end, |ret| ret.instant());

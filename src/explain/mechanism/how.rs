@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::explain::story::Evidence;
-use crate::lock::Bounded;
+use crate::promise::Bounded;
 
 /// How a violation became possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

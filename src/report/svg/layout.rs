@@ -4,6 +4,7 @@ use lockstorm_platform::time::{Clock, EPOCH};
 
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::witness::Witness;
+use crate::history::{PROBE, RESOURCE};
 use crate::report::svg::scale::Scale;
 
 /// More clients than this are not drawn, unless the witness is about them.
@@ -71,7 +72,7 @@ pub fn lanes(witness: &Witness<'_>, scale: &Scale, top: i64) -> Vec<Lane> {
         clients(witness).into_iter().map(|name| (name, Role::Client)).collect();
     named.extend((1..=plan.topology.nodes).map(|n| (format!("n{n}"), Role::Node)));
     if witness.history().accesses.iter().any(|access| scale.shows(access.at.at)) {
-        named.push(("resource".to_owned(), Role::Resource));
+        named.push((RESOURCE.to_owned(), Role::Resource));
     }
     let mut y = top;
     let lane = |(name, role): (String, Role)| {
@@ -99,7 +100,7 @@ fn clients(witness: &Witness<'_>) -> Vec<String> {
         .map(|(_, name)| name)
         .collect();
     if probe_matters(witness) {
-        clients.push("probe".to_owned());
+        clients.push(PROBE.to_owned());
     }
     clients
 }

@@ -6,25 +6,9 @@ use std::str::FromStr;
 /// How many slots there are.
 pub const SLOTS: u16 = 16_384;
 
-/// The slot of a key: CRC16 (XMODEM) of its hash tag if it has one, else of all of it.
+/// The slot of a key: that of its hash tag if it has one, else of all of it.
 pub fn of_key(key: &[u8]) -> u16 {
-    crc16(tag(key)) % SLOTS
-}
-
-/// What is hashed of a key: what stands between its first `{` and the next `}`, unless that is
-/// nothing.
-fn tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|byte| *byte == b'{') else { return key };
-    let behind = &key[open + 1..];
-    match behind.iter().position(|byte| *byte == b'}') {
-        Some(length) if length > 0 => &behind[..length],
-        _ => key,
-    }
-}
-
-fn crc16(bytes: &[u8]) -> u16 {
-    let shift = |sum: u16, _| if sum & 0x8000 == 0 { sum << 1 } else { (sum << 1) ^ 0x1021 };
-    bytes.iter().fold(0, |sum, byte| (0..8).fold(sum ^ (u16::from(*byte) << 8), shift))
+    redis_protocol::redis_keyslot(key)
 }
 
 /// A set of slots, as ranges with both ends in it: in order, apart from each other.
@@ -190,6 +174,8 @@ mod tests {
             ("a", 15495),
             ("b", 3300),
             ("123456789", 12739),
+            ("", 0),
+            ("a{", 14311),
         ];
         for (key, slot) in slots {
             assert_eq!(of_key(key.as_bytes()), slot, "{key}");

@@ -6,12 +6,20 @@
 use async_trait::async_trait;
 use lockstorm_platform::time::SECOND;
 
-use crate::lock::answer;
-use crate::lock::client::Client;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::client::{Client, answer};
+use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, Defaults, LEASE};
-use crate::lock::promise::{self, Work, bound, exclusive};
-use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
-use crate::lock::{LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
+use crate::promise::{Bounded, Model, Promise, Work, bound, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "SETNX k 1, then EXPIRE k s: two steps, no owner",
+    defaults: DEFAULTS,
+    promise,
+    ..Algorithm::lease("setnx-expire", |setting| Box::new(SetnxExpire::new(setting)))
+};
 
 /// EXPIRE counts in whole seconds.
 pub const DEFAULTS: Defaults = Defaults { unit: SECOND, ..LEASE };
@@ -69,8 +77,8 @@ impl Lock for SetnxExpire {
 }
 
 /// As a lease, and nobody may die: between the two steps there is no lease yet.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    let mut assumes = promise::of_lease(config, &DEFAULTS.settle(config), 0, work);
+fn promise(config: &LockConfig, work: Work) -> Promise {
+    let mut assumes = assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work);
     assumes.push(bound(Bounded::ClientCrash, 0));
     exclusive(Model::Lease, assumes)
 }

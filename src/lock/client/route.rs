@@ -3,7 +3,7 @@
 //! As client libraries do. The Sentinels are asked in turn where the master is, each time that a
 //! connection is to be opened, and the node that they name has to say itself that it is one. Who
 //! has a connection goes on using it, until its node closes it or answers READONLY, or, for who
-//! listens, until Sentinels tell of another master ([`crate::lock::switch_master`]).
+//! listens, until Sentinels tell of another master ([`crate::lock::client::switch_master`]).
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -13,7 +13,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_redis::ask::{Asker, role};
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::slot_map::SlotMap;
+use crate::lock::client::slot_map::SlotMap;
 
 /// How names of masters begin that Sentinels know: `redis+sentinel://s1,s2,s3/mymaster`.
 const SCHEME: &str = "redis+sentinel://";

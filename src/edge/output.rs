@@ -1,11 +1,12 @@
 //! The folder of reports. What lockstorm wrote there before is replaced; files of others are not:
 //! they are refused, all at once and before anything is written.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::cli::page::Page;
+use crate::edge::page::Page;
 use crate::refusal::Refusal;
 use crate::report::mark;
 
@@ -60,7 +61,7 @@ pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Res
         more => format!(", nor {more} other files there"),
     };
     let what = format!("{} would be replaced: lockstorm did not write it{more}", first.display());
-    Err(Refusal::of_usage(what, "name another folder with --report, or move the file away"))
+    Err(Refusal::new(what, "name another folder with --report, or move the file away"))
 }
 
 /// Whether nothing stands there, or a file of ours. A link or a pipe is nothing of ours.
@@ -80,5 +81,5 @@ fn may_be_written(path: &Path) -> io::Result<bool> {
 
 fn unwritable(path: &Path, error: &io::Error) -> Refusal {
     let what = format!("{} cannot be written: {error}", path.display());
-    Refusal::of_usage(what, "name another folder with --report")
+    Refusal::new(what, "name another folder with --report")
 }

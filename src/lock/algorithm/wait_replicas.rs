@@ -9,14 +9,20 @@ use async_trait::async_trait;
 use lockstorm_platform::time::{Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::client::Client;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::token_lua::{TOO_LATE, TokenLua};
+use crate::lock::client::{Client, milliseconds};
+use crate::lock::config::{LockConfig, WaitShape};
 use crate::lock::defaults::LEASE;
-use crate::lock::lease;
-use crate::lock::owned_key::milliseconds;
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::token_lua::{TOO_LATE, TokenLua};
-use crate::lock::{Acquired, Extended, Grant, Lock, Released};
-use crate::lock::{LockConfig, Model, Promise, Setting, WaitShape};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, lease};
+use crate::promise::{Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "token-lua on a replicated master, granted when WAIT counts enough replicas",
+    promise,
+    ..Algorithm::lease(NAME, |setting| Box::new(WaitReplicas::new(setting)))
+};
 
 /// Its name in scenarios.
 pub const NAME: &str = "wait-replicas";
@@ -118,9 +124,9 @@ fn ack_timeout(config: &LockConfig) -> Nanos {
 
 /// As token-lua with a shorter lease: what WAIT takes is gone. It still counts on there being no
 /// failover: to a replica that was not among those that acknowledged, the lock is lost.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
+fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let waits = ack_timeout(config).saturating_add(choices.timeout);
     let work = Work { lasts: work.lasts.saturating_add(waits), ..work };
-    exclusive(Model::Lease, promise::of_lease(config, &choices, 0, work))
+    exclusive(Model::Lease, assumptions::of_lease(config, &choices, 0, work))
 }

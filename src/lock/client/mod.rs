@@ -13,17 +13,27 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use lockstorm_platform::host::Host;
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, Leg, Request};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::lock::route::Route;
-use crate::lock::slot_map::SlotMap;
-use crate::lock::subscription::Subscription;
-use crate::lock::switch_master::{News, SwitchMaster};
-use crate::lock::{Call, DiscoveryShape, ScriptShape, Setting};
+use crate::lock::client::route::Route;
+use crate::lock::client::slot_map::SlotMap;
+use crate::lock::client::subscription::Subscription;
+use crate::lock::client::switch_master::{News, SwitchMaster};
+use crate::lock::config::{DiscoveryShape, ScriptShape};
+use crate::lock::{Call, Setting};
+
+pub mod answer;
+pub mod join;
+pub mod route;
+pub mod scripts;
+pub mod slot_map;
+pub mod subscription;
+pub mod switch_master;
+pub mod wire;
 
 /// How often a request is sent on before its answer is taken as it is.
 const MOST_TURNS: u32 = 4;
@@ -362,6 +372,11 @@ fn script_words<'a>(
     args: &[&'a [u8]],
 ) -> Vec<&'a [u8]> {
     [script.as_bytes(), count.as_bytes()].iter().chain(keys).chain(args).copied().collect()
+}
+
+/// A length as nodes take it.
+pub fn milliseconds(length: Nanos) -> String {
+    (length / MILLISECOND).max(1).to_string()
 }
 
 /// Whether a node does not know the script: after a restart, or a failover.

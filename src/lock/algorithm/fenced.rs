@@ -7,11 +7,20 @@
 use async_trait::async_trait;
 use lockstorm_platform::fault::MAX_LENGTH;
 
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::token_lua::TokenLua;
+use crate::lock::config::LockConfig;
 use crate::lock::defaults::LEASE;
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::token_lua::TokenLua;
-use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
-use crate::lock::{LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
+use crate::promise::{Bounded, Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "token-lua with a growing number for the resource to check",
+    fences: true,
+    promise,
+    ..Algorithm::lease("fenced", |setting| Box::new(Fenced::new(setting)))
+};
 
 /// The lock of one caller.
 pub struct Fenced(TokenLua);
@@ -40,8 +49,8 @@ impl Lock for Fenced {
 
 /// As token-lua. Pauses still make stale holders, whom the resource turns away; a node that
 /// forgot its counter is never safe again.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    let mut assumes = promise::of_lease(config, &LEASE.settle(config), 0, work);
+fn promise(config: &LockConfig, work: Work) -> Promise {
+    let mut assumes = assumptions::of_lease(config, &LEASE.settle(config), 0, work);
     for assumption in &mut assumes {
         if assumption.what == Bounded::AmnesiacRestart {
             assumption.bound = MAX_LENGTH;

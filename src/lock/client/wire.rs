@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;
 use crate::lock::client::Attempts;
-use crate::lock::route::Route;
+use crate::lock::client::route::Route;
 
 /// Bytes that may lie between the library and the wire in each direction.
 const ROOM: usize = 64 * 1024;

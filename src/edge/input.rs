@@ -28,7 +28,7 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
         let scenario = Scenario::parse_with(locks, &shown, &text(&path)?)?;
         if let Some(other) = names.insert(scenario.name.clone(), shown.clone()) {
             let what = format!("{other} and {shown} are both named '{}'", scenario.name);
-            return Err(Refusal::of_usage(what, "a name stands for one scenario and its report"));
+            return Err(Refusal::new(what, "a name stands for one scenario and its report"));
         }
         read.push(scenario);
     }
@@ -96,7 +96,7 @@ fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
     files.sort();
     if files.is_empty() {
         let what = format!("there is no scenario in {}", folder.display());
-        return Err(Refusal::of_usage(what, "scenarios are files that end in .toml"));
+        return Err(Refusal::new(what, "scenarios are files that end in .toml"));
     }
     Ok(files)
 }
@@ -108,16 +108,16 @@ fn text(path: &Path) -> Result<String, Refusal> {
     read.map_err(|error| unreadable(path, &error))?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST_FILE) {
         let what = format!("{} is too long to be a scenario or a plan", path.display());
-        return Err(Refusal::of_usage(what, format!("at most {LONGEST_FILE} bytes")));
+        return Err(Refusal::new(what, format!("at most {LONGEST_FILE} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let what = format!("{} is no text", path.display());
-        Refusal::of_usage(what, format!("byte {at} is not UTF-8"))
+        Refusal::new(what, format!("byte {at} is not UTF-8"))
     })
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     let what = format!("{} cannot be read: {error}", path.display());
-    Refusal::of_usage(what, "name a scenario file, a plan, or a folder of scenarios")
+    Refusal::new(what, "name a scenario file, a plan, or a folder of scenarios")
 }

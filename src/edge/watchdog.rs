@@ -9,11 +9,10 @@ use std::path::Path;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use crate::cli::args::REPORTS;
-use crate::cli::ending::Ending;
-use crate::cli::output;
-use crate::cli::page::Page;
-use crate::cli::terminal::complain;
+use crate::edge::ending::Ending;
+use crate::edge::output;
+use crate::edge::page::Page;
+use crate::edge::terminal::complain;
 use crate::plan::Plan;
 use crate::run::Lab;
 use crate::workload::progress::{Board, Progress};
@@ -31,11 +30,6 @@ pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
     let folder = folder.to_owned();
     std::thread::spawn(move || watch(&board, &folder, patience));
     Lab { progress, ..lab }
-}
-
-/// The same lab with a watchdog, which keeps the plan of a lock that stands still.
-pub fn watched(lab: Lab) -> Lab {
-    over(lab, Path::new(REPORTS), PATIENCE)
 }
 
 #[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]

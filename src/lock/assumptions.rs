@@ -1,4 +1,4 @@
-//! What the locks count on, put together from a few lists. Each lock's own file says which.
+//! What locks count on, put together from a few lists. Each lock's own file says which.
 //!
 //! [`lease`] and [`mutex`] are whole promises for locks of one's own. Others are put together:
 //! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
@@ -6,22 +6,9 @@
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{Clock, Nanos};
 
+use crate::lock::config::{DeadlineFrom, LockConfig};
 use crate::lock::defaults::{Choices, LEASE};
-use crate::lock::{Assumption, Bounded, DeadlineFrom, LockConfig, Model, Promise};
-
-/// What a caller does under the lock, as far as a lock's promise depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
-    /// The longest time from the reply to the acquire until the last access to the resource
-    /// was decided on, when no fault strikes: round trips and connects included, ns.
-    pub lasts: Nanos,
-    /// The part of `lasts` that is the caller's own work, with no message in it, ns.
-    pub works: Nanos,
-    /// Calls to the lock within that, each of which takes a request's time-out at the most.
-    pub calls: u64,
-    /// How long the caller waits for one access before it gives up and releases the lock, ns.
-    pub patience: Nanos,
-}
+use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
 
 /// The promise of a lock on one node whose key lives for the time that [`LEASE`] makes of the
 /// configuration: one holder, while the work fits into the lease.
@@ -33,11 +20,6 @@ pub fn lease(config: &LockConfig, work: Work) -> Promise {
 /// every holder comes back to release it.
 pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, of_mutex(work))
-}
-
-/// The promise of a lock for one holder that tells nobody of its loss.
-pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
-    Promise { holders: 1, tells_loss: false, model, assumes }
 }
 
 /// What a lock without a time to live counts on: its holder comes back to release it, and its
@@ -134,9 +116,4 @@ pub fn of_key(outlived: Nanos) -> Vec<Assumption> {
         bound(Bounded::Failover, 0),
         bound(Bounded::KeyRemoval, 0),
     ]
-}
-
-/// One assumption.
-pub fn bound(what: Bounded, bound: u64) -> Assumption {
-    Assumption { what, bound }
 }

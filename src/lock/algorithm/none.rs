@@ -2,8 +2,17 @@
 
 use async_trait::async_trait;
 
-use crate::lock::promise::{Work, exclusive};
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::config::LockConfig;
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
+use crate::promise::{Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "no lock: everybody is let in",
+    promise,
+    ..Algorithm::mutex("none", |setting| Box::new(NoLock::new(setting)))
+};
 
 /// Grants at once, asks nobody.
 pub struct NoLock {
@@ -35,6 +44,6 @@ impl Lock for NoLock {
 }
 
 /// It counts on nothing, so that whatever goes wrong is its own fault.
-pub fn promise(_config: &LockConfig, _work: Work) -> Promise {
+fn promise(_config: &LockConfig, _work: Work) -> Promise {
     exclusive(Model::None, Vec::new())
 }

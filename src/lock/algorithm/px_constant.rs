@@ -4,12 +4,16 @@
 
 use async_trait::async_trait;
 
-use crate::lock::answer;
-use crate::lock::client::Client;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::client::{Client, answer, milliseconds};
 use crate::lock::defaults::{Choices, LEASE};
-use crate::lock::owned_key::milliseconds;
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
+
+/// It promises what every lease does: that its DEL hits whatever is there is its own fault.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "SET k 1 NX PX ttl with one value for everybody, and DEL k",
+    ..Algorithm::lease("px-constant", |setting| Box::new(PxConstant::new(setting)))
+};
 
 /// The value of the key. Everybody's.
 const TAKEN: &str = "1";
@@ -57,9 +61,4 @@ impl Lock for PxConstant {
         let call = self.setting.call.get();
         answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
     }
-}
-
-/// A lease; that its DEL hits whatever is there is its own fault.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, promise::of_lease(config, &LEASE.settle(config), 0, work))
 }

@@ -1,4 +1,4 @@
-//! What commands put into the folder of reports, before it is written.
+//! A file that is to be written.
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

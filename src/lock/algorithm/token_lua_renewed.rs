@@ -10,13 +10,23 @@ use std::rc::Rc;
 use async_trait::async_trait;
 use lockstorm_platform::time::{Clock, Nanos};
 
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::owned_key::OwnedKey;
+use crate::lock::algorithm::token_lua::TokenLua;
+use crate::lock::assumptions::{self, Renewed};
+use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease::Lease;
-use crate::lock::owned_key::OwnedKey;
-use crate::lock::promise::{self, Renewed, Work};
-use crate::lock::token_lua::TokenLua;
-use crate::lock::{Acquired, Deadline, Extended, Grant, Lock};
-use crate::lock::{LockConfig, Model, Notice, Promise, Released, Setting};
+use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Notice, Released, Setting};
+use crate::promise::{Model, Promise, Work};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "token-lua with a task that prolongs the lease and tells of its loss",
+    renews: true,
+    promise,
+    ..Algorithm::lease("token-lua-renewed", |setting| Box::new(TokenLuaRenewed::new(setting)))
+};
 
 /// The lock of one caller.
 pub struct TokenLuaRenewed {
@@ -158,8 +168,8 @@ fn renewed(config: &LockConfig) -> Renewed {
 }
 
 /// A lease that a running process keeps, and whose loss it is told.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
+fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
-    let assumes = promise::of_renewed(config, &choices, renewed(config), work);
+    let assumes = assumptions::of_renewed(config, &choices, renewed(config), work);
     Promise { holders: 1, tells_loss: true, model: Model::Lease, assumes }
 }

@@ -5,11 +5,17 @@
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::answer::{self, Answer, HELD, Said};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::client::Client;
+use crate::lock::client::answer::{self, Answer, HELD, Said};
 use crate::lock::defaults::{Choices, MUTEX};
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
+
+/// It promises what every mutex does: the gap between check and set is its own fault.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "GET k, then SET k 1 if it was free: two steps",
+    ..Algorithm::mutex("check-then-set", |setting| Box::new(CheckThenSet::new(setting)))
+};
 
 /// The value of a lock that is taken. Everybody's.
 const TAKEN: &str = "1";
@@ -85,9 +91,4 @@ impl Lock for CheckThenSet {
         self.setting.host.step("releasing").await;
         answer::released(&self.set(FREE).await)
     }
-}
-
-/// A holder that dies never frees it; the gap between check and set is its own fault.
-pub fn promise(_config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Mutex, promise::of_mutex(work))
 }

@@ -1,4 +1,4 @@
-//! How a command ended.
+//! How a command, or a hunt of a user's own, ends: as an exit code.
 
 use std::process::ExitCode;
 

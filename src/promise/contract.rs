@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_every_line_with_its_number() {
-        let source = include_str!("mod.rs");
+        let source = include_str!("../lock/mod.rs");
         for (number, clause) in (1..).zip(Clause::ALL) {
             let line = format!("/// {number}. {}", clause.line());
             assert_eq!(source.lines().filter(|found| *found == line).count(), 1, "{line}");

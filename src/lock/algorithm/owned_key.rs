@@ -3,14 +3,14 @@
 //! The compare runs on the node, in one atomic step with its effect. The two switches that break
 //! it on purpose (blind, revive) act here.
 
-use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::Nanos;
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::answer::{self, Answer};
-use crate::lock::client::{Client, RequestError, is_noscript};
+use crate::lock::client::answer::{self, Answer};
+use crate::lock::client::{Client, RequestError, is_noscript, milliseconds, scripts};
+use crate::lock::config::{ExtendShape, LockConfig, ReleaseShape};
 use crate::lock::lease::Lease;
-use crate::lock::scripts;
-use crate::lock::{Call, ExtendShape, Extended, LockConfig, ReleaseShape, Released, Setting};
+use crate::lock::{Call, Extended, Released, Setting};
 
 /// The key of a lock on one node, reached through a connection of its own.
 pub struct OwnedKey {
@@ -124,9 +124,4 @@ pub async fn prolong(
         }
     };
     client.eval(call, timeout, script, &[key], &[token.as_bytes(), ttl.as_bytes()]).await
-}
-
-/// A length as nodes take it.
-pub fn milliseconds(length: Nanos) -> String {
-    (length / MILLISECOND).max(1).to_string()
 }

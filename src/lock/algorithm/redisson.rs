@@ -12,15 +12,25 @@ use async_trait::async_trait;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::answer::{self, Answer, HELD};
-use crate::lock::client::Client;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::assumptions::{self, Renewed};
+use crate::lock::client::answer::{self, Answer, HELD};
+use crate::lock::client::subscription::Subscription;
+use crate::lock::client::{Client, milliseconds, scripts};
+use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::lease::Lease;
-use crate::lock::owned_key::milliseconds;
-use crate::lock::promise::{self, Renewed, Work, exclusive};
-use crate::lock::subscription::Subscription;
-use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released};
-use crate::lock::{LockConfig, Model, Promise, Setting, scripts, token};
+use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released, Setting, token};
+use crate::promise::{Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "a hash that counts for its owner, a watchdog, and waiters that are told",
+    renews: true,
+    defaults: DEFAULTS,
+    promise,
+    ..Algorithm::lease(NAME, |setting| Box::new(Redisson::new(setting)))
+};
 
 /// Its name in scenarios.
 pub const NAME: &str = "redisson";
@@ -307,7 +317,7 @@ fn renewed(config: &LockConfig) -> Renewed {
 }
 
 /// A lease that a running process keeps. Nobody is told of its loss.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
+fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = DEFAULTS.settle(config);
-    exclusive(Model::Lease, promise::of_renewed(config, &choices, renewed(config), work))
+    exclusive(Model::Lease, assumptions::of_renewed(config, &choices, renewed(config), work))
 }

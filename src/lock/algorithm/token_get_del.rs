@@ -7,13 +7,21 @@ use async_trait::async_trait;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::answer::{self, HELD};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::client::Client;
+use crate::lock::client::answer::{self, HELD};
+use crate::lock::config::{LockConfig, ReleaseShape};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::token;
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model};
-use crate::lock::{Promise, ReleaseShape, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
+use crate::promise::{Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "SET k token NX EX s; GET, compare in the client, DEL",
+    defaults: DEFAULTS,
+    promise,
+    ..Algorithm::lease("token-get-del", |setting| Box::new(TokenGetDel::new(setting)))
+};
 
 /// Five tries, 10 ms apart; EX counts in whole seconds.
 pub const DEFAULTS: Defaults =
@@ -98,6 +106,6 @@ impl Lock for TokenGetDel {
 }
 
 /// A lease; that its look and its DEL are two steps is its own fault.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, promise::of_lease(config, &DEFAULTS.settle(config), 0, work))
+fn promise(config: &LockConfig, work: Work) -> Promise {
+    exclusive(Model::Lease, assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work))
 }

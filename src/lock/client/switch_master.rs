@@ -9,9 +9,9 @@ use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::trace::Event;
 use lockstorm_redis::sentinel::sight;
 
-use crate::lock::join;
-use crate::lock::route::PATIENCE;
-use crate::lock::subscription::Subscription;
+use crate::lock::client::join;
+use crate::lock::client::route::PATIENCE;
+use crate::lock::client::subscription::Subscription;
 
 /// The channel on which a Sentinel tells of a master's new address.
 const CHANNEL: &str = "+switch-master";

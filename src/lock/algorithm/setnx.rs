@@ -4,11 +4,17 @@
 
 use async_trait::async_trait;
 
-use crate::lock::answer::{self, Said};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::client::Client;
+use crate::lock::client::answer::{self, Said};
 use crate::lock::defaults::{Choices, MUTEX};
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
+
+/// It promises what every mutex does: a DEL that is not the holder's is its own fault.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "SETNX k 1, and DEL k: no time to live, no owner",
+    ..Algorithm::mutex("setnx", |setting| Box::new(Setnx::new(setting)))
+};
 
 /// The value of the key. Everybody's.
 const TAKEN: &str = "1";
@@ -63,9 +69,4 @@ impl Lock for Setnx {
         let call = self.setting.call.get();
         answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
     }
-}
-
-/// A holder that dies never frees it; a DEL that is not the holder's is its own fault.
-pub fn promise(_config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Mutex, promise::of_mutex(work))
 }

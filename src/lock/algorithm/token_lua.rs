@@ -8,15 +8,18 @@
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
 
-use crate::lock::answer::{self, Answer};
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::client::Client;
+use crate::lock::client::answer::{self, Answer};
 use crate::lock::defaults::{Choices, LEASE};
-use crate::lock::lease;
-use crate::lock::owned_key::OwnedKey;
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::token;
-use crate::lock::{Acquired, Extended, Grant, Lock};
-use crate::lock::{LockConfig, Model, Promise, Released, Setting};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, lease, token};
+
+/// It promises what every lease does, measured on two machines without an allowance for drift.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
+    ..Algorithm::lease("token-lua", |setting| Box::new(TokenLua::new(setting)))
+};
 
 /// The words of a refusal to a caller whose grant came too late to be of use.
 pub const TOO_LATE: &str = "the lease was over before the caller had it";
@@ -95,9 +98,4 @@ impl Lock for TokenLua {
         self.setting.host.step("releasing").await;
         self.key.release(self.setting.call.get(), &grant.token).await
     }
-}
-
-/// A lease, measured on two machines without an allowance for drift.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, promise::of_lease(config, &LEASE.settle(config), 0, work))
 }

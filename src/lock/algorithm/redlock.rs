@@ -8,14 +8,33 @@ use lockstorm_platform::host::LocalFuture;
 use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
-use crate::lock::answer::{self, Answer, Said};
-use crate::lock::client::Client;
+use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::owned_key;
+use crate::lock::client::answer::{self, Answer, Said};
+use crate::lock::client::{Client, join, milliseconds};
+use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::lease::{Lease, drift_allowance};
-use crate::lock::owned_key::{self, milliseconds};
-use crate::lock::promise::{self, Work, exclusive};
-use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
-use crate::lock::{LockConfig, Model, Promise, Released, Setting, join, token};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
+use crate::promise::{Bounded, Model, Promise, Work, exclusive};
+
+/// The lock by its name, and all that is said of it.
+pub const ALGORITHM: Algorithm = Algorithm {
+    about: "token-lua on a majority of independent nodes, within the lease",
+    asks_all: true,
+    defaults: DEFAULTS,
+    promise,
+    ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
+};
+
+/// The same that does not look at the time that the asking took.
+pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
+    name: "redlock-no-validity",
+    about: "redlock that does not look at the time the asking took",
+    build: |setting| Box::new(Redlock::without_validity(setting)),
+    promise: promise_without_validity,
+    ..ALGORITHM
+};
 
 /// Three tries, up to 200 ms apart; a time-out far below the lease.
 pub const DEFAULTS: Defaults =
@@ -191,7 +210,7 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 
 /// A lease with an allowance for drift. That single nodes forget or jump is more than a bare
 /// majority withstands; that a minority is down or cut off is nothing to it.
-pub fn promise(config: &LockConfig, work: Work) -> Promise {
+fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
     let rounding = drift_allowance(0);
     let work = Work { lasts: work.lasts.saturating_add(rounding), ..work };
@@ -200,13 +219,13 @@ pub fn promise(config: &LockConfig, work: Work) -> Promise {
         let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
         choices.timeout = choices.timeout.min(spent);
     }
-    exclusive(Model::Lease, promise::of_lease(config, &choices, DRIFT_PPM, work))
+    exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
 /// As [`promise`] but for the pause, and for work that outlasts what is left: the check is what
 /// turns a grant that comes too late into a refusal, and a lock that leaves it out has no right to
 /// assume that its callers have the whole lease.
-pub fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
+fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
     let checked = [Bounded::ClientPause, Bounded::Work];
     promise.assumes.retain(|assumption| !checked.contains(&assumption.what));

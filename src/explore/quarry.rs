@@ -1,0 +1,177 @@
+//! What a hunt is asked for: the one place where a hunt is put together, or refused, for the command
+//! line and for users' tests.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use lockstorm_platform::fault::verbs;
+use lockstorm_platform::time::Nanos;
+
+use crate::explore::habits::Parameter;
+use crate::explore::hunt::Hunt;
+use crate::explore::strategy::{Alphabet, Lack, beyond, lack};
+use crate::plan::Plan;
+use crate::plan::extend::Extend;
+use crate::refusal::{Refusal, nearest};
+use crate::run::Lab;
+
+/// What a hunt is asked for. What is given of the plans is not drawn.
+#[derive(Clone, Debug)]
+pub struct Quarry {
+    base: Plan,
+    varies: BTreeSet<Parameter>,
+    /// The words of the faults to draw from; empty: the usual ones.
+    pub faults: BTreeSet<String>,
+    /// Whether to draw only plans within the lock's assumptions.
+    pub within_assumptions: bool,
+    /// The seeds to try.
+    pub seeds: RangeInclusive<u64>,
+}
+
+impl Quarry {
+    /// Violations in plans like `base`, its faults apart.
+    pub fn like(base: Plan) -> Quarry {
+        Quarry {
+            base,
+            varies: Parameter::all(),
+            faults: BTreeSet::new(),
+            within_assumptions: false,
+            seeds: 1..=100,
+        }
+    }
+
+    /// Leases are so long, ns. A run goes on after the heal as long as they need.
+    pub fn ttl(&mut self, length: Nanos) {
+        let rest = self.base.until.saturating_sub(self.base.longest_ttl());
+        self.base.lock.ttl = Some(length);
+        self.base.until = rest.saturating_add(self.base.longest_ttl());
+        self.varies.remove(&Parameter::Ttl);
+    }
+
+    /// The lock waits so long for a request, ns.
+    pub fn timeout(&mut self, length: Nanos) {
+        self.base.lock.timeout = Some(length);
+        self.varies.remove(&Parameter::Timeout);
+    }
+
+    /// There are so many nodes, replicas included.
+    pub fn nodes(&mut self, count: u32) {
+        self.base.topology.nodes = count;
+        self.varies.remove(&Parameter::Nodes);
+    }
+
+    /// Clients work for so long, ns.
+    pub fn hold(&mut self, length: Nanos) {
+        self.base.workload.hold = length;
+        self.varies.remove(&Parameter::Hold);
+    }
+
+    /// There are so many clients.
+    pub fn clients(&mut self, count: u32) {
+        self.base.workload.clients = count;
+        self.varies.remove(&Parameter::Clients);
+    }
+
+    /// Clients prolong their grants so.
+    pub fn extend(&mut self, extend: Extend) {
+        self.base.workload.extend = extend;
+        self.varies.remove(&Parameter::Extend);
+    }
+
+    /// Whether clients take the lock again while they hold it.
+    pub fn reenter(&mut self, reenter: bool) {
+        self.base.workload.reenter = reenter;
+        self.varies.remove(&Parameter::Reenter);
+    }
+
+    /// Whether clients look at their deadline before each access.
+    pub fn check_validity(&mut self, check: bool) {
+        self.base.workload.check_validity = check;
+        self.varies.remove(&Parameter::CheckValidity);
+    }
+
+    /// The plans differ in their faults, and in how many clients they have, alone.
+    pub fn as_it_is(&mut self) {
+        self.varies = BTreeSet::from([Parameter::Clients]);
+    }
+
+    /// The hunt, in a lab. Refused are plans that make no sense, faults that none of them could
+    /// have, and work that the lock does not allow where the hunt is to keep to what it assumes:
+    /// nothing that was given is changed.
+    pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
+        let Quarry { base, varies, faults, within_assumptions: within, seeds } = self;
+        base.validate_with(&lab.locks)?;
+        faults.iter().try_for_each(|word| can_strike(&base, word))?;
+        let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
+        if !faults.is_empty() {
+            alphabet.verbs = faults;
+        }
+        if let Some(why) = beyond(&base, &alphabet) {
+            let what = format!("no plan like this is within the assumptions of the lock: {why}");
+            let instead = "take a shorter --hold or --timeout, a longer --ttl, or have clients \
+                           --extend; or leave out --within-assumptions";
+            return Err(Refusal::new(what, instead));
+        }
+        // Asked here once, what it panics with is not told by every worker.
+        let _ = lab.promise(&base);
+        Ok(Hunt { lab, base, alphabet, seeds })
+    }
+}
+
+/// Refuses a fault that is none, or that nothing in plans like this could suffer: a hunt for it
+/// would draw others alone, or none.
+fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
+    let Some(row) = verbs::find(word) else {
+        let known: Vec<&str> = verbs::words().collect();
+        let instead = match nearest(word, &known) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("one of: {}", known.join(", ")),
+        };
+        return Err(Refusal::new(format!("there is no fault '{word}'"), instead));
+    };
+    let (need, instead) = match lack(base, row) {
+        None => return Ok(()),
+        Some(Lack::Replica) => ("a replica", "--topology replicated"),
+        Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
+    };
+    let what = format!("'{word}' needs {need}, and there is none");
+    Err(Refusal::new(what, format!("take it out, or take {instead}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::time::SECOND;
+
+    use super::Quarry;
+    use crate::explore::ground::ground;
+    use crate::plan::TopologyKind;
+    use crate::run::Lab;
+
+    #[test]
+    fn a_run_goes_on_after_the_heal_as_long_as_its_lease_needs() {
+        let base = ground("token-lua", TopologyKind::Single);
+        let until = |ttl| {
+            let mut quarry = Quarry::like(base.clone());
+            quarry.ttl(ttl);
+            quarry.hunt(Lab::default()).expect("it makes sense").base.until
+        };
+        assert_eq!(until(3 * SECOND), base.until);
+        assert_eq!(until(SECOND), base.until - 2 * SECOND);
+        assert_eq!(until(30 * SECOND), base.until + 27 * SECOND);
+    }
+
+    #[test]
+    fn faults_that_no_plan_could_have_are_refused() {
+        let refused = |word: &str| {
+            let mut quarry = Quarry::like(ground("token-lua", TopologyKind::Single));
+            quarry.faults.insert(word.to_owned());
+            quarry.hunt(Lab::default()).err().map(|refusal| refusal.to_string())
+        };
+        assert_eq!(refused("pause"), None);
+        let nobody = "'failover' needs a replica, and there is none \
+                      (take it out, or take --topology replicated)";
+        assert_eq!(refused("failover").as_deref(), Some(nobody));
+        let slip = "there is no fault 'pausse' (did you mean 'pause'?)";
+        assert_eq!(refused("pausse").as_deref(), Some(slip));
+    }
+}

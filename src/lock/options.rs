@@ -1,0 +1,94 @@
+//! The options of a lock, a row each: what a key of `[lock]` takes, and which locks have it. What a
+//! lock chooses where an option is left out stands in its [`crate::lock::defaults::Defaults`].
+
+use crate::field::{Field, Takes};
+use crate::lock::algorithm::{Algorithm, redisson, wait_replicas};
+
+/// An option of a lock.
+pub struct LockOption {
+    /// Its key, and what that takes.
+    pub field: Field,
+    /// Which locks have it.
+    pub of: Group,
+}
+
+/// Some locks, and what is said where another one is given their option.
+pub struct Group {
+    /// Whether a lock is one of them.
+    pub has: fn(&Algorithm) -> bool,
+    /// What is wrong with one that is not, after its name.
+    pub what: &'static str,
+    /// What to write instead.
+    pub instead: &'static str,
+}
+
+const ALL: Group = Group { has: |_| true, what: "", instead: "" };
+
+/// Those that ask several nodes.
+const COUNTING: Group = Group {
+    has: |lock| lock.asks_all,
+    what: "asks one node and has no quorum",
+    instead: "take it out",
+};
+
+/// Those that prolong a grant by themselves.
+const RENEWING: Group = Group {
+    has: |lock| lock.renews,
+    what: "does not renew",
+    instead: "take it out, or take token-lua-renewed or redisson",
+};
+
+/// The one that waits for replicas.
+const ACKNOWLEDGED: Group = Group {
+    has: |lock| lock.name == wait_replicas::NAME,
+    what: "does not wait for replicas",
+    instead: "take it out, or take wait-replicas",
+};
+
+/// The one whose waiters are told of a release.
+const QUEUEING: Group = Group {
+    has: |lock| lock.name == redisson::NAME,
+    what: "does not wait for its turn",
+    instead: "take it out, or take redisson",
+};
+
+/// Those that can be made to leave out the compare with the owner's token.
+const COMPARING: Group = Group {
+    has: |lock| lock.name != redisson::NAME,
+    what: "gives back and prolongs by its field alone",
+    instead: "own, or another lock",
+};
+
+/// Every option, in the order of a scenario.
+pub const OPTIONS: [LockOption; 21] = [
+    of(ALL, "algorithm", Takes::Text),
+    of(ALL, "key", Takes::Text),
+    of(ALL, "ttl", Takes::Length),
+    of(ALL, "timeout", Takes::Length),
+    of(COUNTING, "quorum", Takes::Count),
+    of(ALL, "tries", Takes::Count),
+    of(ALL, "retry", Takes::Length),
+    of(ALL, "needs", Takes::Length),
+    of(RENEWING, "renew_every", Takes::Length),
+    of(RENEWING, "renew_ttl", Takes::Length),
+    of(ALL, "deadline_from", Takes::Word(&["send", "reply"])),
+    of(COMPARING, "release", Takes::Word(&["own", "blind"])),
+    of(COMPARING, "extend", Takes::Word(&["own", "blind", "revive"])),
+    of(ALL, "clock", Takes::Word(&["wall", "monotonic", "boot"])),
+    of(ACKNOWLEDGED, "acks", Takes::Count),
+    of(ACKNOWLEDGED, "ack_timeout", Takes::Length),
+    of(ACKNOWLEDGED, "fsync", Takes::Flag),
+    of(ACKNOWLEDGED, "wait", Takes::Word(&["own", "not-on-extend", "other-connection"])),
+    of(ALL, "scripts", Takes::Word(&["eval", "evalsha", "evalsha-or-eval"])),
+    of(ALL, "discovery", Takes::Word(&["at-connect", "switch-master"])),
+    of(QUEUEING, "wait_for", Takes::Length),
+];
+
+const fn of(of: Group, key: &'static str, takes: Takes) -> LockOption {
+    LockOption { field: Field::new(key, takes), of }
+}
+
+/// The rows of `[lock]`.
+pub fn fields() -> impl Iterator<Item = &'static Field> + Clone {
+    OPTIONS.iter().map(|option| &option.field)
+}
