@@ -20,8 +20,8 @@ use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::process::serve;
-use lockstorm_redis::sentinel::{self, SentinelConfig};
+use lockstorm_redis::process::{sentinel, serve};
+use lockstorm_redis::sentinel::SentinelConfig;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, World, WorldSpec};
 
@@ -237,7 +237,7 @@ impl Ground for Simulated {
     fn sentinel(&self, plan: &Plan, _: u32) -> Process {
         let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
         let config = sentinel_config(&terms, SENTINEL_PORT, node_address(1));
-        process(move |host| sentinel::process::serve(host, config.clone()))
+        process(move |host| sentinel::serve(host, config.clone()))
     }
 
     fn world(&mut self, spec: WorldSpec) -> World {

@@ -9,7 +9,7 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::{process, sentinel};
+use lockstorm_redis::process;
 use lockstorm_world::engine::{EngineKind, Process};
 use lockstorm_world::world::{HostSpec, Part, WorldSpec};
 
@@ -176,7 +176,7 @@ impl Setup {
         let Some(terms) = self.topology.sentinels else { return Vec::new() };
         let sentinel = |(name, address): (String, &SocketAddrV4)| {
             let config = run::sentinel_config(&terms, address.port(), addresses.nodes[0]);
-            let run = process(move |host| sentinel::process::serve(host, config.clone()));
+            let run = process(move |host| process::sentinel::serve(host, config.clone()));
             let clocks = self.clocks.get(&name).copied().unwrap_or_default();
             HostSpec { clocks, ..host(&name, *address, Part::Sentinel, run) }
         };
