@@ -20,8 +20,7 @@ use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::process::serve;
-use lockstorm_redis::sentinel;
+use lockstorm_redis::process::{sentinel, serve};
 use lockstorm_redis::sentinel::SentinelConfig;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
@@ -32,8 +31,7 @@ use crate::check::terms::{Invariant, Terms};
 use crate::history::{History, Missed, PROBE, RESOURCE};
 use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
-use crate::lock::algorithm::Algorithm;
-use crate::lock::catalogue::Locks;
+use crate::lock::catalogue::{Algorithm, Locks};
 use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
@@ -239,7 +237,7 @@ impl Ground for Simulated {
     fn sentinel(&self, plan: &Plan, _: u32) -> Process {
         let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
         let config = sentinel_config(&terms, SENTINEL_PORT, node_address(1));
-        process(move |host| sentinel::process::serve(host, config.clone()))
+        process(move |host| sentinel::serve(host, config.clone()))
     }
 
     fn world(&mut self, spec: WorldSpec) -> World {

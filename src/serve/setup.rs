@@ -17,9 +17,8 @@ use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run;
-use crate::run::process;
-use crate::serve::desk;
 use crate::serve::desk::Desk;
+use crate::serve::desk;
 
 /// Everybody who connects from outside, as one host.
 pub const CLIENTS: &str = "clients";
@@ -180,7 +179,7 @@ impl Setup {
         let Some(terms) = self.topology.sentinels else { return Vec::new() };
         let sentinel = |(name, address): (String, &SocketAddrV4)| {
             let config = run::sentinel_config(&terms, address.port(), addresses.nodes[0]);
-            let run = process(move |host| sentinel::process::serve(host, config.clone()));
+            let run = process(move |host| process::sentinel::serve(host, config.clone()));
             let clocks = self.clocks.get(&name).copied().unwrap_or_default();
             HostSpec { clocks, ..host(&name, *address, Part::Sentinel, run) }
         };

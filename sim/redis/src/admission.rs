@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::cluster::redirect;
 use crate::command::scripting;
 use crate::compat::Difference;
 use crate::errors::wrong_arity;
 use crate::eviction;
 use crate::frame::Reply;
 use crate::node::Node;
+use crate::permission::redirect;
 use crate::permission::{MASTERDOWN, OOM, access, check_write, is_stale};
 use crate::script::declared;
 use crate::session::Session;
@@ -33,7 +33,7 @@ pub fn admit(
     if session.user.is_none() && !may_ask && node.users.ask_for_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
-    if session.queued.is_some() && may_not_be_queued(node, command) {
+    if session.transaction.is_open() && may_not_be_queued(node, command) {
         return Err(not_queued(node, command));
     }
     if !session.from_master {
@@ -122,7 +122,7 @@ fn all_flags(
     command: &Command,
     args: &[Bytes],
 ) -> impl Iterator<Item = Flags> {
-    let queued = session.queued.as_ref().filter(|_| command.name == "EXEC");
+    let queued = session.transaction.queued().filter(|_| command.name == "EXEC");
     let queued = queued.into_iter().flatten();
     let queued = queued.filter_map(|args| Some(own_flags(node, node.command_of(args)?, args)));
     queued.chain([own_flags(node, command, args)])
@@ -174,8 +174,8 @@ fn check_memory(
     if !node.out_of_memory {
         return Ok(());
     }
-    let queues =
-        session.queued.is_some() && !matches!(command.name, "EXEC" | "DISCARD" | "QUIT" | "RESET");
+    let queues = session.transaction.is_open()
+        && !matches!(command.name, "EXEC" | "DISCARD" | "QUIT" | "RESET");
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 

@@ -5,7 +5,6 @@
 //! their output, and the server is told whom to wake.
 
 pub mod channels;
-pub mod told;
 pub mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -268,7 +267,7 @@ impl Clients {
         for place in std::mem::take(&mut self.touched) {
             for id in self.watchers.get(&place).cloned().unwrap_or_default() {
                 if let Some(session) = self.get_mut(id) {
-                    session.dirty = true;
+                    session.transaction.touch();
                 }
             }
         }
@@ -276,8 +275,8 @@ impl Clients {
 
     /// Has a session watch no key any more.
     pub fn unwatch(&mut self, session: &mut Session) {
-        for (db, key, _) in session.watched.drain(..) {
-            let place = (db, key);
+        for watched in session.transaction.unwatch() {
+            let place = (watched.db, watched.key);
             if let Some(ids) = self.watchers.get_mut(&place) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {
@@ -285,6 +284,5 @@ impl Clients {
                 }
             }
         }
-        session.dirty = false;
     }
 }

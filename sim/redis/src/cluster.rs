@@ -18,15 +18,12 @@
 //! - `process`: tasks
 
 pub mod candidacy;
-pub mod command;
 pub mod election;
 pub mod file;
 pub mod gossip;
 pub mod links;
 pub mod message;
 pub mod peer;
-pub mod process;
-pub mod redirect;
 pub mod slots;
 #[cfg(test)]
 mod stage;

@@ -3,6 +3,7 @@
 pub mod acl;
 pub mod blocking;
 pub mod client;
+pub mod cluster;
 pub mod compare;
 pub mod config;
 pub mod connection;
@@ -23,6 +24,7 @@ pub mod pubsub;
 pub mod replication;
 pub mod scan;
 pub mod scripting;
+pub mod sentinel;
 pub mod server;
 pub mod serving;
 pub mod set;

@@ -52,7 +52,7 @@ fn victim(node: &mut Node) -> Option<(usize, Key)> {
     if candidates.is_empty() {
         return None;
     }
-    let (db, key, _) = candidates.swap_remove(node.draw(candidates.len()));
+    let (db, key, _) = candidates.swap_remove(node.dice.draw(candidates.len()));
     Some((db, key))
 }
 

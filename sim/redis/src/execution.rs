@@ -11,12 +11,12 @@ use bytes::Bytes;
 
 use crate::admission::{admit, is_held_back};
 use crate::call::Call;
-use crate::cluster::redirect;
 use crate::command::{monitor, transaction};
 use crate::errors::{unknown_command, unknown_subcommand};
 use crate::execution::dispatch::{Step, step_of};
 use crate::frame::Reply;
 use crate::node::Node;
+use crate::permission::redirect;
 use crate::script;
 use crate::session::{Block, Closing, Session};
 use crate::specification::flags::Flags;
@@ -41,13 +41,11 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     match admit(node, session, command, args) {
         Err(refusal) => refuse(node, session, Some(command), refusal),
         Ok(()) if is_held_back(node, session, command, args) => hold_back(session, args),
-        Ok(()) => match &mut session.queued {
-            Some(queued) if !transaction::runs_at_once(command.name) => {
-                queued.push(args.to_vec());
-                Reply::simple("QUEUED")
-            }
-            _ => execute(node, session, command, args),
-        },
+        Ok(()) if session.transaction.is_open() && !transaction::runs_at_once(command.name) => {
+            session.transaction.push(args.to_vec());
+            Reply::simple("QUEUED")
+        }
+        Ok(()) => execute(node, session, command, args),
     }
 }
 
@@ -69,8 +67,8 @@ fn refuse(
     command: Option<&Command>,
     refusal: Reply,
 ) -> Reply {
-    node.count_error(&refusal);
-    session.broken |= session.queued.is_some();
+    node.figures.count_error(&refusal);
+    session.transaction.refused();
     if command.is_some_and(|command| command.name == "EXEC") {
         if redirect::is_from_cluster(&refusal) {
             transaction::abort(node, session, &refusal);
@@ -94,7 +92,7 @@ pub fn execute(
     command: &'static Command,
     args: &[Bytes],
 ) -> Reply {
-    node.executed += 1;
+    node.figures.executed += 1;
     let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
     let monitored = !node.clients.monitors.is_empty();
     if monitored && command.flags.any(Flags::SKIP_MONITOR) {
@@ -117,7 +115,7 @@ pub fn execute(
         monitor::show(node, session, command, args);
     }
     if reply.is_error() {
-        node.count_error(&reply);
+        node.figures.count_error(&reply);
     }
     reply
 }

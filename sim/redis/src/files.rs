@@ -2,8 +2,10 @@
 //! them is in `persistence` and `rdb`.
 //!
 //! - `log`: the append-only file between execution and disk
+//! - `sentinel`: the file of a Sentinel
 
 pub mod log;
+pub mod sentinel;
 
 use std::rc::Rc;
 
@@ -19,7 +21,6 @@ use crate::node::{Append, Node};
 use crate::persistence::{changes_of_snapshot, dump, restore, snapshot};
 use crate::replay::{Replayed, load};
 use crate::saving::Saving;
-use crate::sentinel;
 use crate::server::{Server, TICK_MS};
 
 /// The append-only file's name on the node's disk.
@@ -66,7 +67,7 @@ impl Server {
     /// any reply goes out.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
-            return sentinel::saving::save(self).await;
+            return sentinel::save(self).await;
         }
         let flushed = self.node.borrow_mut().saving.flushed.take();
         if let Some((bytes, changes)) = flushed {

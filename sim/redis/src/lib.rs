@@ -1,39 +1,42 @@
 //! The fake Redis server: what it understands, keeps, writes to disk and tells its replicas.
 //!
 //! A node reaches its machine through [`lockstorm_platform::host`] alone and knows no engine.
-//! Lowest first; what stands before `server` is functions of values.
+//! Lowest first; what stands before `files` is functions of values. No file uses one that uses it.
 //!
-//! - `digits`: numbers as C writes them
-//! - `float`: numbers as C reads them
-//! - `frame`: bytes to requests, replies to bytes
-//! - `extended`: C's `long double`
+//! - `digits`, `float`, `extended`: numbers as C writes and reads them, and its `long double`
+//! - `glob`, `digest`, `chance`: patterns, digests, generators
+//! - `frame`, `errors`: bytes to requests, replies to bytes; errors of several commands
 //! - `keyspace`: keys, values, ends
-//! - `history`: what replication counts
-//! - `peers`: replicas, a master, a failover as a node sees them
-//! - `rdb`: values to bytes and back, as Redis writes them down
 //! - `compat`: which server a node answers like, and what differs there
-//! - `node`: the state of a node, and what a command did to it
+//! - `specification`: what each command is
+//! - `rdb`: values to bytes and back, as Redis writes them down
 //! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
+//! - `history`, `peers`, `saving`: what replication counts, whom it knows; when keys are saved
 //! - `session`, `clients`: connections, and what they are told without asking
-//! - `command`: the executor
+//! - `sentinel`, `cluster`: what watches masters; slots over masters, elections
+//! - `node`: the state of a node, and what a command did to it
+//! - `call`: a command while it runs
+//! - `permission`, `eviction`: what is refused, and what is given up for memory
 //! - `script`: Lua
-//! - `saving`: when keys are saved
 //! - `persistence`: what stands in files
+//! - `command`: what each command does
+//! - `admission`, `execution`: what stands before every command, and what executes it
+//! - `requests`, `replay`: requests of connections, a file at the start
 //! - `signal`: how tasks of one node wait for each other
-//! - `server`: the order of execution, the trace
-//! - `files`: the files of a running node
-//! - `conversation`: what is said on one connection
-//! - `cycle`: what a node does by itself
+//! - `lines`: connections that a node opens by itself
+//! - `files`, `server`: the files of a running node, and what its tasks share
+//! - `waits`, `cycle`, `turn`: who waits, what a node does by itself, the order of execution
 //! - `replication`: master and replica
-//! - `sentinel`: a node in another mode, which watches masters
+//! - `conversation`: what is said on one connection
+//! - `process`: from the start of a node to its end
 //! - `ask`: one request and its reply, for who asks a node from outside
 //! - `operator`: who types what faults do by command
-//! - `lines`: connections that a node opens by itself
-//! - `cluster`: slots over masters, the bus between nodes, elections
+//! - `witness`: what requests said, where no client tells
 
 pub mod admission;
 pub mod ask;
 pub mod call;
+pub mod chance;
 pub mod clients;
 pub mod cluster;
 pub mod command;

@@ -4,11 +4,12 @@
 //! replicas) is gathered as effects that the server carries out.
 //!
 //! - `keys`: what is live, and what was done to a key
-//! - `connections`: who comes
+//! - `connections`, `client`: who comes, and what CLIENT LIST tells of it
 //! - `replication`: whom it follows, who follows it
 //! - `saving`: when its keys are to be saved
 //! - `cluster`, `sentinel`: what else a node of a cluster does, or a Sentinel
 
+pub mod client;
 pub mod cluster;
 pub mod connections;
 pub mod keys;
@@ -23,10 +24,11 @@ use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
+use crate::chance::{Dice, ScriptDice};
 use crate::clients::{Clients, Pause};
 use crate::cluster::{Cluster, ClusterConfig};
 use crate::compat::{Compat, Difference};
-use crate::frame::Arguments;
+use crate::frame::{Arguments, Reply};
 use crate::history::History;
 use crate::keyspace::limits::Limits;
 use crate::keyspace::{Key, Keyspace};
@@ -195,6 +197,10 @@ pub struct FunctionCall {
 /// What INFO counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// Commands executed.
+    pub executed: u64,
+    /// Keys that expired.
+    pub expired_keys: u64,
     /// Errors by their first word.
     pub errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
@@ -203,8 +209,15 @@ pub struct Figures {
     pub syncs: [u64; 3],
 }
 
-/// Where `math.random` begins in every process: the words of `rand.c`.
-const FIRST_RANDOM: u64 = 0x1234_ABCD_330E;
+impl Figures {
+    /// Counts an error by its first word.
+    pub fn count_error(&mut self, reply: &Reply) {
+        let Reply::Error(text) = reply else { return };
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        let word = String::from_utf8_lossy(&text[..end]).into_owned();
+        *self.errors.entry(word).or_default() += 1;
+    }
+}
 
 /// The state of a node.
 #[derive(Clone, Debug, Default)]
@@ -246,16 +259,12 @@ pub struct Node {
     pub scripts: BTreeMap<Bytes, Bytes>,
     /// Libraries of functions, which are both.
     pub libraries: Libraries,
-    /// The state of the generator behind `math.random`, as in Redis.
-    pub script_random: u64,
+    /// The generator behind `math.random`, as in Redis.
+    pub script_dice: ScriptDice,
     /// The script that holds the node.
     pub busy: Option<Busy>,
     /// Who is connected.
     pub clients: Clients,
-    /// Commands executed.
-    pub executed: u64,
-    /// Keys that expired.
-    pub expired_keys: u64,
     /// What CONFIG SET made of the parameters that stand nowhere else.
     pub settings: Settings,
     /// How large small forms may be, by those settings.
@@ -266,7 +275,7 @@ pub struct Node {
     pub saving: Saving,
     /// Since when it reads its files before it serves anybody, in Unix milliseconds.
     pub starting_ms: Option<u64>,
-    /// What INFO tells besides.
+    /// What INFO counts.
     pub figures: Figures,
     /// The memory that keys take; kept only with a limit.
     pub memory: Option<Meter>,
@@ -274,8 +283,8 @@ pub struct Node {
     pub out_of_memory: bool,
     /// Whether DEBUG SET-ACTIVE-EXPIRE has ended the active cycle.
     pub rests: bool,
-    /// The state of the generator behind random picks.
-    pub dice: u64,
+    /// The generator behind random picks.
+    pub dice: Dice,
     /// How many units of execution there were: what one of them told is kept together.
     pub unit: u64,
     /// What it watches, if it is a Sentinel: then it keeps no keys.
@@ -303,8 +312,8 @@ impl Node {
     /// A node that has just started, empty. Its history's id is made from two draws.
     pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
         let [first, second, third] = id;
-        let mut id = format!("{first:016x}{second:016x}{third:016x}");
-        id.truncate(40);
+        let mut history_id = format!("{first:016x}{second:016x}{third:016x}");
+        history_id.truncate(40);
         let mut run_id = format!("{third:016x}{first:016x}{second:016x}");
         run_id.truncate(40);
         let mut users = Users::default();
@@ -320,12 +329,11 @@ impl Node {
             started_ms: now_ms,
             run_id,
             saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
-            history: History::new(id),
-            script_random: FIRST_RANDOM,
+            history: History::new(history_id),
             users,
             settings,
             clients,
-            dice: first ^ second.rotate_left(21) ^ third.rotate_left(42),
+            dice: Dice::new(id),
             ..Node::default()
         }
     }
@@ -391,35 +399,5 @@ impl Node {
     /// Whether it follows a master's stream at present.
     pub fn is_linked(&self) -> bool {
         self.link.state == LinkState::Connected
-    }
-
-    /// A number below `bound`, from the node's own generator.
-    pub fn draw(&mut self, bound: usize) -> usize {
-        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.dice;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let drawn = u128::from(mixed ^ (mixed >> 31)) * bound as u128;
-        usize::try_from(drawn >> 64).unwrap_or(0)
-    }
-
-    /// So many different numbers below `bound`, or all of them, in the order drawn.
-    pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
-        let mut numbers: Vec<usize> = (0..bound).collect();
-        let count = count.min(bound);
-        for at in 0..count {
-            let other = at + self.draw(bound - at);
-            numbers.swap(at, other);
-        }
-        numbers.truncate(count);
-        numbers
-    }
-
-    /// Counts an error by its first word.
-    pub fn count_error(&mut self, reply: &crate::frame::Reply) {
-        let crate::frame::Reply::Error(text) = reply else { return };
-        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
-        let word = String::from_utf8_lossy(&text[..end]).into_owned();
-        *self.figures.errors.entry(word).or_default() += 1;
     }
 }

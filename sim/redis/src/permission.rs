@@ -1,8 +1,10 @@
 //! What a node lets nobody do at present, be it a request or what a script calls.
 //!
 //! - `access`: what a session's user may not do
+//! - `redirect`: what another node of the cluster is to be asked
 
 pub mod access;
+pub mod redirect;
 
 use bytes::Bytes;
 

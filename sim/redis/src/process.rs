@@ -1,4 +1,10 @@
 //! A node as a process: from its start to its end.
+//!
+//! - `cluster`: the bus of a node that is in a cluster
+//! - `sentinel`: a Sentinel as a process
+
+pub mod cluster;
+pub mod sentinel;
 
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -8,13 +14,14 @@ use lockstorm_platform::rng::Purpose;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Event;
 
+use crate::cluster::file::FILE;
 use crate::conversation::converse;
+use crate::cycle;
 use crate::files::{has_file, read_files};
 use crate::node::{Node, NodeConfig};
 use crate::replication::follow::follow_anew;
 use crate::server::Server;
 use crate::signal::{First, first};
-use crate::{cluster, cycle};
 
 /// Runs a node until its process ends.
 ///
@@ -62,7 +69,7 @@ fn begin(host: &Host, config: NodeConfig) -> Server {
     let mut node = Node::new(config, wall / MILLISECOND, ids(host));
     node.set_time(wall);
     if let Some(own) = host.resolve(host.name()) {
-        let file = host.disk().read(cluster::file::FILE);
+        let file = host.disk().read(FILE);
         let own = SocketAddrV4::new(*own.ip(), node.config.port);
         node.begin_cluster(own, &String::from_utf8_lossy(&file));
     }
@@ -84,7 +91,7 @@ fn start(server: &Rc<Server>) -> bool {
     }
     drop(node);
     cycle::start(server);
-    cluster::process::start(server);
+    cluster::start(server);
     if follows {
         follow_anew(server);
     }

@@ -2,8 +2,11 @@
 //!
 //! As in Redis: PING, REPLCONF, PSYNC, then all keys or what is lacking, then every write as the
 //! master executed it, with one count of bytes on all sides. A replica passes the stream on to
-//! replicas of its own as it came. `feed` is the side of who is followed, `feeds` what it sends, `follow` that of who
-//! follows, `failover` the change between the two by command.
+//! replicas of its own as it came.
+//!
+//! - `feed`: the side of who is followed; `feeds`: what it sends
+//! - `follow`: the side of who follows
+//! - `failover`: the change between the two by command
 
 pub mod failover;
 pub mod feed;

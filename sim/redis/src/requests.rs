@@ -25,7 +25,7 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     node.unit += 1;
     let reply = apply(node, &mut session, args);
     let asks = session.last_command.is_some_and(|command| command.name == "ASKING");
-    session.asking &= asks || session.queued.is_some();
+    session.asking &= asks || session.transaction.is_open();
     if session.blocked.is_none() {
         session.answer(&reply);
     }

@@ -2,8 +2,9 @@
 //! a run.
 //!
 //! While a script runs its node stands behind the door, so that `redis.call` can reach the
-//! executor, which is handed in; it is moved back when the script ends, however it ends. Compiled code is shared by
-//! SHA1; which scripts a node knows, and what its libraries remember, is the node's own affair.
+//! executor, which is handed in; it is moved back when the script ends, however it ends. Compiled
+//! code is shared by SHA1; which scripts a node knows, and what its libraries remember, is the
+//! node's own affair.
 //!
 //! - `flags`: what a script says of itself
 //! - `declared`: what a request may do that runs a script

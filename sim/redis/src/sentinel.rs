@@ -18,7 +18,6 @@
 //! - `command`: what a Sentinel answers
 //! - `process`: the tasks that move its bytes
 
-pub mod command;
 pub mod down;
 pub mod election;
 pub mod failover;
@@ -27,9 +26,7 @@ pub mod globals;
 pub mod hello;
 pub mod instance;
 pub mod link;
-pub mod process;
 pub mod report;
-pub mod saving;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -222,7 +219,7 @@ impl Sentinel {
     }
 
     /// Tells an event about somebody: `%@` of `sentinelEvent`, and what stands behind it.
-    fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
+    pub fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
     }

@@ -1,4 +1,8 @@
 //! What a connection has set for itself, and what waits to be sent to it.
+//!
+//! - `transaction`: what MULTI and WATCH have begun
+
+pub mod transaction;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -9,6 +13,7 @@ use crate::frame::word;
 use crate::frame::{Arguments, Protocol, Reply};
 use crate::keyspace::Key;
 use crate::peers::Announced;
+use crate::session::transaction::Transaction;
 use crate::specification::Command;
 
 /// One connection of a node, or what stands for one: its master, its file, a script.
@@ -36,18 +41,8 @@ pub struct Session {
     pub stays: bool,
     /// The command that it asked last.
     pub last_command: Option<&'static Command>,
-    /// Commands that wait for EXEC.
-    pub queued: Option<Vec<Arguments>>,
-    /// Whether a command was refused since MULTI, so that EXEC must refuse.
-    pub broken: bool,
-    /// Whether EXEC runs its commands now.
-    pub in_exec: bool,
-    /// How many commands EXEC runs.
-    pub running: Option<usize>,
-    /// Keys that WATCH named, with their databases, and whether they had expired by then.
-    pub watched: Vec<(usize, Key, bool)>,
-    /// Whether one of them was touched.
-    pub dirty: bool,
+    /// What MULTI and WATCH have begun.
+    pub transaction: Transaction,
     /// Whether ASKING stood before this request.
     pub asking: bool,
     /// Whether READONLY lets a replica of a cluster answer it.
@@ -91,12 +86,7 @@ impl Default for Session {
             answers: Answers::On,
             stays: false,
             last_command: None,
-            queued: None,
-            broken: false,
-            in_exec: false,
-            running: None,
-            watched: Vec::new(),
-            dirty: false,
+            transaction: Transaction::default(),
             asking: false,
             reads_here: false,
             subscriptions: Subscriptions::default(),
@@ -131,6 +121,11 @@ impl Session {
             Answers::Skip => self.answers = Answers::On,
             Answers::SkipNext => self.answers = Answers::Skip,
         }
+    }
+
+    /// Whether it may never wait: EXEC, or a script, runs its commands.
+    pub fn may_not_wait(&self) -> bool {
+        self.transaction.is_running() || self.script.is_some()
     }
 
     /// Whether it may use only the commands about subscriptions: RESP2 has no pushes.

@@ -1,7 +1,7 @@
 //! The parameters of a node: what each may be, and what CONFIG SET made of it.
 //!
-//! The facts stand in `settings/parameters.txt`, as Redis tells them. A parameter that the node does
-//! not act upon is kept and told all the same.
+//! The facts stand in `settings/parameters.txt`, as Redis tells them. A parameter that the node
+//! does not act upon is kept and told all the same.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -30,7 +30,7 @@ impl Server {
             self.host.sleep(slowness.command).await;
         }
         let is_slow = slowness.script > 0 && !is_busy && runs_script(args);
-        let executed = self.node.borrow().executed;
+        let executed = self.node.borrow().figures.executed;
         if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
@@ -46,7 +46,7 @@ impl Server {
     /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
     fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
         let mut node = self.node.borrow_mut();
-        let (offset, runs) = (node.history.offset, node.executed != executed);
+        let (offset, runs) = (node.history.offset, node.figures.executed != executed);
         let session = node.clients.get_mut(id)?;
         if runs {
             session.last_write = offset;

@@ -16,7 +16,7 @@ pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<B
     if !host.keeps_words() {
         return None;
     }
-    let queued = node.clients.get(id)?.queued.as_ref()?;
+    let queued = node.clients.get(id)?.transaction.queued()?;
     args[0].eq_ignore_ascii_case(b"EXEC").then(|| queued.concat())
 }
 

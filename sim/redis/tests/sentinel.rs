@@ -13,8 +13,8 @@ use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
-use lockstorm_redis::process;
-use lockstorm_redis::sentinel::{self, SentinelConfig};
+use lockstorm_redis::sentinel::SentinelConfig;
+use lockstorm_redis::{process, sentinel};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -148,7 +148,7 @@ fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
     }
     for n in [1, 2, 3] {
         let config = SentinelConfig { down_after_ms: 1_000, ..SentinelConfig::of(node(1), 2) };
-        let run = process_of(move |host| sentinel::process::serve(host, config.clone()));
+        let run = process_of(move |host| process::sentinel::serve(host, config.clone()));
         hosts.push(machine(format!("s{n}"), sentinel(n), Part::Sentinel, run));
     }
     let own = log.clone();

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_redis::ask::Asker;
-use lockstorm_redis::cluster::redirect;
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::permission::redirect;
 use lockstorm_redis::specification::find;
 
 /// How names begin that stand for a cluster: `redis+cluster://n1,n2,n3`.

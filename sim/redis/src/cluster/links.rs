@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::cluster::message::{Kind, Message};
 use crate::cluster::peer::{Health, Id, Link, Ms, Part, Peer};
+use crate::cluster::slots::SlotSet;
 use crate::cluster::{Action, BUS, Cluster, Moment, name_of};
 
 /// Each how-many-th tick the one of five that was silent longest is pinged: once a second.
@@ -210,6 +211,36 @@ impl Cluster {
     /// Whether a node is not to be let in.
     pub fn is_forgotten(&self, id: &Id) -> bool {
         self.forgotten.get(id).is_some_and(|until| *until > self.moment.now)
+    }
+}
+
+impl Cluster {
+    /// The node serves no slot any more.
+    pub fn lose_slots(&mut self) {
+        let me = self.me.clone();
+        self.peer_mut(&me, |own: &mut Peer| own.slots = SlotSet::default());
+        self.unsaved = true;
+    }
+
+    /// CLUSTER RESET: a master without slots that knows nobody; a hard one with a new name, too.
+    pub fn start_anew(&mut self, hard: bool) {
+        self.end_manual();
+        for id in self.others() {
+            self.remove(&id);
+        }
+        self.migrating.clear();
+        self.importing.clear();
+        let Some(mut own) = self.nodes.remove(&self.me) else { return };
+        own.slots = SlotSet::default();
+        own.part = Part::Master;
+        if hard {
+            (self.current_epoch, self.last_vote_epoch, own.config_epoch) = (0, 0, 0);
+            own.id = drawn_name(own.address, self.moment.chance);
+            self.me = own.id.clone();
+        }
+        self.nodes.insert(self.me.clone(), own);
+        self.change();
+        self.update_state();
     }
 }
 

@@ -178,7 +178,7 @@ pub fn genpass(call: &mut Call) -> Outcome {
              positive number up to 4096",
         ));
     }
-    let digits = (0..(bits + 3) / 4).map(|_| b"0123456789abcdef"[call.node.draw(16)]);
+    let digits = (0..(bits + 3) / 4).map(|_| b"0123456789abcdef"[call.node.dice.draw(16)]);
     Ok(Reply::Bulk(digits.collect()))
 }
 

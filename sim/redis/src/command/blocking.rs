@@ -46,7 +46,7 @@ pub fn wait(
     at_once: Reply,
     wanted: Wanted,
 ) -> Outcome {
-    if call.session.in_exec || call.session.script.is_some() {
+    if call.session.may_not_wait() {
         return Ok(at_once);
     }
     call.session.blocked = Some(Block::Keys(Pop {

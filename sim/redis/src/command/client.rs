@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome, container};
 use crate::clients::Pause;
-use crate::clients::told::{Kind, line};
 use crate::command::introspection::{help, unknown_form};
 use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
+use crate::node::client::{Kind, line};
 use crate::session::{Answers, Closing, Session};
 
 /// What is here, by name.

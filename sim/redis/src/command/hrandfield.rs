@@ -19,14 +19,14 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
         if fields.is_empty() {
             return Ok(Reply::Nil);
         }
-        let drawn = call.node.draw(fields.len());
+        let drawn = call.node.dice.draw(fields.len());
         return Ok(Reply::Bulk(fields[drawn].0.clone()));
     };
     let fields = fields(call)?;
     let wanted = usize::try_from(count.unsigned_abs().min(MOST_PICKS)).unwrap_or(0);
     let picks = match count {
         _ if fields.is_empty() => Vec::new(),
-        ..0 => (0..wanted).map(|_| call.node.draw(fields.len())).collect(),
+        ..0 => (0..wanted).map(|_| call.node.dice.draw(fields.len())).collect(),
         _ => distinct(call, fields.len(), wanted),
     };
     let in_pairs = call.session.protocol == Protocol::Three;
@@ -70,7 +70,7 @@ fn distinct(call: &mut Call, length: usize, wanted: usize) -> Vec<usize> {
     let mut left = wanted.min(length);
     let mut picks = Vec::with_capacity(left);
     for place in 0..length {
-        if left > 0 && call.node.draw(length - place) < left {
+        if left > 0 && call.node.dice.draw(length - place) < left {
             picks.push(place);
             left -= 1;
         }

@@ -9,13 +9,13 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome};
+use crate::command::sentinel::told;
 use crate::compat::Compat;
 use crate::frame::Reply;
 use crate::history::NO_ID;
 use crate::memory::Meter;
 use crate::node::{Append, Node};
 use crate::peers::{Failover, LinkState};
-use crate::sentinel::command::told;
 use crate::sentinel::instance::Ms;
 use crate::session::{Block, Session};
 
@@ -228,11 +228,11 @@ fn stats_section(text: &mut String, node: &mut Node) {
          pubsub_patterns:{}\r\npubsubshard_channels:{}\r\nlatest_fork_usec:0\r\ntotal_forks:0\r\n\
          tracking_total_keys:0\r\nunexpected_error_replies:0\r\ntotal_error_replies:{errors}\r\n",
         node.clients.received(),
-        node.executed,
+        node.figures.executed,
         full,
         partial,
         in_vain,
-        node.expired_keys,
+        node.figures.expired_keys,
         node.figures.evicted_keys,
         listened(Channel::Plain),
         listened(Channel::Pattern),

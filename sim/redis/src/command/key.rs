@@ -88,7 +88,7 @@ pub fn randomkey(call: &mut Call) -> Outcome {
     // A replica hides such keys without deleting them, and may have no other.
     for _ in 0..100 {
         let size = call.node.keyspace.db(call.session.db).len();
-        let place = call.node.draw(size);
+        let place = call.node.dice.draw(size);
         let key = call.node.keyspace.db(call.session.db).iter().nth(place);
         let Some(key) = key.map(|(key, _)| Key::clone(key)) else { break };
         if call.node.live(call.session, &key).is_some() {

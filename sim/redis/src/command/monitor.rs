@@ -16,7 +16,7 @@ pub const FAMILY: Family = &[("monitor", monitor)];
 
 /// MONITOR
 pub fn monitor(call: &mut Call) -> Outcome {
-    if call.session.in_exec || call.session.script.is_some() {
+    if call.session.may_not_wait() {
         return Err(Reply::error("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if call.session.from_master || call.session.monitors {

@@ -41,7 +41,7 @@ pub fn psubscribe(call: &mut Call) -> Outcome {
 
 /// SSUBSCRIBE shardchannel ...
 pub fn ssubscribe(call: &mut Call) -> Outcome {
-    if call.session.in_exec {
+    if call.session.transaction.is_running() {
         let text = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
         return Err(Reply::error(text));
     }

@@ -234,7 +234,7 @@ fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
 /// Answers, or waits where somebody may.
 fn wait_for(call: &mut Call, quorum: Quorum) -> Outcome {
     let (reply, is_there) = call.node.acknowledgement(&quorum);
-    if is_there || call.session.in_exec || call.session.script.is_some() {
+    if is_there || call.session.may_not_wait() {
         return Ok(reply);
     }
     call.session.blocked = Some(Block::Acknowledgement(quorum));

@@ -135,7 +135,7 @@ pub fn flush(call: &mut Call) -> Outcome {
 
 /// SCRIPT DEBUG: nobody is there who could step through a script.
 pub fn debug(call: &mut Call) -> Outcome {
-    if call.session.in_exec || !call.session.output.is_empty() {
+    if call.session.transaction.is_running() || !call.session.output.is_empty() {
         return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
     match &call.word(2)[..] {

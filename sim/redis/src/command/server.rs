@@ -132,7 +132,7 @@ pub fn bgsave(call: &mut Call) -> Outcome {
     if saving.begun.is_some() {
         return Err(Reply::error("ERR Background save already in progress"));
     }
-    if schedules && saving.is_busy() || call.session.in_exec {
+    if schedules && saving.is_busy() || call.session.transaction.is_running() {
         saving.scheduled[0] = true;
         call.session.after = After::InTurn;
         return Ok(Reply::simple("Background saving scheduled"));
@@ -153,7 +153,7 @@ pub fn bgrewriteaof(call: &mut Call) -> Outcome {
     if saving.rewriting.is_some() {
         return Err(Reply::error("ERR Background append only file rewriting already in progress"));
     }
-    if saving.is_busy() || call.session.in_exec {
+    if saving.is_busy() || call.session.transaction.is_running() {
         saving.scheduled[1] = true;
         call.session.after = After::InTurn;
         return Ok(Reply::simple("Background append only file rewriting scheduled"));

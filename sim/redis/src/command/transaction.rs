@@ -6,6 +6,7 @@ use crate::frame::{Arguments, Reply};
 use crate::keyspace::Key;
 use crate::node::Node;
 use crate::session::Session;
+use crate::session::transaction::Watched;
 
 /// What is here, by name.
 pub const FAMILY: Family =
@@ -18,8 +19,7 @@ pub fn runs_at_once(name: &str) -> bool {
 
 /// Gives a transaction up, if there is one, because EXEC itself was refused.
 pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
-    session.queued = None;
-    session.broken = false;
+    session.transaction.close();
     node.clients.unwatch(session);
     let Reply::Error(why) = refusal else { return refusal.clone() };
     let why = why.strip_prefix(b"ERR ").unwrap_or(why);
@@ -29,23 +29,22 @@ pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
 
 /// Forgets what was queued and watched.
 pub fn end(call: &mut Call) {
-    call.session.queued = None;
-    call.session.broken = false;
+    call.session.transaction.close();
     call.node.clients.unwatch(call.session);
 }
 
 /// MULTI
 pub fn multi(call: &mut Call) -> Outcome {
-    if call.session.queued.is_some() {
+    if call.session.transaction.is_open() {
         return Err(Reply::error("ERR MULTI calls can not be nested"));
     }
-    call.session.queued = Some(Vec::new());
+    call.session.transaction.open();
     Ok(Reply::OK)
 }
 
 /// DISCARD
 pub fn discard(call: &mut Call) -> Outcome {
-    if call.session.queued.is_none() {
+    if !call.session.transaction.is_open() {
         return Err(Reply::error("ERR DISCARD without MULTI"));
     }
     end(call);
@@ -57,48 +56,44 @@ pub fn discard(call: &mut Call) -> Outcome {
 /// # Errors
 /// If there is no transaction, or a command of it was refused.
 pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
-    let Some(queued) = call.session.queued.take() else {
+    let is_broken = call.session.transaction.is_broken();
+    let Some(queued) = call.session.transaction.close() else {
         return Err(Reply::error("ERR EXEC without MULTI"));
     };
-    let broken = call.session.broken;
-    let dirty = call.session.dirty || watched_expired(call);
-    end(call);
-    if broken {
+    let is_touched = call.session.transaction.is_touched() || watched_expired(call);
+    call.node.clients.unwatch(call.session);
+    if is_broken {
         return Err(Reply::error("EXECABORT Transaction discarded because of previous errors."));
     }
-    if dirty {
-        return Ok(None);
-    }
-    Ok(Some(queued))
+    Ok((!is_touched).then_some(queued))
 }
 
 /// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).
 fn watched_expired(call: &Call) -> bool {
     let (node, now) = (&call.node, call.node.now_ms);
-    let expired = |(db, key, before): &(usize, Key, bool)| {
-        !before && node.keyspace.db(*db).get(key).is_some_and(|entry| entry.is_expired(now))
+    let expired = |watched: &Watched| {
+        let entry = node.keyspace.db(watched.db).get(&watched.key);
+        !watched.had_expired && entry.is_some_and(|entry| entry.is_expired(now))
     };
-    call.session.watched.iter().any(expired)
+    call.session.transaction.watched().iter().any(expired)
 }
 
 /// WATCH key ...
 pub fn watch(call: &mut Call) -> Outcome {
-    if call.session.queued.is_some() {
+    if call.session.transaction.is_open() {
         return Err(Reply::error("ERR WATCH inside MULTI is not allowed"));
     }
     let (db, id, now) = (call.session.db, call.session.id, call.node.now_ms);
     for name in call.from(1) {
-        if call.session.dirty {
+        if call.session.transaction.is_touched() {
             break;
         }
         let key = Key::from(&name[..]);
-        if call.session.watched.iter().any(|(at, known, _)| (*at, known) == (db, &key)) {
-            continue;
-        }
         let entry = call.node.keyspace.db(db).get(&key);
-        let expired = entry.is_some_and(|entry| entry.is_expired(now));
-        call.session.watched.push((db, Key::clone(&key), expired));
-        call.node.clients.watchers.entry((db, key)).or_default().push(id);
+        let had_expired = entry.is_some_and(|entry| entry.is_expired(now));
+        if call.session.transaction.watch(Watched { db, key: Key::clone(&key), had_expired }) {
+            call.node.clients.watchers.entry((db, key)).or_default().push(id);
+        }
     }
     Ok(Reply::OK)
 }

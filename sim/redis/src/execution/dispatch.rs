@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::call::{Call, Family, Run};
+use crate::command::sentinel;
 use crate::command::{
     acl, blocking, client, compare, config, connection, diagnosis, expiry, function, hash, info,
     introspection, key, list, lpos, monitor, number, pubsub, replication, scan, scripting, server,
@@ -13,7 +14,6 @@ use crate::command::{
 };
 use crate::frame::{Arguments, Reply};
 use crate::script::Program;
-use crate::sentinel::command as sentinel;
 use crate::specification::{Command, all, all_of_sentinel, with_subcommands};
 
 /// How a command is executed.
@@ -29,7 +29,7 @@ pub enum Step {
 
 /// The families of a node's commands.
 const FAMILIES: [Family; 29] = [
-    crate::cluster::command::FAMILY,
+    crate::command::cluster::FAMILY,
     acl::FAMILY,
     blocking::FAMILY,
     client::FAMILY,
@@ -108,7 +108,7 @@ pub fn step_of(command: &Command) -> Step {
 #[cfg(test)]
 mod tests {
     use super::{FAMILIES, OTHERS, STEPS, of_nodes, of_sentinels};
-    use crate::sentinel::command::FAMILY;
+    use crate::command::sentinel::FAMILY;
     use crate::specification::{Command, all, all_of_sentinel, with_subcommands};
     use std::collections::BTreeSet;
 

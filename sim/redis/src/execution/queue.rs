@@ -7,8 +7,7 @@ use crate::frame::{Arguments, Protocol, Reply};
 
 /// Executes what was queued; the replies in one.
 pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
-    call.session.in_exec = true;
-    call.session.running = Some(queued.len());
+    call.session.transaction.run(queued.len());
     call.session.aside = Some(Vec::new());
     let mut replies = Vec::with_capacity(queued.len());
     for args in queued {
@@ -26,8 +25,7 @@ pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
         }
     }
     call.session.aside = None;
-    call.session.running = None;
-    call.session.in_exec = false;
+    call.session.transaction.end_run();
     if call.session.blocked.is_some() {
         return Ok(Reply::SILENCE);
     }

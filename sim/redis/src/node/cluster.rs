@@ -52,7 +52,7 @@ impl Node {
             now: ms(self.now_ms),
             offset: self.history.offset,
             heard_at: ms(heard_s.saturating_mul(1_000)),
-            chance: self.draw(usize::MAX) as u64,
+            chance: self.dice.draw(usize::MAX) as u64,
         }
     }
 

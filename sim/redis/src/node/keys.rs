@@ -33,7 +33,7 @@ impl Node {
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");
         self.drop_key(session.db, key, KeyChange::Expired, true);
-        self.expired_keys += 1;
+        self.figures.expired_keys += 1;
         self.notify(session, b'x', "expired", key);
     }
 

@@ -54,7 +54,7 @@ impl Node {
 
     /// An id that no history has had: 40 hexadecimal digits.
     pub fn fresh_id(&mut self) -> String {
-        (0..40).map(|_| char::from(b"0123456789abcdef"[self.draw(16)])).collect()
+        (0..40).map(|_| char::from(b"0123456789abcdef"[self.dice.draw(16)])).collect()
     }
 
     /// Adds bytes to the stream that replicas get.

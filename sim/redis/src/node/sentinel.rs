@@ -15,7 +15,7 @@ pub fn to_ms(now_ms: u64) -> Ms {
 impl Node {
     /// When it is now for the Sentinel of this node, and a draw for what may need one.
     pub fn moment(&mut self) -> Moment {
-        let chance = self.draw(1 << 32);
+        let chance = self.dice.draw(1 << 32);
         Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use crate::clients::told::line;
 use crate::compat::Difference;
 use crate::frame::Reply;
 use crate::node::Node;
+use crate::node::client::line;
 use crate::session::Session;
 use crate::specification::Command;
 use crate::users::{DEFAULT, Denial, Refusal};
@@ -23,7 +23,7 @@ pub fn check(
     args: &[Bytes],
 ) -> Result<(), Reply> {
     let Some(denial) = node.users.denies(user_of(session), command, args) else { return Ok(()) };
-    let context = if session.queued.is_some() { "multi" } else { "toplevel" };
+    let context = if session.transaction.is_open() { "multi" } else { "toplevel" };
     note(node, session, context, &denial, command);
     if node.differs(Difference::NamesUser) {
         let text = denial.later_text(user_of(session), command.lower);

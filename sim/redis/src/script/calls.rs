@@ -6,11 +6,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Value};
 
-use crate::cluster::redirect::check_in_script;
 use crate::compat::Difference;
 use crate::digits::in_digits;
 use crate::frame::{Protocol, Reply};
 use crate::node::Node;
+use crate::permission::redirect::check_in_script;
 use crate::permission::{OOM, access, check_write, is_stale};
 use crate::script::api;
 use crate::script::door::Running;

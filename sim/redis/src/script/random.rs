@@ -13,9 +13,8 @@ pub fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> 
     const MAX: u64 = 0x7fff_ffff;
     let door = Rc::clone(door);
     function(lua, move |arguments| {
-        let state = &mut door.borrow_mut().node.script_random;
-        *state = (state.wrapping_mul(0x5_DEEC_E66D) + 0xB) & 0xffff_ffff_ffff;
-        let share = ((*state >> 17) % MAX) as f64 / MAX as f64;
+        let drawn = door.borrow_mut().node.script_dice.draw();
+        let share = (drawn % MAX) as f64 / MAX as f64;
         let bound = |nth| arguments.integer(nth).map(|bound| bound as i32);
         let (low, high) = match arguments.count() {
             0 => return Ok(share),
@@ -35,8 +34,8 @@ pub fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> 
 pub fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
     let door = Rc::clone(door);
     function(lua, move |arguments| {
-        let seed = (arguments.integer(1)? as u64) & 0xffff_ffff;
-        door.borrow_mut().node.script_random = seed << 16 | 0x330E;
+        let seed = arguments.integer(1)? as u64;
+        door.borrow_mut().node.script_dice.seed(seed);
         Ok(())
     })
 }

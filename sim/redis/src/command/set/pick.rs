@@ -69,7 +69,7 @@ pub fn srandmember(call: &mut Call) -> Outcome {
             let members: Vec<Bytes> =
                 call.set_at(key)?.map(|s| s.iter().collect()).unwrap_or_default();
             let picks = count.unsigned_abs().min(MOST_PICKS);
-            (0..picks).map(|_| members[call.node.draw(size)].clone()).collect()
+            (0..picks).map(|_| members[call.node.dice.draw(size)].clone()).collect()
         }
     };
     Ok(Reply::Array(picked.into_iter().map(Reply::Bulk).collect()))
@@ -79,8 +79,8 @@ pub fn srandmember(call: &mut Call) -> Outcome {
 fn pick(call: &mut Call, size: usize, count: usize) -> Vec<Bytes> {
     let mut places: Vec<usize> = match count {
         count if count >= size => (0..size).collect(),
-        1 => vec![call.node.draw(size)],
-        _ => call.node.draw_some(size, count),
+        1 => vec![call.node.dice.draw(size)],
+        _ => call.node.dice.draw_some(size, count),
     };
     if size == 0 {
         return Vec::new();

@@ -49,8 +49,10 @@ fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {
     match usize::try_from(count) {
         // Redis walks a whole sorted set from its end.
         Ok(count) if count >= size => (0..size).rev().collect(),
-        Ok(1) => vec![call.node.draw(size)],
-        Ok(count) => call.node.draw_some(size, count),
-        Err(_) => (0..count.unsigned_abs().min(MOST_PICKS)).map(|_| call.node.draw(size)).collect(),
+        Ok(1) => vec![call.node.dice.draw(size)],
+        Ok(count) => call.node.dice.draw_some(size, count),
+        Err(_) => {
+            (0..count.unsigned_abs().min(MOST_PICKS)).map(|_| call.node.dice.draw(size)).collect()
+        }
     }
 }

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
 use crate::cluster::Cluster;
-use crate::cluster::command::words::{cluster, named};
 use crate::cluster::peer::Peer;
+use crate::command::cluster::words::{cluster, named};
 use crate::frame::Reply;
 
 /// CLUSTER INFO

@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
+use crate::files::sentinel::save;
 use crate::frame::decode::ReplyReader;
 use crate::frame::encode_request;
 use crate::lines::{Line, Lines};
@@ -16,7 +17,6 @@ use crate::node::{Node, NodeConfig};
 use crate::process::{accept_all, ids};
 use crate::replication::follow::follow_anew;
 use crate::sentinel::file::FILE;
-use crate::sentinel::saving::save;
 use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig};
 use crate::server::Server;
 
@@ -64,7 +64,7 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
 
 async fn tick(watch: Rc<Watch>) {
     loop {
-        let hz = HZ + watch.server.node.borrow_mut().draw(HZ);
+        let hz = HZ + watch.server.node.borrow_mut().dice.draw(HZ);
         let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
         watch.server.host.sleep(pause * MILLISECOND).await;
         watch.tell(Sentinel::tick).await;

@@ -12,11 +12,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome, container};
+use crate::command::sentinel::state::{named, now, state};
+use crate::command::sentinel::told::master_of;
 use crate::errors::{NOT_INTEGER, wrong_arity};
 use crate::frame::{Reply, integer};
 use crate::glob::matches;
-use crate::sentinel::command::state::{named, now, state};
-use crate::sentinel::command::told::master_of;
 use crate::sentinel::instance::{Master, Place, State};
 use crate::sentinel::link::HELLO;
 

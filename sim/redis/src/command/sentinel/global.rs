@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
+use crate::command::sentinel::state::{now, state};
 use crate::frame::{Reply, integer};
 use crate::frame::{digits, word};
 use crate::glob::matches;
-use crate::sentinel::command::state::{now, state};
 use crate::sentinel::globals::{Crashes, Wrong};
 use crate::sentinel::instance::{Instance, Ms};
 

@@ -6,12 +6,12 @@ pub mod words;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::call::{Call, Family, Outcome, container};
-use crate::cluster::command::words::{cluster, master_named, named, refusal, slot};
 use crate::cluster::election::Urgency;
 use crate::cluster::message::Kind;
-use crate::cluster::peer::{Id, Peer};
+use crate::cluster::peer::Id;
 use crate::cluster::slots::{SLOTS, SlotSet, of_key};
 use crate::cluster::{Action, Cluster};
+use crate::command::cluster::words::{cluster, master_named, named, refusal, slot};
 use crate::command::introspection::{self, unknown_form};
 use crate::errors::SYNTAX;
 use crate::frame::{Reply, integer};
@@ -385,34 +385,4 @@ fn count_failure_reports(call: &mut Call) -> Outcome {
     let cluster = cluster(call)?;
     let id = named(cluster, &args[2], "Unknown node")?;
     Ok(Reply::count(cluster.accusers(&id)))
-}
-
-impl Cluster {
-    /// The node serves no slot any more.
-    fn lose_slots(&mut self) {
-        let me = self.me.clone();
-        self.peer_mut(&me, |own: &mut Peer| own.slots = SlotSet::default());
-        self.unsaved = true;
-    }
-
-    /// CLUSTER RESET: a master without slots that knows nobody; a hard one with a new name, too.
-    fn start_anew(&mut self, hard: bool) {
-        self.end_manual();
-        for id in self.others() {
-            self.remove(&id);
-        }
-        self.migrating.clear();
-        self.importing.clear();
-        let Some(mut own) = self.nodes.remove(&self.me) else { return };
-        own.slots = SlotSet::default();
-        own.part = super::Part::Master;
-        if hard {
-            (self.current_epoch, self.last_vote_epoch, own.config_epoch) = (0, 0, 0);
-            own.id = super::links::drawn_name(own.address, self.moment.chance);
-            self.me = own.id.clone();
-        }
-        self.nodes.insert(self.me.clone(), own);
-        self.change();
-        self.update_state();
-    }
 }

@@ -80,7 +80,7 @@ pub fn check(
     let Some(cluster) = node.cluster.as_deref().filter(|_| !session.from_master) else {
         return Ok(());
     };
-    let slot = match (command.name, &session.queued) {
+    let slot = match (command.name, session.transaction.queued()) {
         ("EXEC", Some(queued)) => {
             let parts = queued.iter().filter_map(|args| Some((node.command_of(args)?, &args[..])));
             decide(cluster, node, session, &parts.collect::<Vec<_>>(), flags)

@@ -65,13 +65,9 @@ pub fn line(node: &Node, session: &Session) -> String {
         text.push_str(" capa=");
     }
     let subscriptions = &session.subscriptions;
-    let multi = match (&session.queued, session.running) {
-        (_, Some(count)) => count.to_string(),
-        (Some(queued), None) => queued.len().to_string(),
-        (None, None) => "-1".to_owned(),
-    };
+    let multi = session.transaction.commands().map_or("-1".to_owned(), |n| n.to_string());
     let tells_library = node.differs(Difference::ClientSetInfo);
-    let watched = session.watched.len();
+    let watched = session.transaction.watched().len();
     let watch = if tells_library { format!(" watch={watched}") } else { String::new() };
     let _ = write!(
         text,
@@ -103,9 +99,9 @@ fn flags(node: &Node, session: &Session) -> String {
         ('S', is_replica(node, session)),
         ('M', session.from_master),
         ('P', !session.subscriptions.is_empty()),
-        ('x', session.queued.is_some() || session.in_exec),
+        ('x', session.transaction.commands().is_some()),
         ('b', session.blocked.is_some()),
-        ('d', session.dirty),
+        ('d', session.transaction.is_touched()),
         ('c', session.closing == Some(Closing::AfterOutput)),
         ('A', session.closing == Some(Closing::AtOnce)),
         ('r', session.reads_here),
