@@ -13,8 +13,8 @@ pub const MAX_LOST_TRIES: u32 = 6;
 /// The maximum time that loss keeps a message back: the waits of all tries that can be lost.
 pub const MAX_LOSS_DELAY: Nanos = RETRANSMISSION * ((1 << MAX_LOST_TRIES) - 1);
 
-/// The maximum time that a cut link keeps a message back. The sender does not learn when the link is
-/// whole again: its waits have doubled meanwhile, so the next try may come as long after.
+/// The maximum time that a cut link keeps a message back. The sender does not learn when the link
+/// is whole again: its waits have doubled meanwhile, so the next try may come as long after.
 pub fn max_outage_delay(outage: Nanos) -> Nanos {
     outage.saturating_mul(2).saturating_add(RETRANSMISSION)
 }

@@ -6,7 +6,7 @@
 //! - [`counters`]: what faults touched
 //! - [`disk`], [`flow`], [`links`]: files, one direction of a connection, the network model
 //! - [`state`], [`transit`]: the machines of a world, and how a message passes between them
-//! - [`interface`]: what a world asks of an engine
+//! - [`interface`]: what a world requires of an engine
 //! - [`tasks`]: what the engines on a tokio runtime share
 //! - [`event`], [`turmoil`], [`live`]: the engines
 //! - [`kind`]: the engines by their names

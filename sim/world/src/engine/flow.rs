@@ -14,9 +14,9 @@ const MAX_TIMEOUT: Nanos = 120 * SECOND;
 /// A direction of a connection, by its place among those between the same hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// The how-many-th connection that the one has asked the other for.
+    /// Its number among the connections that the one has dialled to the other.
     pub nth: u32,
-    /// Whether it leads to who has asked for it.
+    /// Whether it leads back to the one that has dialled.
     pub back: bool,
 }
 
@@ -31,11 +31,11 @@ pub struct Ordinal {
     pub syn: bool,
 }
 
-/// Bits of an [`Ordinal`]: by place in the stream, towards who has asked, not for the first time.
+/// Bits of an [`Ordinal`]: by place in the stream, back to the client, not for the first time.
 const BY_PLACE: u64 = 1 << 58;
 const BACK: u64 = 1 << 57;
 const AGAIN: u64 = 1 << 56;
-/// Bytes of a stream that are told apart, and connections between two hosts above them.
+/// Bytes of a stream that have an address each, and connections between two hosts above them.
 const PLACES: u64 = 1 << 40;
 const CONNECTIONS: u64 = 1 << 16;
 

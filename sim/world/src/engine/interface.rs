@@ -1,4 +1,4 @@
-//! What a world asks of an engine: run processes on machines, carry what they send, and come back
+//! What a world requires of an engine: run processes on machines, carry what they send, and return
 //! when the world has to act.
 
 use std::cell::RefMut;
@@ -20,7 +20,7 @@ pub type Process = Rc<dyn Fn(Host) -> LocalFuture<'static, ()>>;
 pub enum Stop {
     /// The fault with this number is to strike now.
     Strike(u32),
-    /// A moment that was asked for by [`Engine::call_at`] has come.
+    /// A moment that was set by [`Engine::call_at`] has come.
     Call(u32),
     /// The limit is reached.
     Limit,
@@ -70,7 +70,7 @@ pub trait Engine {
     fn call_at(&self, at: Nanos, call: u32);
     /// Forgets every anchor that still waits and every strike that is still to come.
     fn forget_strikes(&self);
-    /// Moves a name to an address once that is asked for.
+    /// What moves a name to an address.
     fn naming(&self) -> Naming;
     /// Runs until true time `limit`, or until the world has to act.
     fn run_until(&mut self, limit: Nanos) -> Stop;

@@ -34,7 +34,7 @@ pub struct Link {
     pub loss_per_million: u64,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
-    /// How many connections were asked for along it.
+    /// How many connections were dialled along it.
     dialled: u32,
 }
 

@@ -150,6 +150,7 @@ impl Engine for LiveEngine {
     }
 
     fn power_off(&self, host: HostId) {
+        // Before the tasks are dropped: their sockets would end the connections.
         self.shared.silence(host);
         self.shared.tasks.power_off(host);
     }

@@ -129,6 +129,8 @@ impl State {
     }
 
     fn add_machine(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) {
+        let named = self.names.ids().count();
+        debug_assert_eq!(named, self.machines.len() + 1, "each machine has a name of its own");
         self.links.add_host();
         self.machines.push(MachineState {
             name: name.to_owned(),

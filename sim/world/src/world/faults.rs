@@ -59,6 +59,8 @@ impl Faults {
         let index = index.expect("only the plan's own faults are armed");
         let fault = self.faults[index].clone();
         let from = machines.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
+        let last = self.struck.last();
+        debug_assert!(last.is_none_or(|last| last.strike.from < from), "faults strike in turn");
         // The counts are read before the verb acts: what it does at once is met by it.
         let before = machines.met_by(&fault);
         machines.apply(&fault, true);
@@ -78,6 +80,7 @@ impl Faults {
     /// Ends a fault that has struck, if it has not ended yet.
     pub fn end(&mut self, struck: u32, machines: &mut Machines) {
         let place = struck as usize;
+        // Over from here on: it does not count among those that still do the same.
         if !std::mem::take(&mut self.struck[place].open) {
             return;
         }

@@ -1,4 +1,4 @@
-//! The machines of a world on their engine: built, started, killed, and asked how they are.
+//! The machines of a world on their engine: built, started, killed, and looked at.
 //!
 //! Nothing here knows a fault.
 
@@ -43,7 +43,7 @@ pub struct Machines {
     pub masters: Vec<String>,
 }
 
-/// The process, which says when it has ended by itself.
+/// The process, which notes when it has ended by itself.
 fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
     let (process, ended) = (Rc::clone(process), Rc::clone(ended));
     Rc::new(move |host| {
@@ -78,6 +78,7 @@ impl Machines {
         for (name, address) in &names {
             engine.state().set_name(name, *address);
         }
+        debug_assert_eq!(usize::from(desk.0), parts.len(), "the operator's machine is the last");
         let known = engine.state().names.clone();
         Machines {
             desk: engine.host(desk),
@@ -137,6 +138,7 @@ impl Machines {
         let from = self.instant();
         for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
             let line = self.engine.state().machine(host).clocks.line(clock);
+            debug_assert!(self.clocks.last().is_none_or(|last| last.from <= from), "in order");
             let last = self.clocks.iter().rev().find(|c| (c.host, c.clock) == (host, clock));
             if last.is_none_or(|last| last.line != line) {
                 self.clocks.push(ClockChange { host, clock, from, line });

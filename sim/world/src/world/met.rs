@@ -123,6 +123,7 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
 /// that the node became a master.
 pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
     let [from, to] = during;
+    debug_assert!(from <= to, "a command is over after it was given");
     let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());
     let entries = trace.entries().iter().filter(|entry| entry.host == node).filter(within);
     let removed = [KeyChange::Deleted, KeyChange::Evicted];

@@ -13,7 +13,7 @@ use crate::engine::links::Disturbance;
 use crate::world::machines::Machines;
 
 impl Machines {
-    /// Does what the verb says, or undoes it.
+    /// Does what the verb stands for, or undoes it.
     pub fn apply(&mut self, fault: &Fault, begin: bool) {
         match &fault.target {
             Target::Host(name) => {

@@ -45,7 +45,7 @@ pub enum TcpState {
     Open,
     /// The peer sends no more.
     Ended,
-    /// Broken, with what the application is told.
+    /// Broken, with the error that the application gets.
     Broken(io::ErrorKind),
 }
 
@@ -59,13 +59,14 @@ pub struct Side {
     pub forgotten: bool,
     pub inbox: Vec<u8>,
     pub read: usize,
-    /// The task that reads here last asked; kept between reads, since cloning it is dear.
+    /// The task that read here last; kept between reads, since cloning a waker is dear.
     pub reader: Option<Waker>,
     pub waiting: bool,
     /// What is under way to this side.
     pub flow: Flow<Payload>,
 }
 
+/// A connection by both of its sides.
 pub struct Pair {
     pub id: Connection,
     pub sides: [Side; 2],

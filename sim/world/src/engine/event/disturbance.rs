@@ -46,7 +46,7 @@ impl Kernel {
         let latency = self.state.delay(hosts, ordinal);
         let flow = &mut self.connections.side(connection, side).flow;
         for at in flow.send_again(self.state.now, latency) {
-            self.queue.push(at, Due::Arrival { connection, side });
+            self.schedule(at, Due::Arrival { connection, side });
         }
     }
 

@@ -88,6 +88,7 @@ impl Executor {
         let entity = kernel.name_task(host);
         let ties = kernel.state.chance.draws(Purpose::Tie, &entity);
         waker.wake_by_ref();
+        debug_assert!(place.task.is_none(), "a free slot has no task");
         place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
     }
 
@@ -148,6 +149,7 @@ impl Executor {
     pub fn put_back(&mut self, running: Running, done: bool) -> Option<Running> {
         let id = running.id;
         let task = live(&mut self.slots, id).expect("a running task is not killed");
+        debug_assert!(task.body.is_none(), "a task is polled by one at a time");
         if !done {
             task.body = Some(running.body);
             return None;
@@ -180,6 +182,7 @@ impl Executor {
 
     fn release(&mut self, slot: u32) -> Option<Body> {
         let place = &mut self.slots[slot as usize];
+        debug_assert!(place.task.is_some(), "a slot is freed once");
         place.generation = place.generation.wrapping_add(1);
         self.free.push(slot);
         place.task.take().and_then(|task| task.body)

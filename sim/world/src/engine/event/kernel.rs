@@ -41,7 +41,7 @@ struct Timer {
 pub struct Kernel {
     pub state: State,
     pub connections: Connections,
-    pub queue: Queue,
+    queue: Queue,
     hosts: Vec<KernelHost>,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
@@ -110,12 +110,18 @@ impl Kernel {
         }
     }
 
+    /// Puts an event into the queue.
+    pub fn schedule(&mut self, at: Nanos, due: Due) {
+        debug_assert!(at >= self.state.now, "an event is put into the past");
+        self.queue.push(at, due);
+    }
+
     pub fn strike_at(&mut self, at: Nanos, fault: u32) {
-        self.queue.push(self.state.on_grain(at), Due::Strike(fault));
+        self.schedule(self.state.on_grain(at), Due::Strike(fault));
     }
 
     pub fn call_at(&mut self, at: Nanos, call: u32) {
-        self.queue.push(self.state.on_grain(at), Due::Call(call));
+        self.schedule(self.state.on_grain(at), Due::Call(call));
     }
 
     pub fn forget_strikes(&mut self) {
@@ -182,8 +188,10 @@ impl Kernel {
         timer.host = host;
         timer.due = line.reaches(reading).map(|due| self.state.on_grain(due));
         timer.waker = Some(waker.clone());
+        let generation = timer.generation;
         if let Some(due) = timer.due {
-            self.queue.push(due, Due::Timer { slot, generation: timer.generation });
+            debug_assert!(due > now, "whoever sleeps wakes later");
+            self.schedule(due, Due::Timer { slot, generation });
         }
         Some(slot)
     }

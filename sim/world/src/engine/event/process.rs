@@ -57,6 +57,7 @@ impl EventShared {
     /// See [`crate::engine::interface::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut kernel = self.kernel.borrow_mut();
+        // Forgotten before the tasks are dropped: their sockets close without a word to the peers.
         kernel.forget_connections(host);
         kernel.state.machine(host).powered = false;
         let disk = Rc::clone(&kernel.state.machine(host).disk);

@@ -98,7 +98,9 @@ impl Kernel {
 
     /// Sends bytes to the other side.
     pub fn write(&mut self, connection: u32, side: u8, bytes: &[u8]) -> io::Result<()> {
-        if let TcpState::Broken(kind) = self.connections.side(connection, side).state {
+        let end = self.connections.side(connection, side);
+        debug_assert!(!end.closed, "an application writes to a stream that it has closed");
+        if let TcpState::Broken(kind) = end.state {
             return Err(kind.into());
         }
         self.send(connection, 1 - side, Payload::Bytes(bytes.to_vec()));
@@ -111,7 +113,7 @@ impl Kernel {
     }
 
     /// The application lets go of its side: the peer sees the end of the stream, or a reset if
-    /// bytes were left unread. A machine without power says nothing.
+    /// bytes were left unread. A machine without power sends nothing.
     pub fn close(&mut self, connection: u32, side: u8) {
         let end = self.connections.side(connection, side);
         if std::mem::replace(&mut end.closed, true) {
@@ -123,7 +125,7 @@ impl Kernel {
         end.inbox = Vec::new();
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
-        // Whoever gives up before his SYN is answered says nothing.
+        // A client that gives up before its SYN is answered sends nothing.
         let mute = matches!(end.state, TcpState::Broken(_) | TcpState::Connecting);
         if silent || mute || self.state.machine(host).is_silent() {
             return;
@@ -146,6 +148,7 @@ impl Kernel {
         let tag = pair.tag;
         let flow = &mut self.connections.side(connection, to).flow;
         let ordinal = flow.ordinal(tag, payload.length(), is_syn);
+        // What is held has an arrival too: sent again, it arrives no earlier.
         let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
         if cut {
@@ -153,7 +156,7 @@ impl Kernel {
         }
         let flow = &mut self.connections.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
-            self.queue.push(arrive_at, Due::Arrival { connection, side: to });
+            self.schedule(arrive_at, Due::Arrival { connection, side: to });
         }
     }
 
@@ -192,7 +195,10 @@ impl Kernel {
                 });
                 self.note_connection(connection, ConnectionChange::Reset);
             }
-            Payload::Syn => self.answer_syn(connection),
+            Payload::Syn => {
+                debug_assert_eq!(end.state, TcpState::Connecting, "a connection is asked for once");
+                self.answer_syn(connection);
+            }
             Payload::SynAck if !refused => {
                 debug_assert_eq!(end.state, TcpState::Connecting, "a connection comes up once");
                 end.state = TcpState::Open;
@@ -213,7 +219,7 @@ impl Kernel {
                 self.note_connection(connection, ConnectionChange::Ended);
             }
             Payload::Fin => {}
-            // Nobody is there to take it: the kernel says so.
+            // Nobody is there to take it: the kernel answers with a reset.
             Payload::SynAck | Payload::Bytes(_) => self.send(connection, 1 - side, Payload::Reset),
         }
     }
@@ -222,7 +228,7 @@ impl Kernel {
         let Pair { id, sides, .. } = &self.connections.pairs[connection as usize];
         let (server, port) = (sides[usize::from(SERVER)].host, id.server.port());
         if sides[usize::from(CLIENT)].closed {
-            // The handshake never completes: no process hears of it.
+            // The handshake never completes: no process sees the connection.
             self.connections.side(connection, SERVER).closed = true;
             return;
         }

@@ -19,7 +19,7 @@ struct Outside(TcpStream);
 /// Connects to whoever listens there. To be awaited by a task of a live world.
 ///
 /// # Errors
-/// What the system says.
+/// What the system reports.
 pub async fn connect(server: SocketAddrV4) -> io::Result<Stream> {
     let stream = TcpStream::connect(SocketAddr::V4(server)).await?;
     stream.set_nodelay(true)?;

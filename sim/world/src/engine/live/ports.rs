@@ -1,11 +1,11 @@
 //! Ports that are bound before a world begins: what is taken is refused at once, and where the
-//! system chooses a port, it is known before anybody has to be told.
+//! system chooses a port, it is known before anybody needs it.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 
-/// How often the system is asked for a port before a pair is given up.
+/// How many ports of the system's choice are tried before a pair is given up.
 const MAX_TRIES: u32 = 1_000;
 
 /// See the head of this file. Addresses are those by which peers know a machine.

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until the process is asked to end. To be awaited by a task of a live world; from the
+/// Waits until the process is to end. To be awaited by a task of a live world; from the
 /// first call on, the signals no longer end the process by themselves.
 pub async fn requested() {
     let (Ok(mut interrupt), Ok(mut terminate)) =

@@ -129,7 +129,7 @@ impl Wires {
 
 /// Its life.
 impl Wire {
-    /// Breaks the connection: both ends are told at once, and nothing that waits arrives.
+    /// Breaks the connection: both ends see it at once, and nothing that waits arrives.
     pub fn reset(&self) {
         self.was_reset.set(true);
         if let Some(stream) = self.stream.take() {
@@ -138,7 +138,7 @@ impl Wire {
         self.wake();
     }
 
-    /// Takes the socket away, so that the other end hears nothing any more.
+    /// Takes the socket away, so that the other end receives nothing any more.
     pub fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()

@@ -126,6 +126,7 @@ impl Life {
     /// Tasks from here on are those of a new run of the process: it starts when the last task of
     /// the one before is gone.
     pub fn renew(&mut self) {
+        debug_assert!(self.incarnation.dead.get(), "a process is killed before it starts anew");
         let before = std::mem::take(&mut self.incarnation);
         self.dying.push(before);
     }

@@ -36,6 +36,7 @@ impl Tasks {
     pub fn power_off(&self, host: HostId) {
         let mut state = self.state();
         let machine = state.machine(host);
+        // Without power before the tasks are dropped: what their sockets send then is lost.
         machine.powered = false;
         machine.disk.borrow_mut().lose_power();
         drop(state);

@@ -141,7 +141,7 @@ impl Call {
     }
 }
 
-/// The kernel's part of connecting: turmoil tells at once what came of the SYN, and here the
+/// The kernel's part of connecting: turmoil reports at once what came of the SYN, and here the
 /// answer takes its way back.
 async fn dial(shared: Rc<TurmoilShared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
     let dialled = shared.network.as_ref().map(|network| network.borrow_mut().dial(from, to));

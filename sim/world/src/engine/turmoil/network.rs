@@ -21,7 +21,7 @@ use crate::engine::state::State;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Which connection, by the order in which they were asked for.
+/// Which connection, by the order in which they were dialled.
 pub type ConnectionId = usize;
 
 /// A connection, open or not.
@@ -48,11 +48,11 @@ struct PlannedConnection {
 enum Parcel {
     /// A message on turmoil's link.
     Message(u64),
-    /// What came of the SYN. turmoil tells the client at once; here it takes its way back.
+    /// What came of the SYN. turmoil answers the client at once; here it takes its way back.
     Answer,
 }
 
-/// A connection that is asked for; its SYN has not been seen on the link yet.
+/// A connection that is dialled; its SYN has not been seen on the link yet.
 pub type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
 
 /// See the head of this file.
@@ -221,7 +221,7 @@ impl Network {
         };
         let wire = &mut self.wires[id];
         let tag = wire.tags[side].pop_front().unwrap_or(wire.tag);
-        // A machine without power says nothing, and a broken connection carries nothing.
+        // A machine without power sends nothing, and a broken connection carries nothing.
         let lost = wire.broken.is_some() || !state.machine(wire.hosts[1 - side]).powered;
         if !lost {
             let payload = Parcel::Message(self.messages);
@@ -272,7 +272,7 @@ impl Network {
     }
 }
 
-/// What the engine asks of it.
+/// What the engine does with it.
 impl Network {
     /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
