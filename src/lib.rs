@@ -3,8 +3,8 @@
 //! The modules stand in the order of the data path, lowest first:
 //!
 //! - [`refusal`], [`length`], [`field`], [`default`]: what a person typed, and need not type
-//! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`promise`]: what a lock promises and counts on, as data
+//! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
