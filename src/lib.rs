@@ -5,6 +5,7 @@
 //! - [`refusal`], [`length`], [`field`], [`default`]: what a person typed, and need not type
 //! - [`quantity`]: times and lists as a person reads them
 //! - [`promise`]: what a lock promises and counts on, as data
+//! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`plan`]: a scenario with every choice made

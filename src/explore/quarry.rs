@@ -1,5 +1,5 @@
-//! What a hunt is asked for: the one place where a hunt is put together, or refused, for the command
-//! line and for users' tests.
+//! What a hunt is asked for: the one place where a hunt is put together, or refused, for the
+//! command line and for users' tests.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

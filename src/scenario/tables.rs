@@ -363,28 +363,35 @@ mod tests {
         check(&PERSISTENCES);
     }
 
-    /// The value of a table, with each word of each row in turn, is read and written as that.
-    fn takes_every_word<T: Serialize + DeserializeOwned>(
+    /// With what a row takes in its place, the value of a table is read, and written as that.
+    fn takes_what_its_rows_say<T: Serialize + DeserializeOwned>(
         fields: impl Iterator<Item = &'static Field>,
         value: &T,
     ) {
         for field in fields {
-            let Takes::Word(words) = field.takes else { continue };
-            for word in words {
+            let taken: Vec<serde_json::Value> = match field.takes {
+                Takes::Text => vec!["never".into()],
+                Takes::Word(words) => words.iter().map(|word| (*word).into()).collect(),
+                Takes::Flag => vec![true.into()],
+                Takes::Count => vec![u32::MAX.into()],
+                Takes::Number => vec![i64::MIN.into()],
+                Takes::Length => vec![u64::MAX.into()],
+            };
+            for taken in taken {
                 let mut all = serde_json::to_value(value).unwrap();
-                all[field.key] = (*word).into();
-                let read: T = serde_json::from_value(all.clone()).unwrap();
+                all[field.key] = taken.clone();
+                let read: T = serde_json::from_value(all).unwrap();
                 let written = serde_json::to_value(&read).unwrap();
                 // A default may be left out.
-                assert!(written.get(field.key).is_none_or(|written| written == *word));
+                assert!(written.get(field.key).is_none_or(|written| *written == taken));
             }
         }
     }
 
     #[test]
     fn the_rows_are_those_of_their_types() {
-        takes_every_word(WORK.iter(), &USUAL_WORK);
-        takes_every_word(options::fields(), &LockConfig::default());
+        takes_what_its_rows_say(WORK.iter(), &USUAL_WORK);
+        takes_what_its_rows_say(options::fields(), &LockConfig::default());
         let all = serde_json::to_value(USUAL_WORK).unwrap();
         for key in all.as_object().unwrap().keys() {
             assert!(WORK.iter().any(|field| field.key == key), "{key}");

@@ -149,8 +149,8 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("std::env", &["src/cli", "src/main.rs"], "only the command line reads the environment"),
     ("println!", &[], "only the edge prints"),
     ("io::stdout", &["src/cli", "src/edge"], "only the edge prints"),
-    ("crate::cli", &["src/cli", "src/main.rs"], "nothing stands on the command line"),
-    ("crate::edge", &["src/cli", "src/edge", "src/test.rs"], "what is outside is met last"),
+    ("crate::cli::", &["src/cli"], "nothing stands on the command line"),
+    ("crate::edge::", &["src/cli", "src/edge", "src/test.rs"], "what is outside is met last"),
     (
         "std::thread",
         &["src/cli", "src/edge/watchdog.rs", "src/confirm/processes.rs"],
