@@ -27,6 +27,9 @@ use crate::signal::{First, Signal, first};
 use crate::witness;
 use crate::{cluster, cycle};
 
+/// Hears each request of a node before it is executed, beside the trace.
+pub type Ear = Rc<dyn Fn(Request, &Arguments)>;
+
 /// A running node. Its tasks share it.
 pub struct Server {
     /// The machine.
@@ -62,6 +65,8 @@ pub struct Server {
     pub log: RefCell<Log>,
     /// Whether the save points are looked at.
     pub saves: Cell<bool>,
+    /// Who hears its requests: a test that asserts what was asked.
+    pub ear: RefCell<Option<Ear>>,
 }
 
 /// Whether a request runs a script.
@@ -74,14 +79,24 @@ fn runs_script(args: &Arguments) -> bool {
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
-    run(&host, config).await;
+    serve_shown(host, config, |_| {}).await;
+}
+
+/// As [`serve`], and shows the node before it reads its files: to whoever looks into it from
+/// outside of its machine.
+///
+/// # Panics
+/// As [`serve`].
+pub async fn serve_shown(host: Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
+    run(&host, config, show).await;
     host.record(Event::Exited);
     host.exit();
 }
 
-async fn run(host: &Host, config: NodeConfig) {
+async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
     let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(Server::new(host, config));
+    show(&server);
     let load_time = server.node.borrow().config.load_time;
     if load_time > 0 && has_file(host, &server.node.borrow()) {
         host.spawn(Rc::clone(&server).start_after(load_time));
@@ -143,6 +158,7 @@ impl Server {
             wakes: RefCell::default(),
             log: RefCell::default(),
             saves: Cell::new(false),
+            ear: RefCell::default(),
         }
     }
 
@@ -277,6 +293,9 @@ impl Server {
         node.set_time(wall);
         node.clock_us = self.host.now(Clock::Wall) / 1_000;
         let was_busy = node.busy.is_some();
+        if let Some(ear) = &*self.ear.borrow() {
+            ear(request, args);
+        }
         let heard = witness::hear(&self.host, &node, id, args);
         node.request(id, args);
         witness::tell(&self.host, &node, id, request, args, heard);

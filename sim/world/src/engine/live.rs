@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use lockstorm_platform::time::{ClockSetting, EPOCH, HostClocks, Nanos, Stamp};
 use lockstorm_platform::trace::{Connection, Event, HostId, Leg, Request, Trace};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::engine::live::machine::Machine;
@@ -64,8 +66,11 @@ struct Shared {
     /// Sockets of machines without power: they say nothing until the machine is back.
     graves: RefCell<BTreeMap<HostId, Grave>>,
     listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
-    /// Whether many events were recorded since the world was last called back.
+    /// Whether the world is to be called back: many events were recorded since it last was, or
+    /// the bell was rung.
     is_full: Cell<bool>,
+    /// See [`LiveEngine::bell`].
+    bell: Arc<Notify>,
     /// Requests whose words were recorded, and that are not answered yet.
     unanswered: RefCell<BTreeSet<Request>>,
     /// The connection whose request the last strike was anchored to.
@@ -225,6 +230,7 @@ impl LiveEngine {
             graves: RefCell::default(),
             listeners: RefCell::default(),
             is_full: Cell::new(false),
+            bell: Arc::default(),
             unanswered: RefCell::default(),
             waited_for: Cell::new(None),
             is_closed,
@@ -235,6 +241,11 @@ impl LiveEngine {
             local: Some(LocalSet::new()),
             ahead: i64::try_from(i128::from(unix) - i128::from(EPOCH)).unwrap_or(0),
         }
+    }
+
+    /// Calls the world back before its time, from any thread: `notify_one` rings it.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.bell)
     }
 
     fn end(&mut self) {
@@ -406,7 +417,12 @@ async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
 async fn called(shared: &Shared, longest: Duration) {
     let tasks = &shared.tasks;
     let mut alarm = pin!(tokio::time::sleep(longest));
+    let mut bell = pin!(shared.bell.notified());
     std::future::poll_fn(|cx| {
+        if bell.as_mut().poll(cx).is_ready() {
+            shared.is_full.set(true);
+            return Poll::Ready(());
+        }
         let is_called = shared.is_full.get() || tasks.panic.borrow().is_some();
         if is_called || !tasks.state().strikes.is_empty() {
             return Poll::Ready(());
