@@ -18,7 +18,6 @@
 //! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
-//! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line: the only room with files, terminal and environment
 
@@ -35,8 +34,6 @@ pub mod confirm;
 pub mod custody;
 pub mod explain;
 pub mod explore;
-#[cfg(feature = "turmoil")]
-pub mod guest;
 pub mod history;
 pub mod ledger;
 pub mod length;

@@ -1,8 +1,6 @@
 //! The fake server for tests without async code. Each method does what the method of the same
 //! name of [`FakeRedis`] does, and waits for it.
 
-#![expect(clippy::disallowed_methods, reason = "a test without a runtime waits by itself")]
-
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;

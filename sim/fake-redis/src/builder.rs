@@ -85,7 +85,8 @@ impl Builder {
         self
     }
 
-    /// Where its draws come from, such as RANDOMKEY and SPOP.
+    /// Where its draws come from, such as those of RANDOMKEY and SPOP. In a simulation the same
+    /// seed draws the same; on real sockets the time of day goes into the draws as well.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Builder {
         self.seed = seed;

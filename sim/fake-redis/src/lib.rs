@@ -34,6 +34,6 @@ pub use server::FakeRedis;
 pub use sim::FakeRedis;
 
 /// The blocks of the README are run.
-#[cfg(all(doctest, feature = "live", feature = "turmoil"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

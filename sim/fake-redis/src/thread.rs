@@ -1,7 +1,6 @@
 //! The thread that a live server runs on, and how others talk to it: by work that it does between
 //! two moments of the world.
 
-#![expect(clippy::disallowed_methods, reason = "the server's time is the real one")]
 #![expect(clippy::disallowed_types, reason = "a test runs beside the server")]
 
 use std::io;
