@@ -21,7 +21,8 @@ use crate::server::FakeRedis;
 /// # fn main() -> redis::RedisResult<()> {
 /// let redis = FakeRedis::start_blocking();
 /// let mut connection = redis::Client::open(redis.url())?.get_connection()?;
-/// let _: () = redis::cmd("SET").arg("lock").arg("me").arg("PX").arg(10_000).query(&mut connection)?;
+/// let mut set = redis::cmd("SET");
+/// set.arg("lock").arg("me").arg("PX").arg(10_000).exec(&mut connection)?;
 /// redis.advance(Duration::from_secs(11));
 /// assert_eq!(redis.get("lock"), None);
 /// # Ok(())

@@ -12,6 +12,11 @@
 //! - [`blocking`]: the same for tests without async code
 //! - [`sim`]: a server in a `turmoil::Sim` of the user's own
 
+#![cfg_attr(
+    not(any(feature = "live", feature = "turmoil")),
+    allow(dead_code, reason = "without a world nothing is started")
+)]
+
 #[cfg(feature = "live")]
 pub mod blocking;
 pub mod builder;
