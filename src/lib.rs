@@ -21,7 +21,6 @@
 //! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
-//! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
 //! - [`edge`]: what is outside: files, the terminal, exit codes, real time
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`cli`]: the command line
@@ -42,8 +41,6 @@ pub mod edge;
 pub mod explain;
 pub mod explore;
 pub mod field;
-#[cfg(feature = "turmoil")]
-pub mod guest;
 pub mod history;
 pub mod ledger;
 pub mod length;

@@ -9,16 +9,16 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
-use lockstorm_redis::{process, sentinel};
+use lockstorm_redis::process;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
 use crate::refusal::Refusal;
-use crate::run;
-use crate::serve::desk::Desk;
+use crate::run::{self, process};
 use crate::serve::desk;
+use crate::serve::desk::Desk;
 
 /// Everybody who connects from outside, as one host.
 pub const CLIENTS: &str = "clients";

@@ -28,14 +28,24 @@ use crate::signal::{First, first};
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
 pub async fn serve(host: Host, config: NodeConfig) {
-    run(&host, config).await;
+    serve_shown(host, config, |_| {}).await;
+}
+
+/// As [`serve`], and shows the node before it reads its files, to code that looks into it from
+/// outside its machine.
+///
+/// # Panics
+/// As [`serve`].
+pub async fn serve_shown(host: Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
+    run(&host, config, show).await;
     host.record(Event::Exited);
     host.exit();
 }
 
-async fn run(host: &Host, config: NodeConfig) {
+async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
     let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(begin(host, config));
+    show(&server);
     let load_time = server.node.borrow().config.load_time;
     if load_time > 0 && has_file(host, &server.node.borrow()) {
         host.spawn(start_after(Rc::clone(&server), load_time));

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use lockstorm_platform::host::{Host, HostMutex};
-use lockstorm_platform::trace::{Event, KeyName, Origin};
+use lockstorm_platform::trace::{Event, KeyName, Origin, Request};
 
 use crate::files::log::Log;
+use crate::frame::Arguments;
 use crate::node::{Append, Change, Effects, Node};
 use crate::replication::feeds::Feeds;
 use crate::signal::Signal;
@@ -20,6 +21,9 @@ pub const TICK_MS: u64 = 100;
 
 /// Has a node follow its master from now on, as a task.
 pub type Follow = fn(&Rc<Server>);
+
+/// Sees each request of a node before it is executed, beside the trace.
+pub type Observer = Rc<dyn Fn(Request, &Arguments)>;
 
 /// A running node. Its tasks share it.
 pub struct Server {
@@ -58,6 +62,8 @@ pub struct Server {
     pub log: RefCell<Log>,
     /// Whether the save points are looked at.
     pub saves: Cell<bool>,
+    /// Sees its requests, for a test that asserts what was requested.
+    pub observer: RefCell<Option<Observer>>,
 }
 
 impl Server {
@@ -82,6 +88,7 @@ impl Server {
             wakes: RefCell::default(),
             log: RefCell::default(),
             saves: Cell::new(false),
+            observer: RefCell::default(),
         }
     }
 

@@ -103,6 +103,9 @@ impl Server {
         node.set_time(wall);
         node.clock_us = self.host.now(Clock::Wall) / 1_000;
         let was_busy = node.busy.is_some();
+        if let Some(observe) = &*self.observer.borrow() {
+            observe(request, args);
+        }
         let heard = witness::hear(&self.host, &node, id, args);
         requests::request(&mut node, id, args);
         witness::tell(&self.host, &node, id, request, args, heard);

@@ -14,7 +14,7 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::sentinel::SentinelConfig;
-use lockstorm_redis::{process, sentinel};
+use lockstorm_redis::process;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;

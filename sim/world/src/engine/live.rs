@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{ClockSetting, EPOCH, HostClocks, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId, Trace};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::engine::interface::{Engine, Process, Stop};
@@ -90,6 +92,11 @@ impl LiveEngine {
             local: Some(LocalSet::new()),
             ahead: i64::try_from(i128::from(unix) - i128::from(EPOCH)).unwrap_or(0),
         }
+    }
+
+    /// Calls the world back before its time, from any thread: `notify_one` rings it.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.bell)
     }
 
     fn end(&mut self) {
@@ -261,7 +268,12 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
 async fn next_call(shared: &LiveShared, limit: Duration) {
     let tasks = &shared.tasks;
     let mut alarm = pin!(tokio::time::sleep(limit));
+    let mut bell = pin!(shared.bell.notified());
     std::future::poll_fn(|cx| {
+        if bell.as_mut().poll(cx).is_ready() {
+            shared.recorder.is_full.set(true);
+            return Poll::Ready(());
+        }
         let is_called = shared.recorder.is_full.get() || tasks.panic.borrow().is_some();
         if is_called || !tasks.state().strikes.is_empty() {
             return Poll::Ready(());

@@ -5,9 +5,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use lockstorm_platform::trace::{Connection, HostId};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::engine::live::ports::Ports;
 use crate::engine::live::recorder::Recorder;
@@ -28,6 +30,8 @@ pub struct LiveShared {
     /// Whether every client belongs to this world: see
     /// [`crate::engine::live::LiveEngine::closed`].
     pub is_closed: bool,
+    /// See [`crate::engine::live::LiveEngine::bell`].
+    pub bell: Arc<Notify>,
 }
 
 /// What is left of a machine without power.
@@ -59,6 +63,7 @@ impl LiveShared {
             silent: RefCell::default(),
             listeners: RefCell::default(),
             is_closed,
+            bell: Arc::default(),
         }
     }
 

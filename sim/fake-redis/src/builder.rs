@@ -1,0 +1,189 @@
+//! How a server is set up. Settings are checked before anything starts.
+
+use std::fmt;
+
+use bytes::Bytes;
+use lockstorm_redis::compat::Compat;
+use lockstorm_redis::node::{Append, Node, NodeConfig};
+
+use crate::local_request::ask;
+
+/// The maximum number of replicas.
+const MAX_REPLICAS: usize = 16;
+
+/// Parameters that CONFIG SET cannot give a server that starts, and what to write instead.
+const INSTEAD: [(&str, &str); 6] = [
+    ("port", "the system chooses a free port"),
+    ("appendonly", "write .append(Append::Everysec)"),
+    ("appendfsync", "write .append(Append::Everysec)"),
+    ("replicaof", "write .replicas(1)"),
+    ("requirepass", "write .password(\"...\")"),
+    ("masterauth", "replicas know the password"),
+];
+
+/// How a server is set up: as Redis 7.0 without a configuration file, unless told otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    pub(crate) config: NodeConfig,
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) replicas: usize,
+    pub(crate) seed: u64,
+}
+
+/// A setting that is refused: which one, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSetting(String);
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadSetting {}
+
+impl Builder {
+    /// Clients must send AUTH with this password; it is part of the URL.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Builder {
+        self.config.password = Bytes::copy_from_slice(password.as_bytes());
+        self
+    }
+
+    /// Which server and version it answers like: Redis 7.0.15 unless set.
+    #[must_use]
+    pub fn compat(mut self, compat: Compat) -> Builder {
+        self.config.compat = compat;
+        self
+    }
+
+    /// How many replicas follow the server.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Builder {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Whether it keeps an append-only file, and when it syncs it: what survives a crash and a
+    /// loss of power. The file is in memory.
+    #[must_use]
+    pub fn append(mut self, append: Append) -> Builder {
+        self.config.append = append;
+        self
+    }
+
+    /// Which keyspace events it publishes: `"Kx"` are those of expired keys.
+    #[must_use]
+    pub fn notify(self, classes: &str) -> Builder {
+        self.config("notify-keyspace-events", classes)
+    }
+
+    /// A parameter of `redis.conf`, as CONFIG SET takes it; at every start.
+    #[must_use]
+    pub fn config(mut self, name: &str, value: &str) -> Builder {
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Where its draws come from, such as those of RANDOMKEY and SPOP. In a simulation the same
+    /// seed draws the same; on real sockets the time of day goes into the draws as well.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.seed = seed;
+        self
+    }
+
+    /// Whether a server can be started so.
+    pub(crate) fn check(&self) -> Result<(), BadSetting> {
+        if self.replicas > MAX_REPLICAS {
+            let what = format!("replicas({}): at most {MAX_REPLICAS} are run", self.replicas);
+            return Err(BadSetting(what));
+        }
+        let mut node = Node::new(self.config.clone(), 0, [0; 3]);
+        for (name, value) in &self.parameters {
+            let refused =
+                |why: &str| Err(BadSetting(format!("config({name:?}, {value:?}): {why}")));
+            let instead = INSTEAD.iter().find(|(bad, _)| name.eq_ignore_ascii_case(bad));
+            if let Some((_, instead)) = instead {
+                return refused(instead);
+            }
+            if let Some(error) = ask(&mut node, &["CONFIG", "SET", name, value]).error() {
+                return refused(&error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a server in a simulation of the user's own can be started so.
+    #[cfg(feature = "turmoil")]
+    pub(crate) fn check_in_sim(&self) -> Result<(), BadSetting> {
+        if self.replicas > 0 {
+            let what = format!("replicas({}): a server in a simulation has none", self.replicas);
+            return Err(BadSetting(what));
+        }
+        self.check()
+    }
+
+    /// Gives a node that starts the parameters that its configuration has no place for.
+    pub(crate) fn configure(&self, node: &mut Node) {
+        for (name, value) in &self.parameters {
+            ask(node, &["CONFIG", "SET", name, value]);
+        }
+        if !self.config.password.is_empty() {
+            let password = String::from_utf8_lossy(&self.config.password);
+            ask(node, &["CONFIG", "SET", "masterauth", &password]);
+        }
+    }
+
+    /// The URL of a server at this address.
+    pub(crate) fn url(&self, address: &str) -> String {
+        if self.config.password.is_empty() {
+            return format!("redis://{address}");
+        }
+        let escaped = |byte: &u8| match byte {
+            byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        };
+        let password: String = self.config.password.iter().map(escaped).collect();
+        format!("redis://:{password}@{address}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Builder;
+
+    fn refusal(builder: &Builder) -> String {
+        builder.check().expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn bad_settings_are_refused_with_what_to_write_instead() {
+        let builder = Builder::default;
+        assert_eq!(refusal(&builder().replicas(17)), "replicas(17): at most 16 are run");
+        assert_eq!(
+            refusal(&builder().config("port", "6379")),
+            "config(\"port\", \"6379\"): the system chooses a free port"
+        );
+        assert_eq!(
+            refusal(&builder().config("maxmemory", "much")),
+            "config(\"maxmemory\", \"much\"): ERR CONFIG SET failed (possibly related to argument \
+             'maxmemory') - argument must be a memory value"
+        );
+        assert_eq!(
+            refusal(&builder().config("max-memory", "1mb")),
+            "config(\"max-memory\", \"1mb\"): ERR Unknown option or number of arguments for CONFIG \
+             SET - 'max-memory'"
+        );
+        assert!(refusal(&builder().notify("Q")).starts_with("config(\"notify-keyspace-events\""));
+        let good = builder().password("x").replicas(2).notify("Kx").config("maxmemory", "1mb");
+        assert_eq!(good.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_password_is_part_of_the_url() {
+        let url = Builder::default().password("p@ss").url("127.0.0.1:1");
+        assert_eq!(url, "redis://:p%40ss@127.0.0.1:1");
+        assert_eq!(Builder::default().url("redis:6379"), "redis://redis:6379");
+    }
+}

@@ -1,0 +1,165 @@
+//! What a test sees of a server: the requests that it executed and the keys that it holds.
+//!
+//! A look is no request: it is made on a copy of the node, so it changes nothing, nobody hears of
+//! it, and it works while the server is paused or cut off.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::{Connection, Request};
+use lockstorm_redis::frame::{Arguments, Reply};
+use lockstorm_redis::node::{Node, NodeConfig};
+use lockstorm_redis::process::serve_shown;
+use lockstorm_redis::server::Server;
+use lockstorm_world::engine::interface::Process;
+
+use crate::builder::Builder;
+use crate::local_request::{Answer, ask, said};
+
+/// How many requests are remembered.
+const MAX_REMEMBERED: usize = 100_000;
+
+/// The requests that servers executed, in order. Clones share them.
+#[derive(Clone, Default)]
+pub struct Requests(Rc<RefCell<VecDeque<(Connection, Arguments)>>>);
+
+impl Requests {
+    fn hear(&self, request: Request, args: &Arguments) {
+        let mut heard = self.0.borrow_mut();
+        // Replicas and whoever promotes them are no clients: nothing that they said is kept.
+        let is_client = !["REPLCONF", "PSYNC", "REPLICAOF"]
+            .iter()
+            .any(|word| args[0].eq_ignore_ascii_case(word.as_bytes()));
+        if !is_client {
+            heard.retain(|(connection, _)| *connection != request.connection);
+            return;
+        }
+        if heard.len() == MAX_REMEMBERED {
+            heard.pop_front();
+        }
+        heard.push_back((request.connection, args.clone()));
+    }
+
+    /// A line each: words with a blank between them.
+    pub fn lines(&self) -> Vec<String> {
+        let line =
+            |args: &Arguments| args.iter().map(|word| said(word)).collect::<Vec<_>>().join(" ");
+        self.0.borrow().iter().map(|(_, args)| line(args)).collect()
+    }
+
+    /// How many were of this command.
+    #[cfg(feature = "live")]
+    pub fn count(&self, command: &str) -> usize {
+        let heard = self.0.borrow();
+        heard.iter().filter(|(_, args)| args[0].eq_ignore_ascii_case(command.as_bytes())).count()
+    }
+}
+
+/// A server as it is seen from outside of its machine. Clones see the same one.
+#[derive(Clone, Default)]
+pub struct Look(Rc<RefCell<Shown>>);
+
+#[derive(Default)]
+struct Shown {
+    server: Weak<Server>,
+    starts: u32,
+}
+
+impl Look {
+    /// The process of a server that is looked at; `config` is asked at each start.
+    pub fn process(
+        &self,
+        builder: &Builder,
+        requests: &Requests,
+        config: impl Fn() -> NodeConfig + 'static,
+    ) -> Process {
+        let (look, builder, requests) = (self.clone(), builder.clone(), requests.clone());
+        Rc::new(move |host| {
+            let (look, builder, requests) = (look.clone(), builder.clone(), requests.clone());
+            let show = move |server: &Rc<Server>| {
+                builder.configure(&mut server.node.borrow_mut());
+                let ear = move |request, args: &Arguments| requests.hear(request, args);
+                server.observer.replace(Some(Rc::new(ear)));
+                look.show(server);
+            };
+            Box::pin(serve_shown(host, config(), show))
+        })
+    }
+
+    fn show(&self, server: &Rc<Server>) {
+        let mut shown = self.0.borrow_mut();
+        shown.server = Rc::downgrade(server);
+        shown.starts += 1;
+    }
+
+    /// The answer of the node as it is at this reading of its wall clock; `None` if it is down.
+    fn ask(&self, wall: Nanos, words: &[&str]) -> Option<Reply> {
+        let server = self.0.borrow().server.upgrade()?;
+        let mut node = server.node.borrow().clone();
+        node.set_time(wall);
+        // Nothing that keeps clients from asking keeps a test from it.
+        node.users = Default::default();
+        (node.busy, node.starting_ms) = (None, None);
+        ask(&mut node, words).0
+    }
+
+    /// The keys of database 0, in their order; none of a server that is down.
+    pub fn keys(&self, wall: Nanos) -> Vec<String> {
+        let Some(Reply::Array(keys)) = self.ask(wall, &["KEYS", "*"]) else { return Vec::new() };
+        let text = |key| match key {
+            Reply::Bulk(key) => said(&key),
+            other => format!("{other:?}"),
+        };
+        let mut keys: Vec<String> = keys.into_iter().map(text).collect();
+        keys.sort();
+        keys
+    }
+
+    /// The string under a key of database 0.
+    pub fn get(&self, wall: Nanos, key: &str) -> Option<String> {
+        match self.ask(wall, &["GET", key])? {
+            Reply::Bulk(value) => Some(said(&value)),
+            _ => None,
+        }
+    }
+
+    /// How long a key of database 0 has to live; `None` without a key or without an end.
+    pub fn ttl(&self, wall: Nanos, key: &str) -> Option<Duration> {
+        match self.ask(wall, &["PTTL", key])? {
+            Reply::Integer(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
+            _ => None,
+        }
+    }
+}
+
+/// What whoever drives a live world has to know.
+#[cfg(feature = "live")]
+impl Look {
+    /// How often its process was started.
+    pub fn starts(&self) -> u32 {
+        self.0.borrow().starts
+    }
+
+    /// Whether it runs.
+    pub fn is_up(&self) -> bool {
+        self.0.borrow().server.strong_count() > 0
+    }
+
+    /// Whether it runs and follows nobody.
+    pub fn is_master(&self) -> bool {
+        let server = self.0.borrow().server.upgrade();
+        server.is_some_and(|server| server.node.borrow().master.is_none())
+    }
+
+    /// How many replicas have all its keys and are sent what changes.
+    pub fn replicas(&self) -> usize {
+        let server = self.0.borrow().server.upgrade();
+        server.map_or(0, |server| {
+            let node = server.node.borrow();
+            node.replicas.iter().filter(|replica| replica.online).count()
+        })
+    }
+}
