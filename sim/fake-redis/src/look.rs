@@ -11,13 +11,13 @@ use std::time::Duration;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{Connection, Request};
 use lockstorm_redis::frame::{Arguments, Reply};
-use lockstorm_redis::node::{Node, NodeConfig};
+use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process::serve_shown;
 use lockstorm_redis::server::Server;
 use lockstorm_world::engine::interface::Process;
 
 use crate::builder::Builder;
-use crate::local_request::{Answer, ask, said};
+use crate::local_request::{ask, said};
 
 /// How many requests are remembered.
 const MAX_REMEMBERED: usize = 100_000;
