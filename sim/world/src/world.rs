@@ -1,6 +1,6 @@
 //! A world: machines, links, clocks and faults, run on an engine to its end.
 //!
-//! It applies faults and heals them. It does not know what the processes do.
+//! It applies and heals faults. It does not know what the processes do.
 
 mod met;
 pub mod steering;
@@ -23,36 +23,36 @@ use crate::engine::links::Disturbance;
 use crate::engine::{Engine, EngineKind, Process, Stop};
 use crate::world::strike::Struck;
 
-/// The name under which faults that act by command reach nodes.
+/// The host from which faults that act by command reach nodes.
 const OPERATOR: &str = "operator";
 /// The operator's address.
 const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
-/// How long the operator's messages take; no fault touches its links.
+/// The latency of the operator's messages; no fault touches its links.
 const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
-/// What a world is built from.
+/// The description of a world.
 pub struct WorldSpec {
-    /// What drives it.
+    /// The engine that drives it.
     pub engine: EngineKind,
-    /// Whether all that takes time takes whole milliseconds.
+    /// Whether all durations are whole milliseconds.
     pub whole_ms: bool,
-    /// Where every draw comes from.
+    /// The seed of every draw.
     pub seed: u64,
     /// Draws that are fixed by hand.
     pub draws: BTreeMap<DrawKey, u64>,
-    /// How long messages take where no link is named.
+    /// The latency of links that are not named.
     pub latency: Latency,
-    /// Directed links with a latency of their own.
+    /// Directed links with their own latency.
     pub named_links: Vec<(String, String, Latency)>,
-    /// Lost tries in a million, on every link.
+    /// Lost tries per million, on every link.
     pub loss_per_million: u32,
     /// The machines, in the order in which they are started.
     pub hosts: Vec<HostSpec>,
-    /// Further names of addresses, such as `master`.
+    /// Additional names of addresses, such as `master`.
     pub names: BTreeMap<String, SocketAddrV4>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// Who carries out faults that act by command, where there may be any.
+    /// Carries out faults that act by command, if there can be any.
     pub operator: Option<Operator>,
     /// Whether the trace keeps a line for every record.
     pub whole_trace: bool,
@@ -62,30 +62,30 @@ pub struct WorldSpec {
 pub struct HostSpec {
     /// Its name.
     pub name: String,
-    /// Its address; the name stands for it.
+    /// Its address, to which its name resolves.
     pub address: SocketAddrV4,
-    /// How its clocks are set.
+    /// The initial setting of its clocks.
     pub clocks: ClockSetting,
-    /// What part it plays.
+    /// Its part in the world.
     pub part: Part,
     /// What its process runs.
     pub process: Process,
 }
 
-/// What part a machine plays, as far as faults and the heal care.
+/// The part of a machine, as far as faults and the heal distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A Redis node: it is started again by the heal.
+    /// A Redis node: the heal restarts it.
     Node,
-    /// A Sentinel: so is it, but it has nothing to do with replication.
+    /// A Sentinel: the heal restarts it too, but it takes no part in replication.
     Sentinel,
-    /// Anything else: what is dead stays dead.
+    /// Anything else: once dead, it stays dead.
     Other,
     /// As `Other`, and not started before [`World::start`].
     Late,
 }
 
-/// The process, which says when it has ended by itself.
+/// Wraps the process so that it sets `ended` when it exits on its own.
 fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
     let (process, ended) = (Rc::clone(process), Rc::clone(ended));
     Rc::new(move |host| {
@@ -97,13 +97,13 @@ fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
     })
 }
 
-/// A world that runs.
+/// A running world.
 pub struct World {
     engine: Box<dyn Engine>,
     names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
-    /// Whose process has ended by itself since it was started.
+    /// Whether each host's process has exited on its own since it was started.
     ended: Vec<Rc<Cell<bool>>>,
     faults: Vec<Fault>,
     struck: Vec<Struck>,
@@ -111,20 +111,20 @@ pub struct World {
     /// The operator's machine.
     desk: Host,
     operator: Option<Operator>,
-    /// The further names: those of masters, which a failover moves.
+    /// The additional names: those of masters, which a failover redirects.
     masters: Vec<String>,
 }
 
-/// A clock that follows another line from an instant on.
+/// A clock that follows a new line from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockChange {
     /// The host.
     pub host: HostId,
     /// The clock.
     pub clock: Clock,
-    /// From when on.
+    /// The instant of the change.
     pub from: Instant,
-    /// The line.
+    /// The new line.
     pub line: Line,
 }
 
@@ -135,35 +135,35 @@ pub struct Strike {
     pub fault: u32,
     /// When it struck.
     pub from: Instant,
-    /// When it was over, if it was.
+    /// When it ended, if it has.
     pub to: Option<Instant>,
-    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it struck
-    /// nothing. `None` where the engine does not count.
+    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it had no
+    /// effect. `None` if the engine does not count.
     pub met: Option<u64>,
 }
 
-/// What is left when a world has ended.
+/// What remains after a world has ended.
 pub struct Remains {
     /// The trace.
     pub trace: Trace,
-    /// Who was who.
+    /// The hosts' names and addresses.
     pub names: HostNames,
     /// The faults that struck, in order.
     pub strikes: Vec<Strike>,
     /// Every line that a clock followed, in order.
     pub clocks: Vec<ClockChange>,
-    /// How many messages did not arrive at once; `None` where nobody counts.
+    /// How many messages were lost or held; `None` if the engine does not count.
     pub missed: Option<Missed>,
     /// When the world ended.
     pub end: Instant,
 }
 
-/// How many messages did not arrive when they were sent first.
+/// How many messages did not arrive at their first try.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Tries that were lost, by faults or by what links lose without any.
+    /// Lost tries, whether by faults or by a link's own loss.
     pub lost: u64,
-    /// Messages that met a link which a fault had cut.
+    /// Messages that met a link cut by a fault.
     pub cut: u64,
 }
 
@@ -171,8 +171,8 @@ impl World {
     /// Builds the world and starts its processes; no time has passed yet.
     ///
     /// # Panics
-    /// If two hosts share a name or an address, or a fault names a host that is not there:
-    /// plans are validated before.
+    /// If two hosts share a name or an address, or a fault names an unknown host: plans are
+    /// validated earlier.
     pub fn new(spec: WorldSpec) -> World {
         let chance = Chance::new(spec.seed, spec.draws.clone());
         let trace = Trace::new(spec.whole_trace);
@@ -180,7 +180,7 @@ impl World {
         World::on(engine, spec)
     }
 
-    /// As [`World::new`], on an engine that is there already.
+    /// As [`World::new`], on an existing engine.
     ///
     /// # Panics
     /// As [`World::new`].
@@ -308,13 +308,13 @@ impl World {
         }
     }
 
-    /// Whether a host runs no process: it was felled, or the process has ended by itself.
+    /// Whether a host runs no process: it was taken down, or its process has exited on its own.
     fn is_down(&self, host: usize) -> bool {
         !self.alive[host] || self.ended[host].get()
     }
 
-    /// Ends every fault, disarms those that have not struck, and starts nodes that are down
-    /// unless they are to stay so. Returns when.
+    /// Ends every fault, disarms those that have not struck, and starts nodes that are down unless
+    /// `keep_down`. Returns the instant of the heal.
     pub fn heal(&mut self, keep_down: bool) -> Instant {
         self.engine.forget_strikes();
         let healed = self.instant();
@@ -339,7 +339,7 @@ impl World {
         self.engine.state().now
     }
 
-    /// Where the trace stands.
+    /// The position of the next record in the trace.
     pub fn instant(&self) -> Instant {
         let state = self.engine.state();
         state.trace.next_instant(state.now)

@@ -1,9 +1,8 @@
 //! The event engine: a single-threaded executor and one queue of events in integer nanoseconds.
 //!
-//! There are no ticks and no busy loop: time jumps to the next event. All events that are due in
-//! an instant come before the tasks that they wake; the tasks run in the order of drawn
-//! priorities. The engine knows hosts, links, disks and clocks; faults as such are the
-//! [`crate::world`]'s.
+//! There are no ticks and no busy loop: time jumps to the next event. All events that are due at an
+//! instant are handled before the tasks that they wake; the tasks run in the order of drawn
+//! priorities. The engine knows hosts, links, disks and clocks; [`crate::world`] handles faults.
 
 mod executor;
 mod kernel;
@@ -28,25 +27,25 @@ use crate::engine::event::machine::Machine;
 use crate::engine::state::State;
 use crate::engine::{Engine, Process, Stop};
 
-/// See the head of this file. Dropping it ends every task.
+/// See the head of this file. Dropping it drops every task.
 pub struct EventEngine {
     shared: Rc<Shared>,
 }
 
-/// What tasks, streams and timers hold on to.
+/// The state that tasks, streams and timers share.
 struct Shared {
     kernel: RefCell<Kernel>,
     tasks: RefCell<Tasks>,
     processes: RefCell<Vec<Option<Process>>>,
-    /// Hosts whose process has ended itself, and still has tasks.
+    /// Hosts whose process has exited on its own and still has tasks.
     exited: RefCell<Vec<HostId>>,
 }
 
-/// What comes next.
+/// The next action.
 enum Next {
     /// A task is ready.
     Run(Running),
-    /// The world has to act.
+    /// The world must act.
     Stop(Stop),
 }
 
@@ -67,7 +66,7 @@ impl EventEngine {
         EventEngine { shared: Rc::new(shared) }
     }
 
-    /// Handles events until a task is to run or the world has to act.
+    /// Handles events until a task is to run or the world must act.
     fn next(&self, limit: Nanos) -> Next {
         let kernel = &mut *self.shared.kernel.borrow_mut();
         let tasks = &mut *self.shared.tasks.borrow_mut();
@@ -91,7 +90,8 @@ impl EventEngine {
         }
     }
 
-    /// Tasks hold the engine and the engine holds the tasks: without an end nothing is freed.
+    /// Drops all tasks. The tasks refer to the engine and the engine owns the tasks: without this,
+    /// nothing would be freed.
     fn end(&self) {
         let tasks = self.shared.tasks.borrow_mut().take_all();
         drop(tasks);
@@ -189,7 +189,8 @@ impl Engine for EventEngine {
                 Next::Stop(stop) => return stop,
             };
             let done = running.poll();
-            // A finished future is dropped only when nothing is borrowed: it may close streams.
+            // A finished future is dropped only when nothing is borrowed, because it may close
+            // streams.
             let finished = self.shared.tasks.borrow_mut().put_back(running, done);
             drop(finished);
             self.shared.bury();

@@ -1,6 +1,6 @@
-//! The plan's network as every engine carries it: directed links, and how long a message takes.
+//! The plan's network model, shared by every engine: directed links and message latency.
 //!
-//! What a connection is, and who is told when it breaks, is each engine's own.
+//! Connections, and how their ends are notified when they break, are up to each engine.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ use lockstorm_platform::trace::{Happening, HostId};
 use crate::engine::met::LinkMet;
 use crate::engine::state::State;
 
-/// The least time that a message takes: without it a loop of two hosts could stop time.
+/// The minimum latency of a message: without it a loop of two hosts could stop time.
 const LEAST_LATENCY: Nanos = MICROSECOND;
-/// First retransmission time-out of a SYN, and the longest of all (Linux's figures).
+/// The first retransmission timeout of a SYN, and the maximum of any timeout (Linux's values).
 const SYN_TIMEOUT: Nanos = SECOND;
 const LONGEST_TIMEOUT: Nanos = 120 * SECOND;
 
@@ -23,25 +23,25 @@ const LONGEST_TIMEOUT: Nanos = 120 * SECOND;
 pub struct Disturbance {
     /// Nanoseconds added to each message.
     pub extra: i64,
-    /// Nanoseconds of which up to so many are added to each message.
+    /// Maximum nanoseconds of a random addition to each message.
     pub jitter: i64,
-    /// Lost tries in a million.
+    /// Lost tries per million.
     pub loss_per_million: i64,
 }
 
 /// A directed link between two hosts.
 pub struct Link {
-    /// How long a message takes where nothing disturbs it.
+    /// The latency of an undisturbed message.
     pub latency: Latency,
-    /// How many faults cut it.
+    /// The number of faults that cut it.
     pub blocked: u32,
     /// What faults met on it.
     pub met: LinkMet,
-    /// Lost tries in a million without any fault.
+    /// Lost tries per million without any fault.
     pub loss_per_million: u64,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
-    /// How many connections were asked for along it.
+    /// The number of connections dialled along it.
     dialled: u32,
 }
 
@@ -52,8 +52,7 @@ impl Link {
         Link { latency, blocked: 0, met, loss_per_million: 0, disturbance, draws: None, dialled: 0 }
     }
 
-    /// The two directions of one more connection along this link: to the one who is called, and
-    /// back.
+    /// The two directions of a new connection along this link: to the server, and back.
     pub fn dial(&mut self) -> [Way; 2] {
         self.dialled += 1;
         [false, true].map(|back| Way { nth: self.dialled, back })
@@ -86,7 +85,7 @@ impl Links {
         Links { latency, links: Vec::new() }
     }
 
-    /// Connects one more host with all the others.
+    /// Connects a new host to all the others.
     pub fn add_host(&mut self) {
         self.links.push(Vec::new());
         let hosts = self.links.len();
@@ -95,7 +94,7 @@ impl Links {
         }
     }
 
-    /// What was met on each.
+    /// What faults met on each link.
     pub fn met(&self) -> impl Iterator<Item = LinkMet> {
         self.links.iter().flatten().map(|link| link.met)
     }
@@ -106,18 +105,19 @@ impl Links {
     }
 }
 
-/// A direction of a connection, by its place among those between the same hosts.
+/// A direction of a connection, numbered among the connections between the same two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// The how-many-th connection that the one has asked the other for.
+    /// The number of the connection among those that the same client host opened to this server
+    /// host.
     pub nth: u32,
-    /// Whether it leads to who has asked for it.
+    /// Whether it leads back to the client.
     pub back: bool,
 }
 
-/// Which message this is: an address for its draws that no other fault moves. What serves a
-/// client's operation is counted within that; what hosts say by themselves goes by its place in
-/// the stream of bytes, so that it does not matter into which messages an engine cuts the rest.
+/// The address of a message for its draws, which no other fault changes. Messages that serve a
+/// client's operation are counted within it. Other messages are addressed by their position in the
+/// byte stream, so that it does not matter how an engine cuts the stream into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordinal {
     number: u64,
@@ -125,27 +125,27 @@ pub struct Ordinal {
     syn: bool,
 }
 
-/// Bits of an [`Ordinal`]: by place in the stream, towards who has asked, not for the first time.
+/// Bits of an [`Ordinal`]: addressed by position, towards the client, retransmitted.
 const BY_PLACE: u64 = 1 << 58;
 const BACK: u64 = 1 << 57;
 const AGAIN: u64 = 1 << 56;
-/// Bytes of a stream that are told apart, and connections between two hosts above them.
+/// The number of distinct byte positions in a stream, and of connections between two hosts.
 const PLACES: u64 = 1 << 40;
 const CONNECTIONS: u64 = 1 << 16;
 
-/// One direction of a connection: what is under way, in order.
+/// One direction of a connection: the messages in flight, in order.
 ///
-/// What is lost comes later (retransmission); what meets a closed link is held, with all that
-/// follows it, and tried again with back-off after the link has opened.
+/// A lost message arrives later (retransmission). A message that meets a closed link is held,
+/// together with all that follow it, and retried with back-off after the link has opened.
 pub struct Flow<T> {
     way: Way,
     under_way: VecDeque<Segment<T>>,
     last_arrival: Nanos,
     held: bool,
     tag: u32,
-    /// How many went under this tag before.
+    /// The number of previous messages with this tag.
     counted: u64,
-    /// How far the stream has come: its bytes, and one for each SYN and FIN, as TCP counts.
+    /// The stream position: its bytes, and one for each SYN and FIN, as TCP counts.
     place: u64,
 }
 
@@ -157,13 +157,13 @@ struct Segment<T> {
 }
 
 impl<T> Flow<T> {
-    /// A direction in which nothing was sent yet.
+    /// A direction in which nothing has been sent yet.
     pub fn new(way: Way) -> Flow<T> {
         let under_way = VecDeque::new();
         Flow { way, under_way, last_arrival: 0, held: false, tag: 0, counted: 0, place: 0 }
     }
 
-    /// Which message the next one is, if it serves `tag` (0: no operation) and takes `length`
+    /// The address of the next message, if it serves `tag` (0: no operation) and takes `length`
     /// bytes of the stream.
     pub fn ordinal(&mut self, tag: u32, length: usize, syn: bool) -> Ordinal {
         let place = self.place;
@@ -171,7 +171,7 @@ impl<T> Flow<T> {
         Ordinal { number: self.number(tag, place), syn }
     }
 
-    /// Which message it is that is tried again first.
+    /// The address of the first retried message.
     pub fn ordinal_again(&mut self, tag: u32) -> Ordinal {
         Ordinal { number: self.number(tag, self.place | AGAIN), syn: false }
     }
@@ -190,8 +190,8 @@ impl<T> Flow<T> {
         BY_PLACE | back | connection | (place & (AGAIN | (PLACES - 1)))
     }
 
-    /// Sends something that takes `delay`, or is held at once because the way is `cut`. When it
-    /// may arrive; `None` if the direction is held.
+    /// Sends a message that takes `delay`, or is held at once because the way is `cut`. Returns its
+    /// arrival time; `None` if the direction is held.
     pub fn send(
         &mut self,
         payload: T,
@@ -207,28 +207,28 @@ impl<T> Flow<T> {
         (!self.held).then_some(arrive_at)
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// When the first message may arrive; `None` if there is none, or it is held.
+    /// The arrival time of the first message; `None` if there is none, or it is held.
     pub fn next_arrival(&self) -> Option<Nanos> {
         let first = self.under_way.front().filter(|_| !self.held)?;
         Some(first.arrive_at)
     }
 
-    /// Whether something is held.
+    /// Whether messages are held.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Whether the first message has arrived, if nothing bars its way.
+    /// Whether the first message has arrived, provided that the link is open.
     pub fn is_due(&self, now: Nanos) -> bool {
         !self.held && self.under_way.front().is_some_and(|first| first.arrive_at <= now)
     }
 
-    /// The first message has met a closed link. If its sender `is_dead`, nobody sends it again.
+    /// The first message has met a closed link. If its sender `is_dead`, it is never retransmitted.
     pub fn hold(&mut self, is_dead: bool) {
         self.held = true;
         if is_dead {
@@ -236,20 +236,20 @@ impl<T> Flow<T> {
         }
     }
 
-    /// The sender is dead: what was held would have to be sent again.
+    /// The sender is dead: held messages are dropped, because they would need retransmission.
     pub fn die(&mut self) {
         if self.held {
             self.clear();
         }
     }
 
-    /// Takes the first message out.
+    /// Takes the first message.
     pub fn take(&mut self) -> Option<T> {
         self.under_way.pop_front().map(|first| first.payload)
     }
 
-    /// The way is open again: the sender's back-off decides when the first that was held is tried
-    /// again, and takes `latency`. When each may arrive.
+    /// The link is open again: the sender's back-off decides when the first held message is
+    /// retried, which then takes `latency`. Returns the arrival times of all messages.
     pub fn send_again(&mut self, now: Nanos, latency: Nanos) -> Vec<Nanos> {
         self.held = false;
         let first = self.under_way.front().expect("a held direction has a message");
@@ -262,7 +262,7 @@ impl<T> Flow<T> {
         self.under_way.iter().map(|segment| segment.arrive_at).collect()
     }
 
-    /// Forgets what is under way.
+    /// Drops all messages in flight.
     pub fn clear(&mut self) {
         self.under_way.clear();
         self.held = false;
@@ -270,18 +270,18 @@ impl<T> Flow<T> {
 }
 
 impl State {
-    /// Whether nothing can arrive.
+    /// Whether no message can arrive.
     pub fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
         self.links.link(from, to).blocked > 0 || self.machine(to).is_silent()
     }
 
-    /// Whether nothing can be sent and arrive: who sleeps sends nothing, but what has left him
-    /// before goes on.
+    /// Whether no message can be sent and arrive. A suspended host sends nothing, but its messages
+    /// in flight continue.
     pub fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
         self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
     }
 
-    /// Whether a message passes at once: nothing bars its way, and nothing makes it late.
+    /// Whether a message passes at once: nothing blocks or delays it.
     pub fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
         let link = self.links.link(hosts.0, hosts.1);
         let at_once =
@@ -289,7 +289,7 @@ impl State {
         at_once && !self.is_cut(hosts)
     }
 
-    /// How long a message takes that is sent now, on whole grains of the engine's time.
+    /// The delay of a message sent now, in whole grains of the engine's time.
     pub fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
         let link = self.links.link(hosts.0, hosts.1);
         let extra = link.disturbance.extra.max(0).unsigned_abs();
@@ -340,8 +340,8 @@ impl State {
     }
 }
 
-/// The first retransmission at or after `from` of something first sent at `sent_at`: the
-/// time-out doubles with each try up to two minutes.
+/// The first retransmission at or after `from` of a message first sent at `sent_at`: the timeout
+/// doubles with each try, up to two minutes.
 fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
     let (mut at, mut wait) = (sent_at, timeout);
     while at < from {

@@ -1,9 +1,9 @@
-//! The live engine: the platform on real sockets and in real time, for clients of any kind.
+//! The live engine: the platform on real sockets and in real time, for any client.
 //!
-//! True time is the real time since the start, and wall clocks begin at the real time of day. What
-//! connects from outside is one host to the world. Links do nothing unless a fault disturbs them:
-//! then bytes wait in [`wire`] until the network model lets them pass. Nothing here can be run
-//! again: the trace has no hash.
+//! True time is the real time since the start, and wall clocks begin at the real time of day. To
+//! the world, all outside clients are one host. Links have no effect unless a fault disturbs them:
+//! then bytes wait in [`wire`] until the network model lets them pass. A run cannot be repeated, so
+//! the trace has no hash.
 
 mod machine;
 pub mod outside;
@@ -38,43 +38,42 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::{Life, supervise};
 use crate::engine::{Engine, Process, Stop};
 
-/// Events after which the world is called back, so that somebody may take them away while they are
-/// still at hand.
+/// After this many events the world is called, so that a caller may take them out.
 const MANY: usize = 2048;
 
-/// See the head of this file. Dropping it ends every task and closes every socket.
+/// See the head of this file. Dropping it drops every task and closes every socket.
 pub struct LiveEngine {
     shared: Rc<Shared>,
     runtime: Runtime,
     local: Option<LocalSet>,
-    /// What the wall clocks' own epoch is behind the real time of day, in nanoseconds.
+    /// How far the wall clocks' epoch is behind the real time of day, in nanoseconds.
     ahead: i64,
 }
 
-/// What tasks, streams and timers hold on to.
+/// The state that tasks, streams and timers share.
 struct Shared {
     tasks: Rc<Tasks>,
     ports: RefCell<Ports>,
-    /// Where each machine listens, as its peers know it.
+    /// The listening address of each machine, as its peers know it.
     addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
-    /// Ends of connections that machines of this world have opened.
+    /// Client ends of connections that machines of this world have opened.
     dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
     wires: RefCell<BTreeMap<u64, Weak<Wire>>>,
     wires_made: Cell<u64>,
-    /// Sockets of machines without power: they say nothing until the machine is back.
+    /// Sockets of machines without power: silent until the machine is up again.
     graves: RefCell<BTreeMap<HostId, Grave>>,
     listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
-    /// Whether many events were recorded since the world was last called back.
+    /// Whether many events were recorded since the last call of the world.
     is_full: Cell<bool>,
-    /// Requests whose words were recorded, and that are not answered yet.
+    /// Pending requests whose words were recorded.
     unanswered: RefCell<BTreeSet<Request>>,
-    /// The connection whose request the last strike was anchored to.
+    /// The connection of the request to which the last strike was anchored.
     waited_for: Cell<Option<Connection>>,
     /// Whether every client belongs to this world: see [`LiveEngine::closed`].
     is_closed: bool,
 }
 
-/// What is left of a machine without power.
+/// The sockets of a machine without power.
 #[derive(Default)]
 struct Grave {
     streams: Vec<TcpStream>,
@@ -83,7 +82,7 @@ struct Grave {
 
 impl Drop for Grave {
     fn drop(&mut self) {
-        // A machine that is back knows nothing of its connections: it answers with a reset.
+        // A rebooted machine does not know its old connections: it replies with a reset.
         for stream in &self.streams {
             let _ = stream.set_zero_linger();
         }
@@ -113,8 +112,8 @@ impl Shared {
         stamp
     }
 
-    /// How far a request has come is worth a record only if somebody waits for it, or knows what
-    /// it said: most of what a busy service does is neither.
+    /// The progress of a request is recorded only if an anchor waits for it or its words were
+    /// recorded: most requests of a busy service are neither.
     fn is_worth_keeping(&self, event: &Event) -> bool {
         if self.is_closed {
             return true;
@@ -151,12 +150,12 @@ impl Shared {
         }
     }
 
-    /// Every connection's end that is still open.
+    /// All ends of open connections.
     fn wires(&self) -> Vec<Rc<Wire>> {
         self.wires.borrow().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Resets those; how many connections that were.
+    /// Resets the selected connections; returns their number.
     fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
         let wires = self.wires();
         let chosen = wires.iter().filter(|wire| which(wire));
@@ -174,7 +173,7 @@ impl Shared {
         self.graves.borrow_mut().insert(host, grave);
     }
 
-    /// What was held on links from and to a machine is tried again, where nothing bars it now.
+    /// Retries what was held on the selected wires, where nothing blocks it now.
     fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
         for wire in self.wires().into_iter().filter(|wire| concerns(wire)) {
             wire.retry();
@@ -182,24 +181,24 @@ impl Shared {
     }
 }
 
-/// A state as this engine needs it: nothing is in the way of a message by itself.
+/// The state for this engine: undisturbed links delay nothing.
 pub fn state(seed: u64) -> State {
     let chance = Chance::new(seed, BTreeMap::new());
     State::new(chance, Latency::Constant(0), Trace::unhashed(), 1)
 }
 
 impl LiveEngine {
-    /// An engine without hosts at true time zero, with ports that are bound already.
+    /// An engine without hosts at true time zero, with already bound ports.
     ///
     /// # Panics
-    /// If the system gives no event queue.
+    /// If the system provides no event queue.
     pub fn new(state: State, ports: Ports) -> LiveEngine {
         LiveEngine::begin(state, ports, false)
     }
 
-    /// As [`LiveEngine::new`], for a world that has an end and whose clients are all its own: how
-    /// far each request has come is recorded, each machine has an IP address of its own, and who
-    /// connects from there is it, even a process that is not of this world.
+    /// As [`LiveEngine::new`], for a finite world that includes all its clients: the progress of
+    /// each request is recorded, each machine has its own IP address, and connections from that
+    /// address belong to it, even those of a process outside this world.
     ///
     /// # Panics
     /// As [`LiveEngine::new`].
@@ -376,7 +375,7 @@ impl Engine for LiveEngine {
     }
 }
 
-/// Waits until the world has to act, while the tasks run beside it.
+/// Waits until the world must act, while the tasks run.
 async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
     let tasks = &*shared.tasks;
     loop {
@@ -401,7 +400,7 @@ async fn next_stop(shared: &Shared, limit: Nanos) -> Stop {
     }
 }
 
-/// Waits so long, or until a task has something for the world to do.
+/// Waits for at most `longest`, or until a task has work for the world.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn called(shared: &Shared, longest: Duration) {
     let tasks = &shared.tasks;

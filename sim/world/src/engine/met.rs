@@ -1,7 +1,7 @@
-//! What faults met, counted where they act: the evidence that a fault touched something.
+//! Counts of what faults met, taken where they act: the evidence that a fault had an effect.
 //!
-//! Each count only grows, and moves only where a fault is at work; what one fault met is the
-//! difference of two looks. Nothing here enters the trace, and nothing is decided by it.
+//! Each count only grows, and only while a fault is active; the difference of two readings is what
+//! one fault met. Nothing here enters the trace or decides anything.
 
 use lockstorm_platform::host::Slowness;
 use lockstorm_platform::trace::HostId;
@@ -11,26 +11,26 @@ use crate::engine::state::State;
 /// Messages and connections of a directed link that faults touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkMet {
-    /// Messages that met the link closed.
+    /// Messages that met the closed link.
     pub held: u64,
-    /// Messages that a fixed length was added to.
+    /// Messages with a fixed added delay.
     pub delayed: u64,
-    /// Messages that a drawn length was added to.
+    /// Messages with a drawn added delay.
     pub jittered: u64,
-    /// Tries that were lost.
+    /// Tries lost by faults.
     pub lost: u64,
-    /// Tries that were lost by what the link loses without any fault.
+    /// Tries lost by the link's own loss, without a fault.
     pub lost_anyway: u64,
     /// Connections that were broken.
     pub broken: u64,
 }
 
-/// What happened on a machine that faults touched.
+/// What faults touched on a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineMet {
-    /// Tasks and messages that had to wait while it was halted.
+    /// Tasks and messages that had to wait while the machine was halted.
     pub waited: u64,
-    /// Looks at its clocks by its processes, and sleeps until a time of day.
+    /// Readings of its clocks by its processes, and sleeps until a time of day.
     pub looks: u64,
     /// Sleeps for a length.
     pub sleeps: u64,
@@ -44,10 +44,10 @@ pub struct MachineMet {
     pub starts: u64,
 }
 
-/// What a disk swallowed.
+/// What faults touched on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskMet {
-    /// Syncs that were answered and not done though something was to be synced.
+    /// Syncs that returned without syncing pending data.
     pub unsynced: u64,
     /// Files that a loss of power tore.
     pub torn: u64,
@@ -56,7 +56,7 @@ pub struct DiskMet {
 }
 
 impl MachineMet {
-    /// A command or a script took so much longer.
+    /// Counts a command or a script that a fault slowed.
     pub fn slow(&mut self, by: Slowness) {
         self.commands += u64::from(by.command > 0);
         self.scripts += u64::from(by.script > 0);
@@ -64,7 +64,7 @@ impl MachineMet {
 }
 
 impl State {
-    /// A message has met a closed way: a link that is cut, or a machine that sleeps.
+    /// Counts a message that met a closed way: a cut link, or a suspended machine.
     pub fn meet_closed(&mut self, (from, to): (HostId, HostId)) {
         let link = self.links.link(from, to);
         link.met.held += u64::from(link.blocked > 0);

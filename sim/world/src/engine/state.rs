@@ -1,6 +1,6 @@
-//! What every engine keeps of a world: machines with their clocks and disks, links, names, the
-//! trace and the anchors that watch it. It runs nothing: runtime, timers, connections and the
-//! life of processes are each engine's own.
+//! The part of a world that all engines share: machines with their clocks and disks, links, names,
+//! the trace and the anchors that watch it. It runs nothing: each engine has its own runtime,
+//! timers, connections and process lifecycle.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use crate::engine::disk::Files;
 use crate::engine::links::Links;
 use crate::engine::met::MachineMet;
 
-/// The world itself, where it writes events of its own.
+/// The world itself, as the host of its own events.
 const WORLD: HostId = HostId(u16::MAX);
 
 /// One machine.
@@ -29,17 +29,17 @@ pub struct MachineState {
     pub ip: Ipv4Addr,
     /// Its clocks.
     pub clocks: HostClocks,
-    /// How many pauses hold its process.
+    /// The number of pauses on its process.
     pub paused: u32,
-    /// How many suspensions hold the whole machine.
+    /// The number of suspensions on the machine.
     pub suspended: u32,
-    /// Whether it is switched on.
+    /// Whether it is powered on.
     pub powered: bool,
     /// Its files.
     pub disk: Rc<RefCell<Files>>,
     /// Its mutexes, by their names.
     pub mutexes: BTreeMap<String, HostMutex>,
-    /// How slow faults make it.
+    /// How much faults slow it.
     pub slowness: Slowness,
     /// What faults met on it.
     pub met: MachineMet,
@@ -47,18 +47,18 @@ pub struct MachineState {
 }
 
 impl MachineState {
-    /// Whether no task of it runs.
+    /// Whether its tasks are not scheduled.
     pub fn is_halted(&self) -> bool {
         self.paused > 0 || self.suspended > 0
     }
 
-    /// Whether its kernel neither sends nor takes anything.
+    /// Whether its kernel neither sends nor receives.
     pub fn is_silent(&self) -> bool {
         !self.powered || self.suspended > 0
     }
 }
 
-/// Faults with the true times at which they are to strike.
+/// Faults with the true times of their strikes.
 pub type Appointments = Vec<(Nanos, u32)>;
 
 /// See the head of this file.
@@ -67,15 +67,15 @@ pub struct State {
     pub now: Nanos,
     /// The engine's unit of time: latencies are whole multiples of it.
     pub grain: Nanos,
-    /// Where draws come from.
+    /// The source of draws.
     pub chance: Chance,
-    /// What happened.
+    /// The trace of the run.
     pub trace: Trace,
-    /// Who is who.
+    /// The hosts' names and addresses.
     pub names: HostNames,
     /// Anchors that wait for their event.
     pub watches: Vec<Watch>,
-    /// Faults whose anchor has come with nothing to wait for.
+    /// Faults whose anchor has come and that strike without delay.
     pub strikes: VecDeque<u32>,
     /// The links.
     pub links: Links,
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// The first whole grain of time at or after `at`.
+    /// The first multiple of the grain at or after `at`.
     pub fn on_grain(&self, at: Nanos) -> Nanos {
         if self.grain == 1 {
             return at;
@@ -108,7 +108,7 @@ impl State {
         at.checked_next_multiple_of(self.grain).unwrap_or(Nanos::MAX)
     }
 
-    /// Adds a machine that is switched on and has an IP address of its own.
+    /// Adds a machine that is powered on and has its own IP address.
     pub fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
         let id = self.names.add(name, ip);
         self.add_machine(name, ip, clocks);
@@ -149,7 +149,7 @@ impl State {
         &mut self.machines[usize::from(id.0)]
     }
 
-    /// Gives a name to an address, or moves it there.
+    /// Assigns a name to an address, or moves it there.
     pub fn set_name(&mut self, name: &str, address: SocketAddrV4) {
         self.addresses.insert(name.to_owned(), address);
     }
@@ -159,19 +159,19 @@ impl State {
         self.addresses.get(name).copied()
     }
 
-    /// What the clocks of a machine read.
+    /// The readings of a machine's clocks.
     pub fn readings(&mut self, host: HostId) -> Readings {
         let now = self.now;
         self.machine(host).clocks.readings(now)
     }
 
-    /// As [`State::readings`], for a process that looks at them.
+    /// As [`State::readings`], for a process that reads them; counted.
     pub fn look(&mut self, host: HostId) -> Readings {
         self.machine(host).met.looks += 1;
         self.readings(host)
     }
 
-    /// Notes that a process sleeps by one of its clocks.
+    /// Counts a sleep of a process by one of its clocks.
     pub fn note_sleep(&mut self, host: HostId, clock: Clock) {
         let met = &mut self.machine(host).met;
         *if clock == Clock::Wall { &mut met.looks } else { &mut met.sleeps } += 1;
@@ -189,13 +189,13 @@ impl State {
         value
     }
 
-    /// Puts what happened below the processes into the trace's hash.
+    /// Records a happening below the processes in the trace's hash.
     pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
         self.trace.happen(self.now, kind, a, b, payload);
     }
 
-    /// Writes an event of a machine into the trace; the faults that it calls at a later time
-    /// are returned.
+    /// Records an event of a machine in the trace; returns the faults that it triggers at a later
+    /// time.
     pub fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
         let readings = self.readings(host);
         let stamp = self.trace.record(self.now, readings, host, event);

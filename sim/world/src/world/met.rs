@@ -1,8 +1,8 @@
-//! What a fault met: how many messages, tasks, commands, writes or keys it touched.
+//! What a fault met: the number of messages, tasks, commands, writes or keys it touched.
 //!
-//! Engines count where a fault acts ([`crate::engine::met`]); a look when it strikes and one when
-//! it is over give what it met. Of commands that an operator types the trace has the effects.
-//! Where two faults of a verb overlap on a target, both met what came in both.
+//! Engines count where a fault acts ([`crate::engine::met`]); the difference of the counts at its
+//! strike and at its end is what it met. For an operator's commands the trace has the effects. If
+//! two faults of a verb overlap on a target, both met whatever occurred during both.
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
@@ -16,13 +16,13 @@ use crate::world::{Missed, OPERATOR_ADDRESS, Part, World};
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// At once: it acts in one instant.
+    /// At once: it acts at one instant.
     AtOnce,
-    /// When it is over.
+    /// When it ends.
     AtItsEnd,
-    /// When the world is healed: a clock that was stepped stays so.
+    /// At the heal: a stepped clock stays stepped.
     AtTheHeal,
-    /// From the trace, once the operator's command has been answered.
+    /// From the trace, after the reply to the operator's command.
     FromTheTrace,
 }
 
@@ -53,7 +53,7 @@ impl Known {
 }
 
 impl World {
-    /// Counts what is known at the world's end alone, and ends the engine.
+    /// Counts what is known only at the world's end, and stops the engine.
     pub(super) fn finish_counts(&mut self, end: Instant) -> Trace {
         self.count_all_met();
         let trace = self.engine.finish();
@@ -76,7 +76,7 @@ impl World {
         trace
     }
 
-    /// How many messages were lost or cut on all links, if the engine counts that.
+    /// The number of messages lost or cut on all links, if the engine counts them.
     pub(super) fn missed(&self) -> Option<Missed> {
         let state = &*self.engine.state();
         let sum = |sum: Missed, met: LinkMet| Missed {
@@ -87,7 +87,7 @@ impl World {
         self.engine.counts_met().then_some(missed)
     }
 
-    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
+    /// Counts what is not counted yet, before the heal: its own effects belong to no fault.
     pub(super) fn count_all_met(&mut self) {
         for place in 0..self.struck.len() {
             if self.struck[place].strike.met.is_none() {
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Notes what a fault has met since it struck.
+    /// Records what a fault has met since it struck.
     pub(super) fn count_met(&mut self, place: usize) {
         let met = self.met_by(self.fault_of(place)) - self.struck[place].before;
         self.struck[place].strike.met = self.engine.counts_met().then_some(met);
@@ -126,7 +126,7 @@ impl World {
         let disk = state.machine(host).disk.borrow().met;
         match verb {
             Verb::Pause | Verb::Suspend => met.waited,
-            // What starts again works again, even if it had ended before.
+            // A start restores the process, even if it had already exited.
             Verb::Crash | Verb::PowerLoss => met.kills + met.starts,
             Verb::Restart => met.starts,
             Verb::ClockStep { .. } | Verb::ClockFreeze => met.looks,
@@ -158,8 +158,8 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
     }
 }
 
-/// What a command of the operator did on a node between two instants: keys that it removed, or
-/// that the node became a master.
+/// The effects of an operator's command on a node between two instants: the keys that it removed,
+/// or the node's promotions to master.
 pub(super) fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
     let [from, to] = during;
     let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());

@@ -1,5 +1,4 @@
-//! A world that somebody steers while it runs: faults that no plan knew, and a look at how things
-//! stand.
+//! Control of a world while it runs: faults that no plan contains, and queries of its condition.
 
 use lockstorm_platform::fault::{Anchor, Fault, Watch};
 use lockstorm_platform::time::{Instant, Readings};
@@ -7,23 +6,23 @@ use lockstorm_platform::trace::{Entry, HostId};
 
 use crate::world::{Part, World};
 
-/// How a machine is.
+/// The condition of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether its process lives.
+    /// Whether its process is alive.
     pub is_up: bool,
     /// Whether its process is not scheduled.
     pub is_halted: bool,
-    /// What its clocks read.
+    /// The readings of its clocks.
     pub readings: Readings,
 }
 
 impl World {
-    /// Has a fault strike that no plan knew: at once if its time has passed, else when its anchor
-    /// comes.
+    /// Adds a fault that is not in the plan: it strikes at once if its time has passed, otherwise
+    /// when its anchor comes.
     ///
     /// # Panics
-    /// If it names a host that is not there, or has the number of another fault.
+    /// If it names an unknown host, or has the number of another fault.
     pub fn suffer(&mut self, fault: Fault) {
         let id = fault.id;
         assert!(self.faults.iter().all(|other| other.id != id), "two faults are number {id}");
@@ -39,7 +38,7 @@ impl World {
         }
     }
 
-    /// Ends the faults that last and for which `which` holds; their number.
+    /// Ends the active faults that `which` selects; returns their number.
     pub fn relieve(&mut self, which: impl Fn(&Fault) -> bool) -> usize {
         let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
         for place in &open {
@@ -48,12 +47,12 @@ impl World {
         open.len()
     }
 
-    /// Forgets what waits for an event to strike.
+    /// Cancels the faults that wait for an event.
     pub fn disarm(&mut self) {
         self.engine.state().watches.clear();
     }
 
-    /// The faults that last, with when they struck.
+    /// The active faults, with the instants at which they struck.
     pub fn suffered(&self) -> Vec<(&Fault, Instant)> {
         self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
     }
@@ -65,15 +64,15 @@ impl World {
     /// The number of a machine.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no machine has this name.
     pub fn number(&self, name: &str) -> HostId {
         self.id(name)
     }
 
-    /// How a machine is.
+    /// The condition of a machine.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no machine has this name.
     pub fn condition(&self, name: &str) -> Condition {
         let id = self.id(name);
         let mut state = self.engine.state();
@@ -92,7 +91,7 @@ impl World {
         }
     }
 
-    /// Takes what was recorded since the last time.
+    /// Takes the events recorded since the previous call.
     pub fn drain(&mut self) -> Vec<Entry> {
         self.engine.state().trace.drain()
     }

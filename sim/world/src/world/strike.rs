@@ -1,4 +1,4 @@
-//! What each verb does to the world when a fault strikes, and what is undone at its end.
+//! What each verb does to the world when a fault strikes, and what is undone when it ends.
 
 use std::cell::RefCell;
 use std::net::SocketAddrV4;
@@ -14,7 +14,7 @@ use crate::engine::links::Disturbance;
 use crate::world::met::Known;
 use crate::world::{Part, Strike, World};
 
-/// A fault that has struck, and whether its end is still to come.
+/// A fault that has struck, and whether it is still active.
 pub struct Struck {
     pub strike: Strike,
     pub(super) index: usize,
@@ -24,14 +24,14 @@ pub struct Struck {
 }
 
 impl Struck {
-    /// Whether its end is still to come.
+    /// Whether it is still active.
     pub fn is_open(&self) -> bool {
         self.open
     }
 }
 
 impl World {
-    /// Has the fault with this number strike now.
+    /// Makes the fault with this number strike now.
     pub(super) fn strike(&mut self, id: u32) {
         let index = self.faults.iter().position(|fault| fault.id == id);
         let index = index.expect("only the plan's own faults are armed");
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Ends a fault that has struck, if it has not ended yet.
+    /// Ends a fault that has struck, unless it has already ended.
     pub(super) fn end_fault(&mut self, struck: u32) {
         let place = struck as usize;
         if !std::mem::take(&mut self.struck[place].open) {
@@ -69,13 +69,13 @@ impl World {
         self.struck[place].strike.to = Some(self.engine.record(event).instant());
     }
 
-    /// The fault that struck as the `struck`th.
+    /// The fault of the strike with this index.
     pub(super) fn fault_of(&self, struck: usize) -> &Fault {
         &self.faults[self.struck[struck].index]
     }
 
-    /// Whether another fault still does the same to the host: a machine that was felled twice
-    /// is up when both are over. What adds up is undone one by one.
+    /// Whether another active fault still has the same effect on the host: a machine that was taken
+    /// down twice is up when both faults are over. Effects that add up are undone one by one.
     fn goes_on(&self, fault: &Fault) -> bool {
         let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
         let alike = |other: &Verb| match &fault.verb {
@@ -91,7 +91,7 @@ impl World {
         others.any(|other| alike(&other.verb))
     }
 
-    /// Does what the verb says, or undoes it.
+    /// Applies the verb's effect, or undoes it.
     fn apply(&mut self, fault: &Fault, begin: bool) {
         match &fault.target {
             Target::Host(name) => {
@@ -144,7 +144,7 @@ impl World {
             }
             Verb::Crash if begin => self.fell(host, false),
             Verb::PowerLoss if begin => self.fell(host, true),
-            // A restart may have come before the end.
+            // A restart may have come before the fault's end.
             Verb::Crash | Verb::PowerLoss if !self.is_down(usize::from(host.0)) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
@@ -193,7 +193,7 @@ impl World {
         self.note_clocks_of(host);
     }
 
-    /// What other nodes send to the replica arrives later.
+    /// Delays what other nodes send to the replica.
     fn lag(&self, replica: HostId, extra: Nanos, begin: bool) {
         let extra = if begin { signed(extra) } else { -signed(extra) };
         let nodes = self.names.ids().zip(&self.parts).filter(|(_, part)| **part == Part::Node);
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Faults that act by command: the operator carries them out.
+    /// Has the operator carry out a fault that acts by command.
     fn command(&self, verb: &Verb, host: HostId) {
         let parts = self.names.ids().zip(&self.parts);
         let others = parts.filter(|(id, part)| **part == Part::Node && *id != host);
@@ -224,7 +224,7 @@ impl World {
     }
 }
 
-/// A length of a plan as a signed number: plans are bounded far below the type's edge.
+/// A length of a plan as a signed number; plans are bounded far below the type's maximum.
 fn signed(length: Nanos) -> i64 {
     i64::try_from(length).expect("lengths of plans are bounded")
 }

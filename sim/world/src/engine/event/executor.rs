@@ -1,7 +1,7 @@
 //! Tasks: a slab of futures, each of one host, woken through `std::task::Wake` without unsafe.
 //!
-//! A waker only notes its task in a list of this thread; [`Tasks::collect`] moves the list into
-//! the ready heap, where a drawn priority decides the order, or parks tasks of paused hosts.
+//! A waker only adds its task to a thread-local list; [`Tasks::collect`] moves the list into the
+//! ready heap, where a drawn priority decides the order, or parks the tasks of paused hosts.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ use lockstorm_platform::trace::{Happening, HostId};
 
 use crate::engine::event::kernel::Kernel;
 
-/// A task in one world: its slot and how often the slot was used before.
+/// A task in one world: its slot, and how many tasks used the slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId {
     slot: u32,
@@ -30,7 +30,8 @@ struct TaskWaker {
 }
 
 thread_local! {
-    /// Tasks that were woken since the last look. They carry their world: a waker may outlive it.
+    /// Tasks woken since the last collection. Each carries its world, because a waker may outlive
+    /// it.
     static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -48,7 +49,7 @@ impl Wake for TaskWaker {
 
 struct Task {
     host: HostId,
-    /// The future and its waker; away while it is polled.
+    /// The future and its waker; taken out while it is polled.
     body: Option<Body>,
     note: Arc<TaskWaker>,
     ties: Draws,
@@ -61,20 +62,20 @@ struct Slot {
     task: Option<Task>,
 }
 
-/// What is polled, and with what.
+/// A future and the waker to poll it with.
 pub struct Body {
     future: LocalFuture<'static, ()>,
     waker: Waker,
 }
 
-/// A task taken out to be polled: nothing is borrowed while it runs.
+/// A task taken out to be polled, so that nothing is borrowed while it runs.
 pub struct Running {
     id: TaskId,
     body: Body,
 }
 
 impl Running {
-    /// Polls the task once; whether it is done.
+    /// Polls the task once; returns whether it is done.
     pub fn poll(&mut self) -> bool {
         let Body { future, waker } = &mut self.body;
         future.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
@@ -86,14 +87,14 @@ pub struct Tasks {
     world: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// By priority, then in order of waking.
+    /// Ordered by priority, then by wake-up.
     ready: BinaryHeap<Reverse<(u64, u64, TaskId)>>,
     woken: u64,
     taken: Vec<(u64, TaskId)>,
 }
 
 impl Tasks {
-    /// No tasks. Notes that other worlds left on this thread are thrown away.
+    /// No tasks. Discards wake-ups that other worlds left on this thread.
     pub fn new(world: u64) -> Tasks {
         WOKEN.with(|woken| woken.borrow_mut().clear());
         Tasks {
@@ -123,7 +124,7 @@ impl Tasks {
         place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
     }
 
-    /// Makes the tasks that were woken ready, or parks them where their host is paused.
+    /// Makes woken tasks ready, or parks them if their host is halted.
     pub fn collect(&mut self, kernel: &mut Kernel) {
         let mut taken = std::mem::take(&mut self.taken);
         WOKEN.with(|woken| std::mem::swap(&mut taken, &mut woken.borrow_mut()));
@@ -135,7 +136,7 @@ impl Tasks {
         self.taken = taken;
     }
 
-    /// Makes tasks ready that were parked.
+    /// Makes parked tasks ready.
     pub fn unpark(&mut self, kernel: &mut Kernel, parked: Vec<TaskId>) {
         for id in parked {
             self.make_ready(kernel, id);
@@ -154,8 +155,8 @@ impl Tasks {
         self.ready.push(Reverse((priority, self.woken, id)));
     }
 
-    /// Takes the next ready task out to be polled. One whose host has been paused meanwhile is
-    /// parked.
+    /// Takes out the next ready task to be polled. If its host has been halted meanwhile, the task
+    /// is parked.
     pub fn next(&mut self, kernel: &mut Kernel) -> Option<Running> {
         while let Some(Reverse((priority, _, id))) = self.ready.pop() {
             let Some(task) = live(&mut self.slots, id) else { continue };
@@ -172,7 +173,7 @@ impl Tasks {
         None
     }
 
-    /// Puts a polled task back, or frees its slot and hands its future over to be dropped.
+    /// Puts a polled task back; if it is done, frees its slot and returns its future to be dropped.
     pub fn put_back(&mut self, running: Running, done: bool) -> Option<Running> {
         let id = running.id;
         let task = live(&mut self.slots, id).expect("a running task is not killed");
@@ -184,12 +185,12 @@ impl Tasks {
         Some(running)
     }
 
-    /// Takes all tasks of a host out, to be dropped when nothing is borrowed.
+    /// Takes out all tasks of a host, to be dropped when nothing is borrowed.
     pub fn take_of(&mut self, host: HostId) -> Vec<Body> {
         self.take_where(|task| task.host == host)
     }
 
-    /// Takes all tasks out, to be dropped when nothing is borrowed.
+    /// Takes out all tasks, to be dropped when nothing is borrowed.
     pub fn take_all(&mut self) -> Vec<Body> {
         self.ready.clear();
         self.take_where(|_| true)

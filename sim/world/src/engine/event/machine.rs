@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
         let name = shared.kernel.borrow().state.names.name(id).to_owned();
         Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
@@ -73,7 +73,7 @@ impl Platform for Machine {
         Box::pin(async move {
             let connection = shared.kernel.borrow_mut().connect(from, to);
             let connection = connection.ok_or(io::ErrorKind::HostUnreachable)?;
-            // From here on a dropped future closes the connection.
+            // From here on, dropping the future closes the connection.
             let stream = Socket::stream(&shared, connection, CLIENT);
             std::future::poll_fn(|cx| {
                 match shared.kernel.borrow_mut().connected(connection, cx.waker()) {
@@ -128,7 +128,7 @@ impl Platform for Machine {
     }
 }
 
-/// Waits until a clock reads enough. Its timer is given back when it is dropped.
+/// Waits until a clock reads at least `reading`. Frees its timer when dropped.
 struct Sleep {
     shared: Rc<Shared>,
     host: HostId,

@@ -1,8 +1,8 @@
-//! TCP as an application sees it, over links that delay, lose and hold.
+//! TCP as an application sees it, over links that delay, lose and hold messages.
 //!
-//! A connection is two directions. Each direction carries segments in order; a segment that is
-//! lost comes later (retransmission), one that meets a closed link is held and tried again with
-//! back-off after the link has opened. SYN and its answers are segments like any other.
+//! A connection has two directions. Each direction carries segments in order: a lost segment
+//! arrives later (retransmission), a segment that meets a closed link is held and retried with
+//! back-off after the link has opened. SYN and its replies are segments like any other.
 
 mod disturbance;
 
@@ -31,39 +31,39 @@ enum Payload {
 }
 
 impl Payload {
-    /// How much of the stream it takes.
+    /// How many positions of the stream it takes.
     fn length(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 1 }
     }
 }
 
-/// How a side of a connection stands.
+/// The state of one side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its SYN is not answered.
+    /// Its SYN has no reply yet.
     Connecting,
     /// Bytes flow.
     Open,
-    /// The peer sends no more.
+    /// The peer has closed its direction.
     Ended,
-    /// Broken, with what the application is told.
+    /// Broken, with the error that the application receives.
     Broken(io::ErrorKind),
 }
 
-/// One side of a connection: what it has received and what is under way to it.
+/// One side of a connection: what it has received, and what is in flight to it.
 struct Side {
     host: HostId,
     state: State,
-    /// The application let go of it.
+    /// The application has closed it.
     closed: bool,
-    /// The machine lost power: nothing is known of it any more.
+    /// The machine has lost power and with it all state of the connection.
     forgotten: bool,
     inbox: Vec<u8>,
     read: usize,
-    /// The task that reads here last asked; kept between reads, since cloning it is dear.
+    /// The task that last read here; kept between reads, because cloning a waker is expensive.
     reader: Option<Waker>,
     waiting: bool,
-    /// What is under way to this side.
+    /// The segments in flight to this side.
     flow: Flow<Payload>,
 }
 
@@ -73,7 +73,7 @@ struct Pair {
     tag: u32,
 }
 
-/// A listening socket: connections that came up and were not accepted yet.
+/// A listening socket: connections that are established and not yet accepted.
 #[derive(Default)]
 pub struct Listening {
     pub queue: VecDeque<u32>,
@@ -91,7 +91,7 @@ impl Network {
         self.pairs[connection as usize].id
     }
 
-    /// The ports of a machine's connections that it has not let go of.
+    /// The ports of a machine's connections that it has not closed.
     fn ports(&self, host: HostId) -> BTreeSet<u16> {
         let own = self.pairs.iter().filter(|pair| {
             let side = &pair.sides[usize::from(CLIENT)];
@@ -141,9 +141,9 @@ impl Side {
     }
 }
 
-/// What an application does with its side.
+/// Calls of an application on its side.
 impl Kernel {
-    /// Sends a SYN. `None` if no machine has the address, or this one no port left.
+    /// Sends a SYN. `None` if no machine has the address, or no port is free.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
         let server = self.state.names.at(*to.ip())?;
         let ip = self.state.machine(from).ip;
@@ -157,7 +157,7 @@ impl Kernel {
         Some(connection)
     }
 
-    /// The next port of a machine that none of its connections has. `None` if each has one.
+    /// The next port of a machine that none of its connections uses. `None` if all are in use.
     fn free_port(&mut self, from: HostId) -> Option<u16> {
         for _ in FIRST_EPHEMERAL_PORT..=u16::MAX {
             let host = self.host(from);
@@ -176,7 +176,7 @@ impl Kernel {
         None
     }
 
-    /// Whether the connection has come up; otherwise `waker` is woken when that is decided.
+    /// Whether the connection is established; otherwise `waker` is woken when that is decided.
     pub fn connected(&mut self, connection: u32, waker: &Waker) -> Option<io::Result<()>> {
         let side = self.network.side(connection, CLIENT);
         match side.state {
@@ -189,8 +189,8 @@ impl Kernel {
         }
     }
 
-    /// Takes received bytes into `into`: how many, 0 at the end of the stream. `None` if there
-    /// are none yet.
+    /// Moves received bytes into `into`; none at the end of the stream. `None` if there are none
+    /// yet.
     pub fn read(
         &mut self,
         connection: u32,
@@ -228,13 +228,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Which operation and attempt the next messages serve.
+    /// Sets the operation and attempt that subsequent messages serve.
     pub fn tag(&mut self, connection: u32, tag: u32) {
         self.network.pairs[connection as usize].tag = tag;
     }
 
-    /// The application lets go of its side: the peer sees the end of the stream, or a reset if
-    /// bytes were left unread. A machine without power says nothing.
+    /// The application closes its side: the peer sees the end of the stream, or a reset if bytes
+    /// were left unread. A machine without power sends nothing.
     pub fn close(&mut self, connection: u32, side: u8) {
         let end = self.network.side(connection, side);
         if std::mem::replace(&mut end.closed, true) {
@@ -246,7 +246,7 @@ impl Kernel {
         end.inbox = Vec::new();
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
-        // Whoever gives up before his SYN is answered says nothing.
+        // A client that closes before the reply to its SYN sends nothing.
         let mute = matches!(end.state, State::Broken(_) | State::Connecting);
         if silent || mute || self.state.machine(host).is_silent() {
             return;
@@ -254,13 +254,13 @@ impl Kernel {
         self.send(connection, 1 - side, if unread { Payload::Reset } else { Payload::Fin });
     }
 
-    /// Closes the stream to the other side; what comes from there can still be read.
+    /// Closes the stream to the other side; bytes from there can still be read.
     pub fn shut_down(&mut self, connection: u32, side: u8) {
         self.send(connection, 1 - side, Payload::Fin);
     }
 }
 
-/// How segments travel.
+/// Transport of segments.
 impl Kernel {
     fn send(&mut self, connection: u32, to: u8, payload: Payload) {
         let pair = &self.network.pairs[connection as usize];
@@ -334,7 +334,7 @@ impl Kernel {
                 self.note_connection(connection, 3);
             }
             Payload::Fin => {}
-            // Nobody is there to take it: the kernel says so.
+            // The side is closed: its kernel replies with a reset.
             Payload::SynAck | Payload::Bytes(_) => self.send(connection, 1 - side, Payload::Reset),
         }
     }
@@ -343,7 +343,7 @@ impl Kernel {
         let Pair { id, sides, .. } = &self.network.pairs[connection as usize];
         let (server, port) = (sides[usize::from(SERVER)].host, id.server.port());
         if sides[usize::from(CLIENT)].closed {
-            // The handshake never completes: no process hears of it.
+            // The handshake never completes, so no process sees the connection.
             self.network.side(connection, SERVER).closed = true;
             return;
         }

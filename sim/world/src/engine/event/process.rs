@@ -1,4 +1,4 @@
-//! The life of a host's process on the event engine: start, pause, crash, power loss.
+//! The lifecycle of a host's process on the event engine: start, pause, crash, power loss.
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ impl Shared {
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
-    /// Drops what is left of processes that have ended themselves.
+    /// Drops what is left of processes that have exited on their own.
     pub fn bury(&self) {
         let exited = std::mem::take(&mut *self.exited.borrow_mut());
         exited.into_iter().for_each(|host| self.kill(host));

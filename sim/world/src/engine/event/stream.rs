@@ -1,4 +1,4 @@
-//! One side of a connection as an `AsyncRead` + `AsyncWrite`, and the socket that accepts.
+//! One side of a connection as an `AsyncRead` + `AsyncWrite`, and the listening socket.
 
 use std::io;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl Drop for Socket {
     }
 }
 
-/// A listening socket; dropping it refuses what comes and ends what was not accepted.
+/// A listening socket; dropping it refuses new connections and closes those not yet accepted.
 pub struct Acceptor {
     pub shared: Rc<Shared>,
     pub host: HostId,

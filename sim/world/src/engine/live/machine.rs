@@ -20,7 +20,7 @@ use crate::engine::live::socket::{Acceptor, Socket, v4};
 use crate::engine::live::wire::{Ends, Wire};
 use crate::engine::tasks::sleep::sleep;
 
-/// How long a connect that meets a cut link waits before it looks again.
+/// How long a connect that meets a cut link waits before it checks again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// See the head of this file.
@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
         let name = shared.tasks.state().names.name(id).to_owned();
         Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
@@ -108,7 +108,7 @@ impl Platform for Machine {
     }
 }
 
-/// Connects as a machine of this world: its end is known before the other machine sees it.
+/// Connects as a machine of this world: its address is registered before the other machine sees it.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn dial(shared: Rc<Shared>, own: HostId, to: SocketAddrV4) -> io::Result<Stream> {
     let peer = shared.tasks.state().names.of(to).ok_or(io::ErrorKind::HostUnreachable)?;

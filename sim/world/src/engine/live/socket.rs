@@ -1,4 +1,4 @@
-//! Real streams and listeners as the platform's.
+//! Real streams and listeners behind the platform's traits.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -16,8 +16,8 @@ use tokio::time::Sleep;
 use crate::engine::live::Shared;
 use crate::engine::live::wire::{Ends, Wire};
 
-/// How long a listener rests that gets no connection though one has come: no descriptor is left,
-/// or its port is not free again yet.
+/// How long a listener waits after a failed accept or bind: no descriptor is left, or its port is
+/// not free again yet.
 const REST: Duration = Duration::from_millis(50);
 
 /// One end of a connection; dropping it closes it.
@@ -71,7 +71,7 @@ impl Drop for Socket {
     }
 }
 
-/// A listening socket; dropping it refuses what comes.
+/// A listening socket; dropping it refuses new connections.
 pub struct Acceptor {
     shared: Rc<Shared>,
     host: HostId,
@@ -82,8 +82,8 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Listens at the address by which peers know the host. A port that somebody else has taken
-    /// while the process was dead is waited for.
+    /// Listens at the address by which peers know the host. If another process has taken the port
+    /// while this process was dead, waits for it.
     pub fn open(shared: &Rc<Shared>, host: HostId, known: SocketAddrV4) -> io::Result<Acceptor> {
         let shared = Rc::clone(shared);
         let mut acceptor = Acceptor { shared, host, known, listener: None, resting: None };
@@ -135,7 +135,7 @@ impl Listen for Acceptor {
                 continue;
             };
             match ready!(listener.poll_accept(cx)) {
-                // One that is gone again harms nobody.
+                // A connection that was closed again already needs no handling.
                 Ok((stream, client)) => match self.take(stream, client) {
                     Ok(stream) => return Poll::Ready(Ok(stream)),
                     Err(_) => continue,
@@ -146,7 +146,7 @@ impl Listen for Acceptor {
     }
 }
 
-/// An address of an IPv4 socket.
+/// The address as IPv4.
 pub fn v4(address: SocketAddr) -> io::Result<SocketAddrV4> {
     match address {
         SocketAddr::V4(address) => Ok(address),

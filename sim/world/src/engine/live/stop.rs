@@ -1,4 +1,4 @@
-//! How a person ends a live world: Ctrl-C, or SIGTERM from whoever started it.
+//! Shutdown of a live world by a user: Ctrl-C, or SIGTERM from a parent process.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until the process is asked to end. To be awaited by a task of a live world; from the
-/// first call on, the signals no longer end the process by themselves.
+/// Waits until a signal requests the shutdown. To be awaited by a task of a live world; from the
+/// first call on, the signals no longer kill the process on their own.
 pub async fn asked() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

@@ -1,9 +1,9 @@
-//! One end of a real connection, and what faults do to the bytes on their way.
+//! One end of a real connection, and the effect of faults on its bytes.
 //!
-//! While nothing disturbs the link, bytes go straight through. Else they wait here, in order,
-//! until the network model lets them pass: on the way in after they were read from the socket, on
-//! the way out before they are written to it, by a task of the machine's kernel that no pause
-//! stops. Where both ends belong to the world, only the way out counts.
+//! While nothing disturbs the link, bytes pass straight through. Otherwise they wait here, in
+//! order, until the network model lets them pass: inward bytes after they were read from the
+//! socket, outward bytes before they are written to it, by a kernel task of the machine that no
+//! pause stops. If both ends belong to the world, only the outward direction is disturbed.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -23,27 +23,27 @@ use tokio::time::Sleep;
 use crate::engine::links::{Flow, Way};
 use crate::engine::live::Shared;
 
-/// Bytes that wait in one direction before no more are taken.
+/// The maximum number of bytes that wait in one direction.
 const MOST_WAITING: usize = 1 << 20;
-/// Bytes that are taken from a socket at a time on a disturbed link.
+/// The maximum number of bytes per read from a socket on a disturbed link.
 const CHUNK: usize = 16 * 1024;
 
-/// Whose ends a connection has.
+/// The hosts at the two ends of a connection.
 #[derive(Clone, Copy)]
 pub struct Ends {
-    /// Whose end this is.
+    /// The host of this end.
     pub own: HostId,
-    /// Who is at the other.
+    /// The host of the other end.
     pub peer: HostId,
-    /// Whether the way in is disturbed here: the other end is not of this world.
+    /// Whether the inward direction is disturbed here: the other end is outside this world.
     pub takes_inward: bool,
-    /// Whether this end has connected.
+    /// Whether this end opened the connection.
     pub dialled: bool,
 }
 
 /// See the head of this file.
 pub struct Wire {
-    /// The machine that this end belongs to.
+    /// The machine of this end.
     pub own: HostId,
     /// The machine at the other end.
     pub peer: HostId,
@@ -52,7 +52,7 @@ pub struct Wire {
     ends: Ends,
     id: u64,
     shared: Rc<Shared>,
-    /// `None` once the connection is closed or reset.
+    /// `None` after the connection was closed or reset.
     stream: RefCell<Option<TcpStream>>,
     inward: RefCell<Lane>,
     outward: RefCell<Lane>,
@@ -62,11 +62,11 @@ pub struct Wire {
     writer: RefCell<Option<Waker>>,
 }
 
-/// One direction: what waits in it.
+/// One direction, with the bytes that wait in it.
 struct Lane {
-    /// An empty piece is the end.
+    /// An empty piece is the end of the stream.
     flow: Flow<Bytes>,
-    /// What has arrived and is not taken yet.
+    /// Bytes that have arrived and are not consumed yet.
     front: Bytes,
     waiting: usize,
     alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
@@ -83,7 +83,7 @@ impl Lane {
         self.flow.is_empty() && self.front.is_empty() && !self.has_ended
     }
 
-    /// Ready when `front` has bytes, or the end has come.
+    /// Ready when `front` has bytes, or at the end of the stream.
     fn poll_front(
         &mut self,
         cx: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl Lane {
         self.waiting -= count;
     }
 
-    /// Tries again what is held, if nothing bars its way any more.
+    /// Retries what is held, if nothing blocks it any more.
     fn retry(&mut self, shared: &Shared, way: (HostId, HostId)) {
         let mut state = shared.tasks.state();
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
@@ -144,9 +144,9 @@ impl Lane {
     }
 }
 
-/// Its life.
+/// Its lifecycle.
 impl Wire {
-    /// A connection that has come up.
+    /// Wraps an established connection.
     pub fn open(
         shared: &Rc<Shared>,
         ends: Ends,
@@ -176,7 +176,7 @@ impl Wire {
         wire
     }
 
-    /// Breaks the connection: both ends are told at once, and nothing that waits arrives.
+    /// Breaks the connection: both ends are notified at once, and no waiting byte arrives.
     pub fn reset(&self) {
         self.was_reset.set(true);
         if let Some(stream) = self.stream.take() {
@@ -185,13 +185,13 @@ impl Wire {
         self.wake();
     }
 
-    /// Takes the socket away, so that the other end hears nothing any more.
+    /// Takes the socket out without closing it, so that the other end sees only silence.
     pub fn give_up(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
     }
 
-    /// The process has let its end go. What waits on the way out is still sent.
+    /// The process has closed its end. Bytes that wait in the outward direction are still sent.
     pub fn let_go(self: &Rc<Wire>) {
         if !self.ends.dialled {
             let connection = self.connection;
@@ -204,7 +204,7 @@ impl Wire {
         }
     }
 
-    /// Tries again what is held.
+    /// Retries what is held.
     pub fn retry(&self) {
         self.inward.borrow_mut().retry(&self.shared, (self.peer, self.own));
         self.outward.borrow_mut().retry(&self.shared, (self.own, self.peer));
@@ -227,7 +227,7 @@ impl Wire {
     }
 }
 
-/// Keeps who waits, without a new copy where it is the same task as before.
+/// Stores the waker of the waiting task, without a clone if it is unchanged.
 fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
     let mut place = place.borrow_mut();
     if place.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
@@ -235,7 +235,7 @@ fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
     }
 }
 
-/// The way in.
+/// The inward direction.
 impl Wire {
     /// See [`AsyncRead::poll_read`].
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -263,7 +263,7 @@ impl Wire {
         }
     }
 
-    /// Sends what the socket has on its way through the disturbed link.
+    /// Sends the bytes that the socket has into the disturbed link.
     fn take_in(&self, cx: &mut Context<'_>, lane: &mut Lane) -> io::Result<()> {
         let mut chunk = [0; CHUNK];
         while lane.waiting < MOST_WAITING && !lane.has_ended {
@@ -283,7 +283,7 @@ impl Wire {
     }
 }
 
-/// The way out.
+/// The outward direction.
 impl Wire {
     /// See [`AsyncWrite::poll_write`].
     pub fn poll_write(
@@ -328,7 +328,7 @@ impl Wire {
         self.start_pump();
     }
 
-    /// The kernel sends on what waits, whatever the process does.
+    /// Starts the kernel task that sends waiting bytes, whatever the process does.
     fn start_pump(self: &Rc<Wire>) {
         if let Some(pump) = self.writer.take() {
             pump.wake();
@@ -344,7 +344,7 @@ impl Wire {
         }
     }
 
-    /// Writes what is due; ready when nothing waits any more.
+    /// Writes the bytes that are due; ready when none wait any more.
     fn poll_pump(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut lane = self.outward.borrow_mut();
         loop {

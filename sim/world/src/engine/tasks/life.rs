@@ -1,5 +1,5 @@
-//! The life of a machine's process: its tasks run under a supervisor that never ends, so that a
-//! dead process leaves a live machine that refuses connections.
+//! The lifecycle of a machine's process: its tasks run under a supervisor that never exits, so that
+//! a dead process leaves a live machine that refuses connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -15,20 +15,20 @@ use crate::engine::Process;
 use crate::engine::tasks::Tasks;
 use crate::engine::tasks::gate::Gate;
 
-/// What a machine runs.
+/// The process state of a machine.
 #[derive(Default)]
 pub struct Life {
     /// What its process runs.
     pub process: Option<Process>,
-    /// Told whenever one of its clocks is changed.
+    /// Notified whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
-    /// Ports that are listened on.
+    /// Listening ports.
     pub ports: BTreeSet<u16>,
     incarnation: Rc<Incarnation>,
     dying: Vec<Rc<Incarnation>>,
     /// Tasks of the process that were woken while the machine was halted.
     parked: Vec<Waker>,
-    /// Tasks that the supervisor is to start.
+    /// Tasks that the supervisor must start.
     inbox: Vec<Task>,
     supervisor: Option<Waker>,
 }
@@ -37,14 +37,14 @@ pub struct Life {
 #[derive(Default)]
 pub struct Incarnation {
     dead: Cell<bool>,
-    /// Tasks that are not dropped yet.
+    /// The number of tasks that are not dropped yet.
     alive: Cell<u32>,
     handles: RefCell<Vec<AbortHandle>>,
 }
 
 impl Incarnation {
-    /// Keeps the handle of a task; those of tasks that are done are let go in time, since a
-    /// process may start tasks without end.
+    /// Keeps the handle of a task. Handles of finished tasks are dropped from time to time, because
+    /// a process may start any number of tasks.
     fn keep(&self, handle: AbortHandle) {
         let mut handles = self.handles.borrow_mut();
         if handles.len() >= 64 + 2 * self.alive.get() as usize {
@@ -54,7 +54,7 @@ impl Incarnation {
     }
 }
 
-/// A task that is to be started.
+/// A task to be started.
 pub struct Task {
     incarnation: Rc<Incarnation>,
     future: LocalFuture<'static, ()>,
@@ -62,7 +62,7 @@ pub struct Task {
     handle: Rc<Job>,
 }
 
-/// A task that can be called off.
+/// A task that can be cancelled.
 #[derive(Default)]
 pub struct Job {
     called_off: Cell<bool>,
@@ -70,7 +70,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Drops the task, where it runs.
+    /// Drops the task, if it runs.
     pub fn call_off(&self) {
         self.called_off.set(true);
         if let Some(handle) = self.handle.borrow().as_ref() {
@@ -80,8 +80,8 @@ impl Job {
 }
 
 impl Life {
-    /// Has the supervisor start a task. One of the machine's kernel runs while the process is
-    /// paused, and dies with it all the same.
+    /// Makes the supervisor start a task. A kernel task runs while the process is paused, but is
+    /// dropped with it.
     pub fn spawn(&mut self, future: LocalFuture<'static, ()>, is_kernels: bool) -> Rc<Job> {
         let handle = Rc::<Job>::default();
         let incarnation = Rc::clone(&self.incarnation);
@@ -90,12 +90,12 @@ impl Life {
         handle
     }
 
-    /// Has tasks of the process wait until the machine runs again.
+    /// Makes a task wait until the machine runs again.
     pub fn park(&mut self, waker: &Waker) {
         self.parked.push(waker.clone());
     }
 
-    /// Lets them go on.
+    /// Wakes the parked tasks.
     pub fn unpark(&mut self) {
         self.parked.drain(..).for_each(Waker::wake);
     }
@@ -110,21 +110,21 @@ impl Life {
         self.wake_supervisor();
     }
 
-    /// Tasks from here on are those of a new run of the process: it starts when the last task of
-    /// the one before is gone.
+    /// Assigns subsequent tasks to a new run of the process, which starts when the last task of the
+    /// previous one has been dropped.
     pub fn renew(&mut self) {
         let before = std::mem::take(&mut self.incarnation);
         self.dying.push(before);
     }
 
-    /// Forgets what holds on to the world.
+    /// Drops what refers to the world.
     pub fn clear(&mut self) {
         self.process = None;
         self.inbox.clear();
         self.parked.clear();
     }
 
-    /// Has the supervisor look again.
+    /// Makes the supervisor check again.
     pub fn wake_supervisor(&mut self) {
         if let Some(waker) = self.supervisor.take() {
             waker.wake();
@@ -144,7 +144,7 @@ impl Life {
     }
 }
 
-/// Starts a machine's tasks, for ever.
+/// Starts a machine's tasks, forever.
 pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
     let index = usize::from(host.0);
     loop {
@@ -155,7 +155,7 @@ pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
         for task in inbox.await {
             task.start(&tasks, host);
         }
-        // A simulation of the user's own fails with the host that fails.
+        // In a user's own simulation, a panic must surface in the host that panicked.
         if tasks.fails_in_host
             && let Some(panic) = tasks.panic.take()
         {
@@ -178,7 +178,7 @@ impl Task {
     }
 }
 
-/// Counts a task of a process as long as it is there.
+/// Counts a task of a process until it is dropped.
 pub struct Alive {
     tasks: Rc<Tasks>,
     host: HostId,

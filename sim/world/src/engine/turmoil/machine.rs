@@ -29,7 +29,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<Shared>, id: HostId) -> Host {
         let name = shared.state().names.name(id).to_owned();
         Host::new(Rc::new(Machine { shared: Rc::clone(shared), id, name }))
@@ -122,7 +122,7 @@ impl Platform for Machine {
     }
 }
 
-/// What has come of a connect.
+/// The result of a connect.
 #[derive(Default)]
 struct Call {
     result: Option<io::Result<TcpStream>>,
@@ -141,8 +141,8 @@ impl Call {
     }
 }
 
-/// The kernel's part of connecting: turmoil tells at once what came of the SYN, and here the
-/// answer takes its way back.
+/// The kernel's part of connecting: turmoil reports the result of the SYN at once, but here the
+/// reply travels over the link.
 async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
     let dialled = shared.network.as_ref().map(|network| network.borrow_mut().dial(from, to));
     let mut result = TcpStream::connect(SocketAddr::V4(to)).await;
@@ -160,7 +160,7 @@ async fn dial(shared: Rc<Shared>, from: HostId, to: SocketAddrV4, call: Rc<RefCe
     call.waker.take().into_iter().for_each(Waker::wake);
 }
 
-/// Calls a task off that nobody waits for any more.
+/// Cancels a task when its waiter is dropped.
 struct OnDrop(Rc<Job>);
 
 impl Drop for OnDrop {

@@ -1,8 +1,8 @@
-//! The plan's network over turmoil's links: every message stays on hold, and is delivered when
-//! the model says so.
+//! The plan's network over turmoil's links: every message stays on hold until the model delivers
+//! it.
 //!
-//! turmoil gives no name to a message on a link, but keeps them in order: a mirror of each link
-//! names them by their places.
+//! turmoil does not identify the messages on a link, but keeps them in order: a mirror of each link
+//! numbers them by their positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -22,38 +22,38 @@ use crate::engine::turmoil::Shared;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Which connection, by the order in which they were asked for.
+/// A connection, numbered in the order of the SYNs.
 pub type WireId = usize;
 
-/// A connection, open or not.
+/// A connection, established or not.
 struct Wire {
     /// The client's host and the server's.
     hosts: [HostId; 2],
     tag: u32,
-    /// What is under way to each side.
+    /// The messages in flight to each side.
     flows: [Flow<Payload>; 2],
-    /// Which operation each message serves that was written and is not seen on the link yet.
+    /// The operation of each message that was written and is not yet seen on the link.
     tags: [VecDeque<u32>; 2],
-    /// Whether the client knows what came of its SYN.
+    /// Whether the client has received the reply to its SYN.
     is_answered: bool,
-    /// Whose machine has lost power since.
+    /// The sides whose machine has lost power since.
     forgotten: [bool; 2],
     broken: Option<io::ErrorKind>,
-    /// Which sides their applications let go of.
+    /// The sides that their applications have closed.
     closed: [bool; 2],
-    /// Who waits for an answer, or wants to know of a break.
+    /// The tasks that wait for a reply to the SYN or for a break.
     wakers: [Option<Waker>; 2],
 }
 
-/// What travels.
+/// A message of the model.
 enum Payload {
     /// A message on turmoil's link.
     Message(u64),
-    /// What came of the SYN. turmoil tells the client at once; here it takes its way back.
+    /// The reply to the SYN. turmoil notifies the client at once; here it travels over the link.
     Answer,
 }
 
-/// A connection that is asked for; its SYN has not been seen on the link yet.
+/// A connection being opened; its SYN has not been seen on the link yet.
 pub type Dialled = Rc<std::cell::Cell<Option<WireId>>>;
 
 /// See the head of this file.
@@ -69,37 +69,37 @@ pub struct Network {
 }
 
 impl Network {
-    /// Notes that a SYN is about to be sent.
+    /// Registers a SYN that is about to be sent.
     pub fn dial(&mut self, from: HostId, to: SocketAddrV4) -> Dialled {
         let dialled = Dialled::default();
         self.dialling.entry((from, to)).or_default().push_back(Rc::clone(&dialled));
         dialled
     }
 
-    /// The connection with this name.
+    /// The number of a connection.
     pub fn find(&self, connection: Connection) -> WireId {
         *self.ids.get(&connection).expect("a connection begins with a SYN")
     }
 
-    /// Which operation and attempt the next messages serve.
+    /// Sets the operation and attempt that subsequent messages serve.
     pub fn tag(&mut self, wire: WireId, tag: u32) {
         self.wires[wire].tag = tag;
     }
 
-    /// Notes that a side has written something that will be seen on the link.
+    /// Notes that a side has written a message that will be seen on the link.
     pub fn wrote(&mut self, wire: WireId, from: usize) {
         let wire = &mut self.wires[wire];
         let tag = wire.tag;
         wire.tags[1 - from].push_back(tag);
     }
 
-    /// Notes that the application lets go of a side, which will be seen on the link.
+    /// Notes that the application closes a side, which will be seen on the link.
     pub fn closes(&mut self, wire: WireId, side: usize) {
         self.wires[wire].closed[side] = true;
         self.wrote(wire, side);
     }
 
-    /// How the connection was broken, if it was; else `waker` is woken when it is.
+    /// The error of the connection, if it is broken; otherwise `waker` is woken when it breaks.
     pub fn poll_broken(&mut self, wire: WireId, side: usize, waker: &Waker) -> io::Result<()> {
         let wire = &mut self.wires[wire];
         match wire.broken {
@@ -111,7 +111,7 @@ impl Network {
         }
     }
 
-    /// Whether the client knows what came of its SYN.
+    /// Whether the client has received the reply to its SYN.
     pub fn poll_answered(&mut self, wire: WireId, waker: &Waker) -> Poll<io::Result<()>> {
         let answered = self.wires[wire].is_answered;
         match self.poll_broken(wire, CLIENT, waker) {
@@ -121,7 +121,7 @@ impl Network {
         }
     }
 
-    /// Sends the answer to a SYN on its way.
+    /// Sends the reply to a SYN.
     pub fn answer(&mut self, state: &mut State, wire: WireId) {
         let tag = self.wires[wire].tag;
         self.send(state, wire, CLIENT, (Payload::Answer, 1), tag, false);
@@ -149,7 +149,8 @@ impl Network {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    /// Resets every connection between two hosts at once, on both sides; returns how many were
+    /// alive.
     fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for wire in &mut self.wires {
@@ -164,7 +165,7 @@ impl Network {
         alive
     }
 
-    /// Takes what has arrived off the model: the messages that turmoil is to deliver.
+    /// Takes the arrived messages out of the model: turmoil must deliver these.
     fn arrived(&mut self, state: &mut State) -> BTreeMap<u64, (WireId, usize)> {
         let mut due = BTreeMap::new();
         while let Some(&(at, id, to)) = self.arrivals.first() {
@@ -196,7 +197,7 @@ impl Network {
         due
     }
 
-    /// Takes a message into the model that turmoil has put on a link.
+    /// Adds a message that turmoil has put on a link to the model.
     fn collect(
         &mut self,
         state: &mut State,
@@ -217,7 +218,7 @@ impl Network {
         };
         let wire = &mut self.wires[id];
         let tag = wire.tags[side].pop_front().unwrap_or(wire.tag);
-        // A machine without power says nothing, and a broken connection carries nothing.
+        // A machine without power sends nothing, and a broken connection carries nothing.
         let lost = wire.broken.is_some() || !state.machine(wire.hosts[1 - side]).powered;
         if !lost {
             let payload = Payload::Message(self.messages);
@@ -279,7 +280,7 @@ pub fn block(shared: &Shared, from: HostId, to: HostId, blocked: bool) {
     }
 }
 
-/// Lets held messages towards or from a host travel again, after it came back.
+/// Retries held messages to and from a host that is up again.
 pub fn retry_all(shared: &Shared, host: HostId) {
     let Some(network) = &shared.network else { return };
     let (mut network, mut state) = (network.borrow_mut(), shared.state());
@@ -290,7 +291,7 @@ pub fn retry_all(shared: &Shared, host: HostId) {
     }
 }
 
-/// A machine loses power: what it has sent goes on, unless that has to be sent again.
+/// A machine loses power: its messages in flight continue, unless they need retransmission.
 pub fn forget(shared: &Shared, host: HostId) {
     let Some(network) = &shared.network else { return };
     for wire in &mut network.borrow_mut().wires {
@@ -308,7 +309,7 @@ pub fn reset(shared: &Shared, one: HostId, other: HostId) -> u64 {
     shared.network.as_ref().map_or(0, |network| network.borrow_mut().reset_between(one, other))
 }
 
-/// Has turmoil deliver in the next tick what has arrived by now.
+/// Makes turmoil deliver all arrived messages in the next tick.
 pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
     let Some(network) = &shared.network else { return };
     let (mut network, mut state) = (network.borrow_mut(), shared.state());
@@ -332,7 +333,7 @@ pub fn deliver(shared: &Shared, sim: &Sim<'_>) {
     });
 }
 
-/// Takes the messages that the last tick put on links into the model.
+/// Adds the messages that the last tick put on links to the model.
 pub fn collect(shared: &Shared, sim: &Sim<'_>) {
     let Some(network) = &shared.network else { return };
     let network = &mut *network.borrow_mut();
@@ -349,7 +350,7 @@ pub fn collect(shared: &Shared, sim: &Sim<'_>) {
     });
 }
 
-/// The bytes of a message that carries some.
+/// The payload of a data segment.
 fn bytes_of(sent: &Protocol) -> Option<&[u8]> {
     match sent {
         Protocol::Tcp(Segment::Data(_, bytes)) => Some(bytes),

@@ -1,4 +1,4 @@
-//! turmoil's streams and listeners as the platform's.
+//! turmoil's streams and listeners behind the platform's traits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::engine::turmoil::network::{Network, SERVER, WireId, v4};
 /// One end of a connection; dropping it closes it.
 pub struct Socket {
     shared: Rc<Shared>,
-    /// `None` where the network is the user's own.
+    /// `None` if the network is the user's own.
     wire: Option<WireId>,
     side: usize,
     stream: TcpStream,
@@ -35,7 +35,7 @@ impl Socket {
         Stream::new(Box::pin(socket), connection)
     }
 
-    /// Does something to the connection in the plan's network.
+    /// Calls `act` on the connection in the plan's network.
     fn in_network<T>(&self, act: impl FnOnce(&mut Network, WireId) -> T) -> Option<T> {
         let (network, wire) = (self.shared.network.as_ref()?, self.wire?);
         Some(act(&mut network.borrow_mut(), wire))
@@ -52,7 +52,7 @@ impl Socket {
     }
 }
 
-/// Which connection a stream belongs to, of which it is this side.
+/// The connection of which `stream` is the `side`.
 fn name(stream: &TcpStream, side: usize) -> Connection {
     let local = v4(stream.local_addr().expect("a stream has an address"));
     let peer = v4(stream.peer_addr().expect("a stream has a peer"));
@@ -110,14 +110,14 @@ impl Drop for Socket {
     }
 }
 
-/// Connections that came up and were not accepted by the process yet.
+/// Connections that are established and not yet accepted by the process.
 #[derive(Default)]
 pub struct Backlog {
     streams: VecDeque<TcpStream>,
     waker: Option<Waker>,
 }
 
-/// A listening socket; dropping it refuses what comes and ends what was not accepted.
+/// A listening socket; dropping it refuses new connections and closes those not yet accepted.
 pub struct Acceptor {
     shared: Rc<Shared>,
     host: HostId,
@@ -127,8 +127,8 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Listens on a port that nobody listens on. A kernel completes connections for a process
-    /// that is paused, which turmoil by itself does not.
+    /// Listens on a free port. The kernel completes connections for a paused process, which turmoil
+    /// alone does not do.
     pub fn open(shared: &Rc<Shared>, host: HostId, port: u16) -> Acceptor {
         let backlog = Rc::<RefCell<Backlog>>::default();
         let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));

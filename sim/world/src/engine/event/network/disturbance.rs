@@ -1,4 +1,5 @@
-//! What faults do to the network: links close and open, connections break, machines forget.
+//! The effects of faults on the network: links close and open, connections break, machines lose
+//! their connections.
 
 use std::io;
 
@@ -22,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Lets held segments towards or from a host travel again, after it came back.
+    /// Retries held segments to and from a host that is up again.
     pub fn retry_all(&mut self, host: HostId) {
         for other in self.state.names.ids() {
             self.retry_held(host, other);
@@ -56,7 +57,8 @@ impl Kernel {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    /// Resets every connection between two hosts at once, on both sides; returns how many were
+    /// alive.
     pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for connection in 0..self.network.pairs.len() {
@@ -80,8 +82,8 @@ impl Kernel {
         alive
     }
 
-    /// A machine loses power: its sides of all connections are forgotten, silently. What it has
-    /// sent goes on, unless that has to be sent again.
+    /// A machine loses power: its sides of all connections are lost silently. Its segments in
+    /// flight continue, unless they need retransmission.
     pub fn forget_connections(&mut self, host: HostId) {
         for pair in &mut self.network.pairs {
             for side in [usize::from(CLIENT), usize::from(SERVER)] {
