@@ -1,8 +1,8 @@
-//! What a plan is run on: its own machines on addresses of the loopback, a redis-server behind
-//! each node, real time.
+//! The environment of a real run: the plan's own machines on loopback addresses, a redis-server
+//! behind each node, real time.
 //!
-//! Each machine has an IP address of its own, as in the simulated world, and a port that the
-//! system has chosen, so that many runs go on side by side.
+//! Each machine has its own IP address, as in the simulated world, and a port chosen by the system,
+//! so that many runs can proceed side by side.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,32 +26,32 @@ use crate::confirm::relay::{self, Node};
 use crate::plan::Plan;
 use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
 
-/// How long the world runs between two looks at which nodes stand still, and what their clocks are.
+/// How long the world runs between two checks of which nodes are halted and what their clocks read.
 const BEAT: Nanos = 10 * MILLISECOND;
-/// How often a server is started that ends at once.
+/// How often a server that exits at once is started.
 const MOST_TRIES: u32 = 5;
-/// The host that waits for somebody to end the whole.
+/// The host that waits for an interruption of the run.
 const WATCHMAN: &str = "watchman";
-/// Its address; it talks to nobody.
+/// The watchman's address; it opens no connections.
 const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
 
-/// Why a run that somebody has ended says nothing.
+/// Why an interrupted run has no result.
 pub const ENDED: &str = "it was ended before it was over";
 
-/// Who is at the other end of a connection to a node.
+/// The other end of a connection to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A client of the plan, or its probe.
     Client,
-    /// Whoever types the commands of faults.
+    /// The operator that sends the commands of faults.
     Operator,
     /// Another server.
     Server,
 }
 
 impl Peer {
-    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other
-    /// networks of 127.1.
+    /// Classifies an address: nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all other
+    /// machines of the plan in other networks of 127.1.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
             [127, 1, 0 | 3, _] => Peer::Server,
@@ -70,10 +70,10 @@ pub struct RealGround {
     latest: Nanos,
 }
 
-/// A server that starts. It goes before its files do.
+/// A server that is starting. It is dropped before its files are.
 struct Started {
     setup: Setup,
-    /// `None`: it is started by its node's process.
+    /// `None`: the node's process starts it.
     server: Option<Server>,
     home: Home,
 }
@@ -84,18 +84,18 @@ impl Started {
     }
 }
 
-/// A run on real servers, and what its evidence is worth.
+/// A run on real servers, with the quality of its evidence.
 pub struct RealRun {
     /// The run.
     pub run: run::Run,
-    /// How often a server may not have told of something: gaps in the evidence.
+    /// The number of gaps in the evidence: events that a server may not have reported.
     pub untold: u32,
-    /// The most by which the world came late to what it had to do, ns: how busy the machine was.
+    /// The maximum delay of the world behind its schedule, ns: how busy the machine was.
     pub latest: Nanos,
 }
 
 impl RealGround {
-    /// Starts a server for each node of a plan and waits until all answer.
+    /// Starts a server for each node of a plan and waits until all reply.
     ///
     /// # Errors
     /// In words: what cannot be bound or started.
@@ -122,14 +122,14 @@ impl RealGround {
         let start = |name: &str, at| {
             ground.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
         };
-        // All start before the first is waited for.
+        // All servers start before the first one is awaited.
         let started = servers.iter().map(|(name, at)| start(name, *at));
         let started: Vec<Started> = started.collect::<Result<_, _>>()?;
         let mut nodes = Vec::new();
         for ((name, at), mut started) in servers.iter().zip(started) {
             let mut tries = 1;
             while let Err(error) = started.wait() {
-                // Somebody has taken the port that was free when it was looked for.
+                // Another process has taken the port between the search and the bind.
                 if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
                     return Err(format!("{name} does not answer: {error}"));
                 }
@@ -168,7 +168,7 @@ impl RealGround {
         };
         let home = Home::new()?;
         home.set_clock(0)?;
-        // Sentinels come to nodes that are there: they ask for replicas every ten seconds only.
+        // Sentinels start after the nodes: they query for replicas only every ten seconds.
         let server = match setup.watch {
             None => Some(Server::start(&setup, &home)?),
             Some(_) => None,
@@ -179,7 +179,7 @@ impl RealGround {
     /// Runs the plan.
     ///
     /// # Errors
-    /// In words: that somebody has ended it.
+    /// In words: that the run was interrupted.
     pub fn run(mut self, lab: &Lab, plan: &Plan) -> Result<RealRun, String> {
         let run = run::run_on(&mut self, lab, plan, false);
         if self.is_interrupted.get() {
@@ -189,7 +189,7 @@ impl RealGround {
         Ok(RealRun { run, untold, latest: self.latest })
     }
 
-    /// Has the servers be as the world has their nodes be.
+    /// Applies the world's state of each node to its server: halted or not, and the clock.
     fn look_after(&self, world: &World) {
         let real = world.condition(WATCHMAN).readings.wall;
         for node in &self.nodes {
@@ -201,13 +201,13 @@ impl RealGround {
     }
 }
 
-/// The names of a plan's servers, and where they are in a simulated world: nodes, then Sentinels.
+/// The names of a plan's servers and their simulated addresses: nodes, then Sentinels.
 fn servers(plan: &Plan) -> Vec<(String, SocketAddrV4)> {
     let nodes = plan.nodes().into_iter().zip((1..).map(node_address));
     nodes.chain(plan.sentinels().into_iter().zip((1..).map(sentinel_address))).collect()
 }
 
-/// Whether a plan has a node's clock be another than the machine's.
+/// Whether the plan gives a node a clock that differs from the machine's.
 fn has_clock(plan: &Plan, node: &str) -> bool {
     let own = plan.clocks.get(node).is_some_and(|clock| *clock != ClockSetting::default());
     let changed = plan.faults.iter().any(|fault| {
@@ -263,7 +263,7 @@ impl Ground for RealGround {
     }
 }
 
-/// The address of a machine of a simulated world, 10.0.x.y, on the loopback: 127.1.x.y.
+/// The loopback address of a simulated machine: 10.0.x.y becomes 127.1.x.y.
 fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
     SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())

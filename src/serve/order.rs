@@ -1,4 +1,4 @@
-//! What was typed at a running service, as a value; or a clear line that says what to type.
+//! An order typed at a running service, as a value; or a refusal that says what to type.
 
 use std::fmt;
 
@@ -11,58 +11,58 @@ use crate::plan::contradiction::MOST_LOSS;
 use crate::refusal::nearest;
 use crate::serve::setup::CLIENTS;
 
-/// What was asked for.
+/// A parsed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// What can be typed.
+    /// Lists the orders.
     Help,
-    /// Whether somebody is there.
+    /// Checks that the service is up.
     Ping,
-    /// What redis-cli asks when it connects.
+    /// The COMMAND request that redis-cli sends when it connects.
     Commands,
-    /// How things stand.
+    /// Shows the current state.
     Status,
     /// A fault strikes now.
     Strike {
         /// What it does.
         verb: Verb,
-        /// To whom.
+        /// The host or links that it acts on.
         target: Target,
-        /// How long.
+        /// How long it lasts.
         length: Option<Nanos>,
     },
-    /// The reply to the next such command is not sent.
+    /// The reply to the next request with this command is not sent.
     CutNext {
         /// The node.
         node: String,
         /// The command in upper case; `None` is any.
         command: Option<String>,
     },
-    /// The replica, or the first one, becomes master.
+    /// The replica, or the first one, is promoted to master.
     Failover {
         /// The replica.
         node: Option<String>,
     },
-    /// The wall clock of a node goes on.
+    /// The wall clock of a node runs again.
     Unfreeze {
         /// The node.
         node: String,
     },
-    /// The links of a node, or of all, are as they were.
+    /// Ends the faults on the links of a node, or on all links.
     HealLinks {
         /// The links.
         target: Option<Target>,
     },
-    /// Every fault is over, and every node is up.
+    /// Ends every fault, and starts every node that is down.
     Heal,
-    /// The last things that the nodes saw happen to locks.
+    /// Shows the last events of locks in the nodes' records.
     History {
         /// How many.
         count: usize,
     },
-    /// What can be said so far.
+    /// Shows the judgement so far.
     Judge,
-    /// The service ends.
+    /// Shuts the service down.
     Shutdown,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What can be typed, a line each.
+/// The help text, one line per order.
 pub const HELP: [&str; 22] = [
     "STATUS                          nodes, clocks, faults that last, locks that are held",
     "FAULT PAUSE n1 15s              the process is not scheduled; its sockets stay open",
@@ -113,7 +113,7 @@ const WORDS: [&str; 13] = [
 
 type Read<T> = Result<T, Refused>;
 
-/// Reads an order; `nodes` are those that there are.
+/// Parses an order; `nodes` are the existing nodes.
 pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
     let mut words = Words { left: words.iter().map(String::as_str).collect(), nodes };
     let first = words.next("an order", "type HELP")?.to_lowercase();
@@ -152,7 +152,7 @@ fn no_word(word: &str, kind: &str, known: &[&str]) -> Refused {
     Refused { what: format!("no {kind} '{word}'"), mend }
 }
 
-/// What is left of the words.
+/// The remaining words.
 struct Words<'a> {
     left: Vec<&'a str>,
     nodes: &'a [String],
@@ -276,7 +276,7 @@ impl<'a> Words<'a> {
         refused(format!("no host '{word}'"), format!("hosts are {}{others}", self.nodes.join(", ")))
     }
 
-    /// Links as they are written: `n1` (to and from the clients), `n1 -> n2`, `n1<->clients`.
+    /// Parses links: `n1` (to and from the clients), `n1 -> n2`, `n1<->clients`.
     fn links(&mut self) -> Read<Target> {
         let first = self.next("the link", "like n1, 'clients -> n1' or 'n1 <-> n2'")?;
         if first.contains("->") && !first.starts_with("->") && !first.starts_with("<->") {
@@ -357,7 +357,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A length as it would be typed for a verb.
+/// An example of a length for a verb.
 fn example(row: &Row) -> &'static str {
     match row.strains {
         Strains::Replication => "1s",
@@ -366,7 +366,7 @@ fn example(row: &Row) -> &'static str {
     }
 }
 
-/// The links between a node and everybody outside.
+/// The links between a node and all outside clients.
 fn of_node(node: &str) -> Target {
     Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.to_owned()], both: true }
 }

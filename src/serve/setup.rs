@@ -1,4 +1,4 @@
-//! Which nodes are served, and what of a scenario they can suffer.
+//! The nodes that are served, and which parts of a scenario apply to them.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,36 +17,36 @@ use crate::plan::{Persistence, Plan, Topology, TopologyKind};
 use crate::run::{self, process};
 use crate::serve::desk::{self, Desk};
 
-/// Everybody who connects from outside, as one host.
+/// All outside clients, as one host.
 pub const CLIENTS: &str = "clients";
-/// The host at which orders are taken.
+/// The host of the admin port.
 const DESK: &str = "admin";
-/// The name that a failover moves.
+/// The name that a failover redirects.
 const MASTER: &str = "master";
 
-/// What is served.
+/// The setup of a service.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How the nodes belong together, and what they keep on disk.
+    /// The topology of the nodes, and what they keep on disk.
     pub topology: Topology,
-    /// How the clocks of nodes are set, by node.
+    /// The initial settings of nodes' clocks, by node.
     pub clocks: BTreeMap<String, ClockSetting>,
-    /// What goes wrong by itself.
+    /// The faults of the scenario.
     pub faults: Vec<Fault>,
-    /// What of a scenario is left out, and why.
+    /// The parts of a scenario that are left out, with the reasons.
     pub left_out: Vec<String>,
-    /// Where draws come from.
+    /// The seed of the draws.
     pub seed: u64,
 }
 
-/// Where everybody listens.
+/// The listening addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The nodes, `n1` first.
     pub nodes: Vec<SocketAddrV4>,
     /// The Sentinels, `s1` first.
     pub sentinels: Vec<SocketAddrV4>,
-    /// Where orders are taken.
+    /// The admin port.
     pub desk: SocketAddrV4,
 }
 
@@ -62,7 +62,7 @@ impl Setup {
         }
     }
 
-    /// The nodes and Sentinels of a plan, with those of its faults that can happen to them.
+    /// The nodes and Sentinels of a plan, with the faults that can act on them.
     pub fn of_plan(plan: &Plan) -> Setup {
         let mut setup = Setup::plain(plan.topology.clone());
         let hosts = setup.hosts();
@@ -101,12 +101,12 @@ impl Setup {
         self.topology.sentinel_names()
     }
 
-    /// The names of everybody to whom something can happen.
+    /// The names of all hosts that a fault can act on.
     pub fn hosts(&self) -> Vec<String> {
         [self.nodes(), self.sentinels()].concat()
     }
 
-    /// How many nodes have to agree.
+    /// How many nodes must agree.
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.masters() as usize / 2 + 1,
@@ -117,18 +117,18 @@ impl Setup {
         }
     }
 
-    /// What a node is when it starts.
+    /// The role of a node when it starts.
     pub fn role(&self, node: usize) -> &'static str {
         if self.master_of(node).is_some() { "replica" } else { "master" }
     }
 
-    /// Whom a node follows when it starts: both by their places.
+    /// The master that a node follows when it starts; both as indices.
     fn master_of(&self, node: usize) -> Option<usize> {
         let nth = u32::try_from(node + 1).ok()?;
         self.topology.master_of(nth).map(|master| master as usize - 1)
     }
 
-    /// The world of these nodes. Faults are not in it yet.
+    /// The world of these nodes, without the faults.
     pub fn world(&self, addresses: &Addresses, desk: &Desk) -> WorldSpec {
         let nodes = (0..addresses.nodes.len()).map(|node| self.node(addresses, node));
         let mut hosts: Vec<HostSpec> = nodes.collect();
@@ -159,7 +159,7 @@ impl Setup {
         let name = format!("n{}", node + 1);
         let address = addresses.nodes[node];
         let cluster = self.topology.shards.map(|s| run::cluster_of(&s, &addresses.nodes));
-        // The nodes of a cluster know their masters by themselves.
+        // The nodes of a cluster determine their masters on their own.
         let master = self.master_of(node).filter(|_| cluster.is_none());
         let config = NodeConfig {
             port: address.port(),
@@ -188,7 +188,7 @@ fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> Host
     HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
 }
 
-/// A scenario's fault as it can happen here, where its clients are not.
+/// A scenario's fault adapted to a service, which does not run the scenario's clients.
 fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
     let target = match &fault.target {
         Target::Host(host) if is_served(plan, host) => fault.target.clone(),
@@ -209,7 +209,7 @@ fn is_served(plan: &Plan, host: &String) -> bool {
     plan.nodes().contains(host) || plan.sentinels().contains(host)
 }
 
-/// One side of links: all clients of a scenario are everybody who connects.
+/// One side of links: all clients of a scenario become all outside clients.
 fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
     let (served, others): (Vec<&String>, Vec<&String>) =
         hosts.iter().partition(|host| is_served(plan, host));
@@ -228,7 +228,7 @@ fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
     Ok(side)
 }
 
-/// Leaves out what waits for a fault that is left out.
+/// Removes the faults that wait for a fault that is left out.
 fn drop_orphans(setup: &mut Setup) {
     loop {
         let known: Vec<u32> = setup.faults.iter().map(|fault| fault.id).collect();
@@ -243,7 +243,7 @@ fn drop_orphans(setup: &mut Setup) {
     }
 }
 
-/// Whether a verb needs more than the topology has: why, and what to start with instead.
+/// Why a topology does not support a verb, and what to start with instead; `None` if it does.
 pub fn lack(topology: &Topology, verb: &Verb) -> Option<(&'static str, &'static str)> {
     let replicated = "start with --topology replicated";
     match (verb, topology.kind) {
