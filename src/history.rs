@@ -29,7 +29,7 @@ pub struct History {
     pub ops: Vec<Op>,
     /// Changes of keys on nodes, in order.
     pub keys: Vec<Key>,
-    /// What was done to hosts and links, in order of the beginnings.
+    /// Fault intervals on hosts and links, in order of their beginnings.
     pub conditions: Vec<Condition>,
     /// The accesses that the guarded resource received, in its order.
     pub accesses: Vec<Access>,

@@ -11,11 +11,11 @@ use crate::custody::incarnation::Incarnation;
 pub enum Kind {
     /// Two leases of one key ran at the same time.
     DoubleGrant,
-    /// A request removed or overwrote a key that another had created.
+    /// A request removed or overwrote a key that another client had created.
     ForeignRelease,
-    /// A request changed the time to live of a key that another had created.
+    /// A request changed the time to live of a key that another client had created.
     ForeignExtend,
-    /// A key that nobody knows of, or that never ends, keeps others out.
+    /// A key without a known owner or without an expiry keeps others out.
     Leak,
 }
 

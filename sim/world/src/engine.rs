@@ -124,7 +124,7 @@ pub trait Engine {
     /// number.
     fn reset(&self, one: HostId, other: HostId) -> u64;
     /// Breaks connections between two hosts so that an executed request gets no reply: all of them
-    /// or, where an engine can distinguish it, the one with a pending request. Returns their
+    /// or, where an engine knows it, the one whose request the strike is anchored to. Returns their
     /// number.
     fn cut_reply(&self, one: HostId, other: HostId) -> u64 {
         self.reset(one, other)

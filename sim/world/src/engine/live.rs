@@ -294,6 +294,7 @@ impl Engine for LiveEngine {
     }
 
     fn power_off(&self, host: HostId) {
+        // Before the kill, which would close the sockets and so notify the peers.
         self.shared.bury(host);
         self.shared.tasks.power_off(host);
     }

@@ -55,6 +55,7 @@ impl World {
     /// Ends a fault that has struck, unless it has already ended.
     pub(super) fn end_fault(&mut self, struck: u32) {
         let place = struck as usize;
+        // Closed first, so that `goes_on` does not find this strike itself.
         if !std::mem::take(&mut self.struck[place].open) {
             return;
         }

@@ -45,6 +45,7 @@ impl Shared {
     /// See [`crate::engine::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut kernel = self.kernel.borrow_mut();
+        // Before the kill, so that the dropped streams send neither FIN nor reset.
         kernel.forget_connections(host);
         kernel.state.machine(host).powered = false;
         let disk = Rc::clone(&kernel.state.machine(host).disk);
