@@ -37,8 +37,7 @@ pub struct History {
     pub requests: Vec<Request>,
     /// The clocks of every host, piece by piece, in order of the beginnings.
     pub clocks: Vec<ClockPiece>,
-    /// Changes of nodes' roles, and views that Sentinels and cluster nodes had of masters, in
-    /// order.
+    /// Changes of nodes' roles, and views of masters by Sentinels and cluster nodes, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sightings: Vec<Sighting>,
     /// Breaches of the contract of locks, in order.
@@ -47,8 +46,7 @@ pub struct History {
     /// How many messages did not arrive at their first try; `None` if not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// When the faults were healed, the workload received its stop signal and the probe was
-    /// started.
+    /// When the faults were healed, the workload was stopped and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.
     pub end: Instant,

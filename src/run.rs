@@ -207,8 +207,7 @@ impl Lab {
     }
 }
 
-/// The environment of a run: the addresses of machines, the processes of nodes, and the passage of
-/// time.
+/// The environment of a run: addresses of machines, processes of nodes, passage of time.
 pub trait Ground {
     /// The address of the machine that has address `simulated` in a simulated world.
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
@@ -404,8 +403,7 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     }
 }
 
-/// The master that a node is configured to follow at the start; cluster nodes determine theirs on
-/// their own.
+/// The initial master of a node by configuration; cluster nodes determine theirs on their own.
 pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     let topology = &plan.topology;
     let told = topology.kind != TopologyKind::Cluster;

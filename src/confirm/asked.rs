@@ -73,8 +73,8 @@ impl Asked {
 
     /// Removes a closed connection.
     pub fn forget(&self, by: SocketAddrV4) {
-        // Pending requests stay: the server may execute and report them after the client has closed
-        // the connection.
+        // Pending requests stay: the server may execute and report them after the connection is
+        // closed.
         let mut lines = self.lines.borrow_mut();
         if lines.get(&by).is_some_and(|line| line.waiting.is_empty()) {
             lines.remove(&by);

@@ -1,5 +1,4 @@
-//! `confirm`: runs a plan on real redis-servers, in real time, to see whether they behave as
-//! simulated.
+//! `confirm`: runs a plan on real redis-servers, in real time, to compare their behaviour.
 //!
 //! Clients, resource, probe, clocks and links are those of every run, on the live engine. A node is
 //! a host whose process starts a redis-server and relays to it: the world controls the node's

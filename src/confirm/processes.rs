@@ -189,8 +189,8 @@ impl Home {
     /// Those of the system.
     pub fn set_clock(&self, ahead_ms: i64) -> io::Result<()> {
         let (sign, ms) = (if ahead_ms < 0 { '-' } else { '+' }, ahead_ms.unsigned_abs());
-        // Written to a temporary file and renamed, because the server reads the file at each look
-        // at the clock.
+        // Written to another file and renamed, because the server reads it at each look at the
+        // clock.
         let (new, clock) = (self.0.path().join("clock.new"), self.0.path().join(CLOCK));
         fs::write(&new, format!("{sign}{}.{:03}\n", ms / 1_000, ms % 1_000))?;
         fs::rename(new, clock)

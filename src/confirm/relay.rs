@@ -262,8 +262,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Applies the delay that a fault adds to each command or script, one at a time, as on the
-    /// node.
+    /// Applies the delay that a fault adds to a command or script, one at a time, as on the node.
     async fn delay(&self, command: &str) {
         let slowness = self.host.slowness();
         let is_script = matches!(command, "EVAL" | "EVALSHA" | "FCALL");

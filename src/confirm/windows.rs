@@ -53,8 +53,7 @@ fn until_harm(finding: &Finding) -> Option<Nanos> {
     harm.checked_sub(*grants(&finding.history).first()?)
 }
 
-/// The longest interval between grants up to the heal, with the start and the heal as its outer
-/// bounds.
+/// The longest interval between grants up to the heal; the start and the heal are its outer bounds.
 fn longest_drought(finding: &Finding) -> Option<Nanos> {
     let healed = finding.history.healed?.at;
     let mut marks = grants(&finding.history);

@@ -1,5 +1,4 @@
-//! What a change of a key means for its owner: taken, extended, released, or harmed by another
-//! client.
+//! What a change of a key means for its owner: taken, extended, released, or harmed by another.
 
 use bytes::Bytes;
 use lockstorm_platform::time::Nanos;

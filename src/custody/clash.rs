@@ -15,8 +15,7 @@ use crate::custody::ledger::Ledger;
 use crate::length;
 
 impl Ledger {
-    /// Called when the creator of a life has just received its reply: checks whether another lease
-    /// runs.
+    /// Called when the creator of a life has just received its reply: does another lease run?
     pub(super) fn look_for_clash(
         &mut self,
         host: HostId,

@@ -27,8 +27,7 @@ const JOINED: Bounds = Bounds { places: 10_000, copies: 8 };
 pub struct Terms {
     /// The nodes: number, name, address.
     pub nodes: Vec<(HostId, String, SocketAddrV4)>,
-    /// How many nodes must grant a lock. With more than one, the nodes are independent of each
-    /// other.
+    /// How many nodes must grant a lock. If more than one, they are independent of each other.
     pub quorum: usize,
 }
 

@@ -1,5 +1,4 @@
-//! The nodes' records as lines of JSON: one for each life of a key, each finding, and the
-//! judgement.
+//! The nodes' records as lines of JSON: for each life of a key, each finding, and the judgement.
 
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;

@@ -108,8 +108,7 @@ impl Service {
         self.ledger.judge(self.now())
     }
 
-    /// Shuts down; returns the judgement and the remaining lines, with those of the locks still
-    /// held.
+    /// Shuts down; returns the judgement and the remaining lines, including the locks still held.
     pub fn conclude(mut self) -> (Judgement, Vec<String>) {
         let end = self.now().saturating_add(FAREWELL);
         while self.is_over && self.now() < end {

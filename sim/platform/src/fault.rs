@@ -1,7 +1,6 @@
 //! Faults as data: a verb with a target, an anchor and, where it has one, a length.
 //!
-//! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event has
-//! occurred.
+//! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event occurs.
 
 pub mod verbs;
 
@@ -59,8 +58,7 @@ pub enum Verb {
     Reset,
     /// The process is not scheduled: a GC pause, SIGSTOP. Its kernel continues.
     Pause,
-    /// The machine is suspended: as a pause, but its kernel is silent and its monotonic clock
-    /// stops.
+    /// The machine is suspended: a pause with a silent kernel and a stopped monotonic clock.
     Suspend,
     /// The process crashes; the machine stays up. The process restarts after the fault's length.
     Crash,
@@ -252,8 +250,8 @@ impl Watch {
         }
     }
 
-    /// Checks an event. If it is the expected one, returns the fault's number and the nanoseconds
-    /// until the strike.
+    /// Checks an event. If it is the expected one: the fault's number and the nanoseconds until the
+    /// strike.
     pub fn observe(&mut self, entry: &Entry, hosts: &HostNames) -> Option<(u32, Nanos)> {
         if self.left == 0 || !self.pattern.matches(entry, hosts) {
             return None;

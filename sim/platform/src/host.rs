@@ -46,8 +46,7 @@ pub trait Platform {
     fn slowed(&self, _by: Slowness) {}
     fn disk(&self) -> Rc<dyn Disk>;
     fn mutex(&self, name: &str) -> HostMutex;
-    /// Whether the trace keeps the arguments of requests, because no client of this world records
-    /// them.
+    /// Whether the trace keeps the arguments of requests: no client of this world records them.
     fn keeps_words(&self) -> bool {
         false
     }

@@ -44,8 +44,8 @@ pub enum Latency {
     },
 }
 
-/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is the
-/// cut-off.
+/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is where
+/// it is cut off.
 const EXPONENTIAL: [u64; 33] = [
     0, 32, 65, 98, 134, 170, 208, 247, 288, 330, 375, 421, 470, 521, 575, 633, 693, 758, 827, 901,
     981, 1068, 1163, 1269, 1386, 1520, 1674, 1856, 2079, 2367, 2773, 3466, 7000,

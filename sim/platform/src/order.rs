@@ -9,8 +9,8 @@ use std::rc::Rc;
 use crate::fault::Verb;
 use crate::host::{Host, LocalFuture};
 
-/// Carries out orders. It retries without limit: a node that is down receives the command once it
-/// is up again.
+/// Carries out orders. It retries without limit: a node that is down gets the command once it is
+/// up.
 pub type Operator = Rc<dyn Fn(Order) -> LocalFuture<'static, ()>>;
 
 /// Points a name at an address, as an operator's DNS change does.

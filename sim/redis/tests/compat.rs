@@ -1,5 +1,4 @@
-//! What nodes compatible with different servers propagate to replicas and the file, where the
-//! servers differ.
+//! What nodes compatible with different servers propagate to replicas and file, where these differ.
 //!
 //! Each case was observed on the stream that the server itself sends to a replica.
 
@@ -12,8 +11,7 @@ use lockstorm_redis::node::{Effects, Node, NodeConfig};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What the last line propagates; a second passes before each line, and no active expire cycle
-/// runs.
+/// What the last line propagates; a second passes before each line, without active expire cycles.
 fn passed_on(compat: Compat, lines: &[&str]) -> String {
     let config = NodeConfig { compat, ..NodeConfig::default() };
     let mut node = Node::new(config, 1_000_000, [1, 2, 3]);

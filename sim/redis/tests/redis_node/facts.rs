@@ -105,8 +105,7 @@ fn fact_08_keys_do_not_expire_in_a_script() {
     assert_eq!(answer(&still), ["OK", "[1 28]", "0"]);
 }
 
-/// Fact 9: a script on a replica may read; its first write fails with an error that names the
-/// script.
+/// Fact 9: a script on a replica may read; its first write fails, and the error names the script.
 #[test]
 fn fact_09_a_script_on_a_replica_is_refused_at_its_first_write() {
     let script = "@1000\n1 SET k v\n@1500\n2 EVAL return(redis.call('GET','k')) 0\n\

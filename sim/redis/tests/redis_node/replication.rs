@@ -1,5 +1,4 @@
-//! Master and replica according to facts of Redis: what is transferred, what is lost, what is
-//! refused.
+//! Master and replica according to facts of Redis: what is transferred, lost and refused.
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::SECOND;

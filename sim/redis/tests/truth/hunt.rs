@@ -143,8 +143,7 @@ impl Both<'_> {
         words.iter().map(timed).collect()
     }
 
-    /// Sends on one connection until it waits or is closed; returns the number of moves that this
-    /// took.
+    /// Sends on one connection until it waits or is closed; returns the number of moves taken.
     fn burst(&mut self, from: usize, moves: &[Move]) -> (usize, Option<Difference>) {
         let Move::Ask(name, _) = &moves[0] else { return (1, None) };
         if self.fake.is_waiting(name) {

@@ -106,8 +106,8 @@ impl Real {
         if !self.connections.contains_key(name) {
             let stream = self.connect();
             self.connections.insert(name.to_owned(), stream);
-            // Otherwise this connection and the fence's would be accepted, read and closed in the
-            // same rounds.
+            // Otherwise this connection and the fence's would go through the server's rounds
+            // together.
             self.fence();
         }
         let stream = self.connections.get_mut(name).expect("it was opened");

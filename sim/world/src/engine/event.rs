@@ -189,8 +189,7 @@ impl Engine for EventEngine {
                 Next::Stop(stop) => return stop,
             };
             let done = running.poll();
-            // A finished future is dropped only when nothing is borrowed, because it may close
-            // streams.
+            // A finished future is dropped only when nothing is borrowed: it may close streams.
             let finished = self.shared.tasks.borrow_mut().put_back(running, done);
             drop(finished);
             self.shared.bury();

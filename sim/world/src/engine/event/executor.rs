@@ -30,8 +30,7 @@ struct TaskWaker {
 }
 
 thread_local! {
-    /// Tasks woken since the last collection. Each carries its world, because a waker may outlive
-    /// it.
+    /// Tasks woken since the last collection, with their world, because a waker may outlive it.
     static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -14,8 +14,8 @@ use crate::engine::event::network::{Listening, Network};
 use crate::engine::event::queue::{Due, Queue};
 use crate::engine::state::{Appointments, State};
 
-/// The first port of a connecting socket; the next socket gets the next port. After the last port,
-/// numbering restarts here.
+/// The first port of a connecting socket; the next socket gets the next port. After the last,
+/// numbering restarts.
 pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
 /// The engine's state of a machine beyond its [`State`].

@@ -189,7 +189,7 @@ impl Kernel {
         }
     }
 
-    /// Moves received bytes into `into`; none at the end of the stream. `None` if there are none
+    /// Moves received bytes into `into`; none at the end of the stream. `None` if none are there
     /// yet.
     pub fn read(
         &mut self,

@@ -149,8 +149,7 @@ impl Network {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; returns how many were
-    /// alive.
+    /// Resets every connection between two hosts at once, on both sides; how many were alive.
     fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for wire in &mut self.wires {

@@ -1,5 +1,4 @@
-//! The effects of faults on the network: links close and open, connections break, machines lose
-//! their connections.
+//! The effects of faults on the network: closed links, broken and lost connections.
 
 use std::io;
 
@@ -57,8 +56,7 @@ impl Kernel {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; returns how many were
-    /// alive.
+    /// Resets every connection between two hosts at once, on both sides; how many were alive.
     pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for connection in 0..self.network.pairs.len() {
