@@ -231,7 +231,7 @@ impl Server {
         }
     }
 
-    /// While a script holds the node, requests wait until others get the BUSY reply.
+    /// While a script holds the node, requests wait until the BUSY threshold.
     async fn wait_for_script(&self) {
         loop {
             let seen = self.freed.count();
