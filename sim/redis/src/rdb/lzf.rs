@@ -1,8 +1,8 @@
 //! LZF, the compression of strings in an RDB. An input has many valid compressed forms, and tests
 //! compare the bytes, so the search for repetitions is that of Redis's copy of liblzf.
 //!
-//! `000LLLLL` and L+1 literal bytes; `LLLooooo oooooooo` repeats L+2 bytes from o+1 bytes before; L
-//! = 7 has the rest of the length in an extra byte after the first.
+//! `000LLLLL` and L+1 literal bytes; `LLLooooo oooooooo` repeats L+2 bytes from o+1 bytes before;
+//! L = 7 has the rest of the length in an extra byte after the first.
 
 use crate::rdb::WrongRdb;
 use crate::rdb::cursor::Cursor;
