@@ -75,7 +75,6 @@ fn compile(sha: &Bytes, body: &[u8]) -> Result<Program, Reply> {
 ///
 /// # Errors
 /// What is refused before it runs.
-/// What is refused before it runs.
 pub fn run(
     call: &mut Call,
     sha: &Bytes,

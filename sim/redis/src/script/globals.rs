@@ -120,7 +120,7 @@ fn getmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue
     if let (Value::Table(table), Some(Value::Boolean(false))) = (arguments.value(1), found.front())
         && guard.behind(table)?.is_some()
     {
-        // A proxy has a metatable that the library must not have.
+        // The metatable is the proxy's; the library itself has none.
         return Ok(MultiValue::from_iter([Value::Nil]));
     }
     Ok(found)
