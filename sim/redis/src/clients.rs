@@ -55,7 +55,7 @@ pub struct Clients {
     held: Vec<u64>,
     /// Sessions with new output since the server last looked.
     woken: BTreeSet<u64>,
-    /// Whether a session was blocked since then.
+    /// Whether a session was blocked, or a deadline changed, since then.
     new_wait: bool,
     /// After how many seconds without a request a connection is closed; 0 means never.
     idle_s: u64,
@@ -150,7 +150,7 @@ impl Clients {
         self.new_wait = true;
     }
 
-    /// Whether a session was blocked since the last call.
+    /// Whether a session was blocked, or a deadline changed, since the last call.
     pub fn take_new_wait(&mut self) -> bool {
         std::mem::take(&mut self.new_wait)
     }

@@ -90,14 +90,14 @@ pub enum Part {
     },
     /// A master, with slots or without.
     Master,
-    /// A replica of the node with this name.
+    /// A replica of the node with this id.
     Replica(Id),
 }
 
 /// Whether a node replies, as far as this one knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// It replies.
     #[default]
     Up,
     /// It did not reply to this node for longer than the timeout: PFAIL.

@@ -243,6 +243,7 @@ impl Conversation {
         if self.output.is_empty() {
             return Ok(());
         }
+        // Before the output: under `appendfsync always` a reply promises a synced write.
         self.server.write_log().await;
         if self.server.has_broken_its_word() {
             return Err(io::ErrorKind::BrokenPipe.into());

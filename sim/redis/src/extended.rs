@@ -24,7 +24,7 @@ pub struct Extended {
 }
 
 impl Extended {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Extended =
         Extended { negative: false, infinite: false, mantissa: 0, exponent: LOWEST };
 

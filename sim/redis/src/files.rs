@@ -56,8 +56,8 @@ pub fn has_file(host: &Host, node: &Node) -> bool {
     !host.disk().read(name).is_empty()
 }
 
-/// Loads from disk: the append-only file if the node keeps one, otherwise the RDB file. Returns the
-/// place in the node's work up to which it was loaded. `None` if the node must not start with it:
+/// Loads from disk: the append-only file if the node keeps one, otherwise the RDB file. Returns how
+/// far into the node's changes the file reaches. `None` if the node must not start with it:
 /// the file is torn and must not be truncated, or it is no valid file.
 pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     if node.config.append == Append::None {
@@ -86,7 +86,7 @@ fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
 
 impl Server {
     /// Writes the executed commands to the file, and syncs it under `appendfsync always`. Must
-    /// precede any reply, so that no client sees a write that the disk does not have.
+    /// precede any reply.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
             return self.save_sentinel().await;
@@ -252,6 +252,7 @@ impl Server {
     /// Rewrites the append-only file from the keys as of now, followed by all that is appended
     /// meanwhile: BGREWRITEAOF. If the node keeps no such file, only the time passes.
     pub fn rewrite_in_background(self: &Rc<Server>) {
+        // Before the file is measured: the keys include these commands, so they must not follow.
         self.append_pending();
         let mut log = self.log.borrow_mut();
         log.script.forget_database();

@@ -38,7 +38,7 @@ use lockstorm_platform::trace::{Event, Sight};
 use crate::sentinel::globals::{Crashes, Globals, Times};
 use crate::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
 
-/// The configuration of a Sentinel at its first start. Later its own file holds.
+/// The configuration of a Sentinel at its first start. Later its own file applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentinelConfig {
     /// The port that it listens on.

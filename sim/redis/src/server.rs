@@ -41,9 +41,9 @@ pub struct Server {
     pub acknowledged: Signal,
     /// Raised when the node follows another master, or none.
     pub role: Signal,
-    /// Raised when a key expires earlier than the time for which the expiry cycle waits.
+    /// Raised when a key expires before the time until which the expiry cycle waits.
     pub ends: Signal,
-    /// The time for which that cycle waits, in Unix milliseconds.
+    /// The time until which that cycle waits, in Unix milliseconds.
     pub waits_until_ms: Cell<Option<u64>>,
     /// Raised when a session blocks, so that its timeout is watched.
     pub waits: Signal,
@@ -336,7 +336,7 @@ impl Server {
         passed
     }
 
-    /// Wakes the expiry cycle if it waits longer than the next key lives.
+    /// Wakes the expiry cycle if a key expires before the time until which it waits.
     fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));

@@ -25,7 +25,7 @@ pub enum Kind {
     Memory(u64),
     /// A number of bytes, or a percentage of `maxmemory`.
     Percent,
-    /// Words from this list, separated by commas.
+    /// One word of this comma-separated list.
     Enum(&'static str),
     /// Anything.
     Text,

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Poll, Waker};
 
-/// A repeatable event. A waiter passes the count that it has seen.
+/// A repeatable event. A waiter passes the count that it read before its check, so that no raise in
+/// between is lost.
 #[derive(Default)]
 pub struct Signal {
     raised: Cell<u64>,

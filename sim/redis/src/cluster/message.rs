@@ -28,7 +28,7 @@ pub struct Head {
     pub current_epoch: u64,
     /// The epoch of the slots.
     pub config_epoch: u64,
-    /// The master that he follows.
+    /// The master that it follows.
     pub master: Option<Id>,
     /// Its replication offset.
     pub offset: u64,
@@ -77,7 +77,7 @@ pub enum Kind {
         id: Id,
         /// Its config epoch.
         epoch: u64,
-        /// Which.
+        /// The slots.
         slots: SlotSet,
     },
     /// A request to pause writes: the sender is about to take over.

@@ -77,7 +77,7 @@ impl Bus {
         }
     }
 
-    /// Carries out the pending actions in order. The file is synced before any node hears of a
+    /// Carries out the pending actions in order. The file is synced before any node learns of a
     /// change: a vote survives a crash.
     async fn carry_out(self: Rc<Bus>) {
         loop {

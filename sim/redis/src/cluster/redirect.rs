@@ -25,9 +25,9 @@ pub enum Refusal {
     DownForWrites,
     /// No node serves its slot.
     Unbound,
-    /// That node serves the slot.
+    /// Another node, at this address, serves the slot.
     Moved(u16, SocketAddrV4),
-    /// That node may have the key, although this one still serves the slot.
+    /// The node at this address may have the key, although this one still serves the slot.
     Ask(u16, SocketAddrV4),
 }
 

@@ -32,7 +32,7 @@ pub fn address(n: usize) -> SocketAddrV4 {
 pub struct Stage {
     pub now: Ms,
     pub nodes: Vec<Cluster>,
-    /// Each node's replication offset, and since when its replication link has been down, if it is.
+    /// Each node's replication offset, and since when its replication link is silent, if it is.
     pub streams: Vec<(u64, Option<Ms>)>,
     /// Nodes that are cut off from all others.
     pub cut: BTreeSet<usize>,

@@ -221,7 +221,7 @@ fn is_about_subscriptions(name: &str) -> bool {
     )
 }
 
-/// Whether a command is about subscriptions, and so allowed to a subscribed client.
+/// Whether the node refuses this command to a client without subscriptions.
 fn is_for_listeners(node: &Node, name: &str) -> bool {
     matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
         && node.differs(Difference::NothingToUnsubscribe)

@@ -84,7 +84,7 @@ pub struct Instance {
     pub script_kill_sent: bool,
     /// The connections to it.
     pub link: Link,
-    /// When it last received a hello message.
+    /// When a hello message was last published on it.
     pub published_at: Ms,
     /// Its last INFO.
     pub report: Report,
