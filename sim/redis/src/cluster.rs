@@ -1,20 +1,20 @@
-//! Redis Cluster: what one node knows of the others, and what follows from it.
+//! Redis Cluster: one node's view of the others, and its reactions.
 //!
-//! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
-//! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
-//! [`Cluster::actions`], which `process` carries out. The rules are those of Redis 7.0's
-//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
-//! nodes in turn and not by chance, and replicas do not move to masters that have none.
+//! A value without a machine. It receives the time ([`Cluster::tick`], ten times a second) and
+//! messages of the bus ([`Cluster::take`]); its requests to the outside go to [`Cluster::actions`],
+//! which `process` carries out. The rules are those of Redis 7.0's `cluster.c`. Simplifications:
+//! messages have a format of our own (`message`), their gossip covers nodes in turn and not at
+//! random, and replicas do not migrate to orphaned masters.
 //!
 //! - `slots`: keys to slots, sets of slots
-//! - `message`: what nodes say to each other, and its bytes
-//! - `links`: connections to the others, pings, and who does not answer
-//! - `gossip`: what others say: roles, slots, failures
-//! - `election`: a replica that asks for votes, and who gives them
-//! - `view`: whether the cluster is up, and how nodes are told of
-//! - `file`: what outlives the process
-//! - `redirect`: which requests are answered here
-//! - `command`: CLUSTER and its kin
+//! - `message`: messages between nodes, and their bytes
+//! - `links`: connections to the others, pings, failure detection
+//! - `gossip`: received roles, slots and failures
+//! - `election`: vote requests of replicas, and votes
+//! - `view`: whether the cluster is up, and how nodes are reported
+//! - `file`: the persistent state
+//! - `redirect`: which requests are served here
+//! - `command`: CLUSTER and related commands
 //! - `process`: tasks
 
 pub mod command;
@@ -46,18 +46,18 @@ use crate::command::scripting::sha1_hex;
 use crate::node::Node;
 use crate::settings::{self, Settings};
 
-/// A node's name: 40 hexadecimal digits.
+/// A node's id: 40 hexadecimal digits.
 pub type Id = Rc<str>;
-/// A time or a length in milliseconds of the node's wall clock.
+/// A time or a duration in milliseconds of the node's wall clock.
 pub type Ms = i64;
 
-/// How far the port of the bus is from that of the clients.
+/// Distance of the bus port from the client port.
 pub const BUS: u16 = 10_000;
 
-/// The cluster that a node is set up with: as if it had been in it for long.
+/// The initial cluster of a node: as if the node had been in it for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// Everybody, the node itself among them; nobody for a node that is alone.
+    /// All nodes, the node itself included; empty for a node that is alone.
     pub members: Vec<Member>,
     /// `cluster-node-timeout`, ms.
     pub node_timeout_ms: u64,
@@ -69,10 +69,10 @@ impl Default for ClusterConfig {
     }
 }
 
-/// A node of a cluster as it is set up.
+/// A node in the initial cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it serves clients; its bus is [`BUS`] above.
+    /// Its client address; its bus port is [`BUS`] above.
     pub address: SocketAddrV4,
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
@@ -80,33 +80,33 @@ pub struct Member {
     pub slots: SlotSet,
 }
 
-/// What a node is in its cluster.
+/// The role of a node in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Not known yet: its name is not its own. `meets` until it was asked to let us in.
+    /// In handshake: its id is not yet known. `meets` until MEET was sent to it.
     Stranger {
-        /// Whether it is still to be asked.
+        /// Whether MEET is still to be sent.
         meets: bool,
     },
     /// A master, with slots or without.
     Master,
-    /// A replica of the node with this name.
+    /// A replica of the node with this id.
     Replica(Id),
 }
 
-/// Whether a node answers, as far as this one knows.
+/// Whether a node replies, as far as this one knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// It replies.
     #[default]
     Up,
-    /// Not this one, for longer than the time-out: PFAIL.
+    /// It did not reply to this node for longer than the timeout: PFAIL.
     Suspect,
-    /// A majority says so, since then: FAIL.
+    /// A majority reported so, since then: FAIL.
     Failed(Ms),
 }
 
-/// The connection that a node has opened to another.
+/// The connection that this node has opened to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its number.
@@ -118,33 +118,33 @@ pub struct Link {
 /// One node of the cluster, as this one knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name.
+    /// Its id.
     pub id: Id,
-    /// Where it serves clients.
+    /// Its client address.
     pub address: SocketAddrV4,
-    /// What it is.
+    /// Its role.
     pub part: Part,
-    /// Whether it answers.
+    /// Whether it replies.
     pub health: Health,
-    /// The epoch in which it got its slots: the higher one is right.
+    /// The epoch in which it got its slots: the higher epoch wins a conflict.
     pub config_epoch: u64,
     /// The slots that it serves.
     pub slots: SlotSet,
-    /// How far its replication stream has come.
+    /// Its replication offset.
     pub offset: u64,
     /// The connection to it.
     pub link: Option<Link>,
-    /// When this node began to know it.
+    /// Since when this node has known it.
     pub known_since: Ms,
-    /// Since when an answer is waited for; 0 if none is.
+    /// When the pending PING was sent; 0 if there is none.
     pub pinged_at: Ms,
-    /// When it last answered.
+    /// When its last PONG arrived.
     pub answered_at: Ms,
-    /// When anything last came from it.
+    /// When its last message arrived.
     pub heard_at: Ms,
-    /// When this node last voted for a replica of it.
+    /// When this node last voted for one of its replicas.
     pub voted_at: Ms,
-    /// The masters that call it failing, and when they last did.
+    /// The masters that report it as failing, and when they last did.
     pub accusers: BTreeMap<Id, Ms>,
 }
 
@@ -173,22 +173,22 @@ impl Peer {
         self.part == Part::Master
     }
 
-    /// Whether it is a master that serves slots: one of those who decide.
+    /// Whether it is a master that serves slots: only those vote.
     pub fn decides(&self) -> bool {
         self.is_master() && !self.slots.is_empty()
     }
 
-    /// Whether it is not known yet.
+    /// Whether it is in handshake.
     pub fn is_stranger(&self) -> bool {
         matches!(self.part, Part::Stranger { .. })
     }
 
-    /// Whether a majority has it failed.
+    /// Whether a majority considers it failed.
     pub fn has_failed(&self) -> bool {
         matches!(self.health, Health::Failed(_))
     }
 
-    /// The name of the master that it follows.
+    /// The id of the master that it follows.
     pub fn master(&self) -> Option<&Id> {
         match &self.part {
             Part::Replica(master) => Some(master),
@@ -197,7 +197,7 @@ impl Peer {
     }
 }
 
-/// What the settings of a node say of its cluster.
+/// The cluster settings of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// `cluster-node-timeout`.
@@ -213,7 +213,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What these settings say. To look it up takes time: it is kept until CONFIG SET.
+    /// The rules in these settings. Cached until CONFIG SET, because the lookup is slow.
     pub fn of(settings: &Settings) -> Rules {
         Rules {
             node_timeout: settings.number("cluster-node-timeout"),
@@ -225,7 +225,7 @@ impl Rules {
     }
 }
 
-/// What a cluster wants done outside.
+/// A request of the cluster to the outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Open a connection to this address and give it this number.
@@ -238,43 +238,43 @@ pub enum Action {
     Follow(Option<SocketAddrV4>),
     /// Delete the keys of slots that another node has taken.
     Clear(SlotSet),
-    /// Hold writes back until then, in Unix milliseconds, or no longer.
+    /// Pause writes until then, in Unix milliseconds, or unpause them.
     Pause(Option<Ms>),
-    /// Tell those who listen here what was published on another node.
+    /// Deliver to subscribers here what was published on another node.
     Publish {
-        /// Where.
+        /// The channel.
         channel: Bytes,
-        /// What.
+        /// The message.
         message: Bytes,
-        /// Whether it is a channel of a slot.
+        /// Whether it is a shard channel.
         shard: bool,
     },
 }
 
-/// What the cluster has to know of its node.
+/// The state of its node that the cluster needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// When it is now.
+    /// The time.
     pub now: Ms,
-    /// How far the node's replication stream has come.
+    /// The node's replication offset.
     pub offset: u64,
-    /// When its master was last heard over the replication link that is up, or when that link
-    /// went down, in whole seconds; 0 if there never was one.
+    /// When its master was last heard over the replication link that is up, or when that link went
+    /// down, in whole seconds; 0 if there never was one.
     pub heard_at: Ms,
-    /// A draw, for what needs one.
+    /// A draw for random choices.
     pub chance: u64,
 }
 
-/// See the head of this file.
+/// The state of a cluster, as one node has it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// The name of the node itself.
+    /// The id of the node itself.
     pub me: Id,
-    /// Everybody, itself included.
+    /// All nodes, itself included.
     pub nodes: BTreeMap<Id, Peer>,
-    /// Slots on their way to another master.
+    /// Slots that migrate to another master.
     pub migrating: BTreeMap<u16, Id>,
-    /// Slots on their way from another master.
+    /// Slots that are imported from another master.
     pub importing: BTreeMap<u16, Id>,
     /// The highest epoch that was seen.
     pub current_epoch: u64,
@@ -282,29 +282,29 @@ pub struct Cluster {
     pub last_vote_epoch: u64,
     /// Whether the cluster is up.
     pub is_up: bool,
-    /// How many masters decide.
+    /// How many masters serve slots.
     pub size: usize,
-    /// What the settings say.
+    /// The rules in the settings.
     pub rules: Rules,
-    /// Messages by kind: sent, received.
+    /// Messages by type: sent, received.
     pub counted: BTreeMap<&'static str, [u64; 2]>,
-    /// Whether the file lacks something.
+    /// Whether the file is older than the state.
     pub unsaved: bool,
-    /// What is to be done outside, in order.
+    /// Pending actions, in order.
     pub actions: Vec<Action>,
-    /// The masters that have failed, until that is written down.
+    /// Masters that have failed, until they are recorded.
     pub failed: Vec<SocketAddrV4>,
-    /// What it was last told of its node.
+    /// The last state of its node.
     pub moment: Moment,
-    /// Whether [`Cluster::is_up`] has to be looked at again.
+    /// Whether [`Cluster::is_up`] must be recomputed.
     doubts: bool,
     started_at: Ms,
-    /// When it last saw itself with a minority of masters.
+    /// When it last found itself in a minority of masters.
     in_minority_at: Ms,
     ticks: u64,
     election: Election,
     manual: Manual,
-    /// Who is not to be let in again, and until when: CLUSTER FORGET.
+    /// Nodes that must not be added again, and until when: CLUSTER FORGET.
     forgotten: BTreeMap<Id, Ms>,
     last_line: u64,
 }
@@ -340,7 +340,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the node know everybody, and the cluster be up.
+    /// Adds all initial nodes, and marks the cluster as up.
     pub fn set_up(&mut self, members: &[Member]) {
         let now = self.moment.now;
         for (epoch, member) in (1..).zip(members) {
@@ -376,7 +376,7 @@ impl Cluster {
         self.nodes.get(self.myself().master()?)
     }
 
-    /// Who serves a slot.
+    /// The node that serves a slot.
     pub fn owner(&self, slot: u16) -> Option<&Peer> {
         let own = self.myself();
         if own.slots.contains(slot) {
@@ -390,7 +390,7 @@ impl Cluster {
         self.nodes.values().filter(move |peer| peer.master() == Some(master))
     }
 
-    /// The names of all the others.
+    /// The ids of all other nodes.
     fn others(&self) -> Vec<Id> {
         self.nodes.keys().filter(|id| **id != self.me).cloned().collect()
     }
@@ -400,7 +400,7 @@ impl Cluster {
         self.size / 2 + 1
     }
 
-    /// Has the node follow another one (`clusterSetMaster`).
+    /// Makes the node follow another one (`clusterSetMaster`).
     pub fn follow(&mut self, master: &Id) {
         if self.myself().is_master() {
             self.migrating.clear();
@@ -412,7 +412,7 @@ impl Cluster {
         self.change();
     }
 
-    /// Gives a slot to a node, whoever had it.
+    /// Assigns a slot to a node, whatever its previous owner.
     pub fn assign(&mut self, slot: u16, to: Option<&Id>) {
         for peer in self.nodes.values_mut().filter(|peer| peer.slots.contains(slot)) {
             peer.slots.remove(slot);
@@ -423,27 +423,27 @@ impl Cluster {
         self.change();
     }
 
-    /// Whether there is something to do outside.
+    /// Whether there are pending actions or an unsaved file.
     pub fn wants_something(&self) -> bool {
         self.unsaved || !self.actions.is_empty()
     }
 
-    /// Something was changed that the file has to hold and that the cluster's state may rest on.
+    /// Marks a change that must be saved and that may affect whether the cluster is up.
     fn change(&mut self) {
         self.unsaved = true;
         self.doubts = true;
     }
 }
 
-/// The name of the node that was set up at this address: no chance is in it, so that all who are
-/// set up with it know it.
+/// The id of the initial node at this address: derived without chance, so that all initial nodes
+/// know it.
 pub fn name_of(address: SocketAddrV4) -> Id {
     String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
 }
 
 impl Node {
-    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
-    /// in the one that its file does.
+    /// Joins the node, which serves at `own`, to the cluster of its configuration, or to that of
+    /// its file.
     pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
         let Some(config) = self.config.cluster.clone() else { return };
         let settings = [
@@ -465,7 +465,7 @@ impl Node {
         self.cluster = Some(Box::new(cluster));
     }
 
-    /// What the node knows of its cluster, which is told of the node first.
+    /// The node's cluster state, after it received the node's own state.
     pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
         self.cluster.as_ref()?;
         let moment = self.cluster_moment();

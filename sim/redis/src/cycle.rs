@@ -1,4 +1,4 @@
-//! What a node does by itself: expire keys, sync the file each second, end a WAIT.
+//! What a node does on its own: expire keys, sync the file each second, end a WAIT.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::signal::{First, Signal, first};
 /// Time between two runs of `serverCron` (hz 10).
 pub const TICK_MS: u64 = 100;
 
-/// Starts the tasks that a node always has.
+/// Starts the tasks that a node always runs.
 pub fn start(server: &Rc<Server>) {
     server.host.spawn(expire_in_time(Rc::clone(server)));
     if server.node.borrow().config.append != Append::None {
@@ -23,14 +23,14 @@ pub fn start(server: &Rc<Server>) {
     }
 }
 
-/// Has the save points looked at, if they are not yet.
+/// Starts to check the save points, unless that is already running.
 pub fn save_from_now_on(server: &Rc<Server>) {
     if !server.saves.replace(true) {
         server.host.spawn(save_in_time(Rc::clone(server)));
     }
 }
 
-/// Saves all keys when a save point asks for it, as long as there is one.
+/// Saves all keys when a save point is reached, as long as there are save points.
 async fn save_in_time(server: Rc<Server>) {
     while !server.node.borrow().save_points().is_empty() {
         server.host.sleep(TICK_MS * MILLISECOND).await;
@@ -45,14 +45,14 @@ async fn save_in_time(server: Rc<Server>) {
     server.saves.set(false);
 }
 
-/// Has the file synced each second, if it is not yet.
+/// Starts to sync the file each second, unless that is already running.
 pub fn sync_from_now_on(server: &Rc<Server>) {
     if !server.syncs.replace(true) {
         server.host.spawn(sync_each_second(Rc::clone(server)));
     }
 }
 
-/// Deletes keys at the first tick after their time has passed. A replica never does.
+/// Deletes keys at the first tick after they expire. A replica never does.
 async fn expire_in_time(server: Rc<Server>) {
     loop {
         let seen = server.ends.count();
@@ -70,7 +70,7 @@ async fn expire_in_time(server: Rc<Server>) {
     }
 }
 
-/// When keys are next to be deleted: behind a pause; at the next tick again while the cycle rests.
+/// When keys are next deleted: after a pause; again at the next tick while the cycle is disabled.
 fn next_expiry_ms(server: &Server) -> Option<u64> {
     let node = server.node.borrow();
     if node.master.is_some() {
@@ -95,7 +95,7 @@ async fn expire_now(server: &Server) {
     drop(turn);
 }
 
-/// Ends blocking commands and pauses at the first tick after their time.
+/// Ends blocking commands and pauses at the first tick after their timeout.
 pub async fn end_waits_in_time(server: Rc<Server>) {
     loop {
         let seen = server.waits.count();
@@ -122,7 +122,7 @@ pub async fn end_waits_in_time(server: Rc<Server>) {
     }
 }
 
-/// `appendfsync everysec`, and what CONFIG SET may turn into it.
+/// `appendfsync everysec`, until CONFIG SET changes it.
 async fn sync_each_second(server: Rc<Server>) {
     loop {
         server.host.sleep(SECOND).await;
@@ -132,8 +132,8 @@ async fn sync_each_second(server: Rc<Server>) {
     }
 }
 
-/// Waits until what a session's WAIT or WAITAOF asks for is acknowledged, or it is told to wait no
-/// longer; a time-out takes effect at the next tick.
+/// Waits until a session's WAIT or WAITAOF is acknowledged or the session is unblocked; a timeout
+/// takes effect at the next tick.
 pub async fn wait(server: &Server, id: u64, wake: &Signal) {
     let Some(quorum) = server.node.borrow_mut().look_for_quorum(id, false) else { return };
     server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());

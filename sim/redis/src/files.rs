@@ -1,5 +1,5 @@
-//! The files of a running node: the append-only file between execution and disk, and the file of
-//! all keys. What stands in them is in `persistence` and `rdb`.
+//! The files of a running node: when it writes and syncs the append-only file and the RDB file.
+//! Their contents are in `persistence` and `rdb`.
 
 use std::rc::Rc;
 
@@ -16,29 +16,29 @@ use crate::persistence::{Replayed, Script, changes_of_snapshot, dump, load, rest
 use crate::saving::Saving;
 use crate::server::Server;
 
-/// The append-only file's name on the node's disk.
+/// The name of the append-only file on the node's disk.
 const APPENDED: &str = "appendonly.aof";
-/// That of the file of all keys.
+/// The name of the RDB file.
 const SAVED: &str = "dump.rdb";
 
-/// The append-only file between execution and disk.
+/// The buffer of the append-only file, between execution and disk.
 #[derive(Default)]
 pub struct Log {
     script: Script,
-    /// Executed and not yet written.
+    /// Commands that are executed and not yet written.
     pending: BytesMut,
     /// Bytes written since the start, and how many of them are known to be synced.
     written: u64,
     synced: u64,
-    /// The offset of the stream up to which they are written.
+    /// The replication offset up to which they are written.
     offset: u64,
-    /// Whether the disk did not take the keys of a resynchronisation: what stands there is from
-    /// before, and nothing can be appended to it.
+    /// Whether the disk refused the keys of a resynchronisation: the file on disk is outdated, and
+    /// nothing can be appended to it.
     is_stale: bool,
 }
 
 impl Log {
-    /// Takes what was executed. What is only said is not kept.
+    /// Takes the executed commands. Those for replicas alone are not kept.
     pub fn take(&mut self, commands: &[Told]) {
         if commands.iter().any(Told::is_said_only) {
             let kept: Vec<Told> =
@@ -50,15 +50,15 @@ impl Log {
     }
 }
 
-/// Whether there is a file that a start has to read.
+/// Whether there is a file to load at the start.
 pub fn has_file(host: &Host, node: &Node) -> bool {
     let name = if node.config.append == Append::None { SAVED } else { APPENDED };
     !host.disk().read(name).is_empty()
 }
 
-/// Reads what the disk holds: the append-only file if the node keeps one, else that of all keys.
-/// How much of what the node had done stands there. `None` if the node must not start with it:
-/// the file is torn and that is not to be mended, or no file at all.
+/// Loads from disk: the append-only file if the node keeps one, otherwise the RDB file. Returns how
+/// far into the node's changes the file reaches. `None` if the node must not start with it:
+/// the file is torn and must not be truncated, or it is no valid file.
 pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     if node.config.append == Append::None {
         let bytes = host.disk().read(SAVED);
@@ -75,7 +75,7 @@ pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     good.then_some(Place { mark, changes })
 }
 
-/// Puts bytes in the place of a file, with their mark; whether the disk took them.
+/// Replaces a file by these bytes, with their mark; whether the disk took them.
 fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
     let good = host.disk().replace(file, bytes).is_ok();
     if good {
@@ -85,8 +85,8 @@ fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
 }
 
 impl Server {
-    /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out.
+    /// Writes the executed commands to the file, and syncs it under `appendfsync always`. Must
+    /// precede any reply.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
             return self.save_sentinel().await;
@@ -102,8 +102,8 @@ impl Server {
         }
     }
 
-    /// Appends what waits. Where the disk takes nothing, a node that syncs every write ends, since
-    /// it has promised more than it can hold; others refuse writes and try again.
+    /// Appends the pending commands. If the disk refuses them, a node that syncs every write stops,
+    /// since it cannot keep its guarantee; others refuse writes and retry.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
         let good = log.pending.is_empty() || self.append(&log);
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Puts what waits into the file, or all keys in its place; whether the disk took it.
+    /// Appends the pending commands, or replaces the file by all keys; whether the disk took it.
     fn append(&self, log: &Log) -> bool {
         if log.is_stale {
             let (bytes, mark) = self.base();
@@ -136,7 +136,8 @@ impl Server {
         self.host.disk().append(APPENDED, &log.pending).is_ok()
     }
 
-    /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
+    /// Records that the file is synced up to this offset; sessions blocked in WAITAOF are checked
+    /// again.
     fn note_synced(&self, node: &mut Node, offset: u64) {
         if node.differs(Difference::WaitAof) && node.saving.synced < offset {
             node.saving.synced = offset;
@@ -144,14 +145,14 @@ impl Server {
         }
     }
 
-    /// Whether something that was to be synced before its reply could not even be written.
+    /// Whether data that had to be synced before its reply could not even be written.
     pub fn has_broken_its_word(&self) -> bool {
         let node = self.node.borrow();
         node.saving.append_failed && node.config.append == Append::Always
     }
 
-    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
-    /// another sync is under way waits for one of his own.
+    /// Syncs the file if any written byte is not known to be synced. A caller that arrives during
+    /// another sync waits for one of its own.
     pub async fn sync_log(&self) {
         self.append_pending();
         let Log { written, synced, offset, .. } = *self.log.borrow();
@@ -163,13 +164,13 @@ impl Server {
         }
     }
 
-    /// Begins a file with what the node holds: `appendonly` was turned on.
+    /// Begins a file with all keys of the node: `appendonly` was turned on.
     pub async fn begin_log(self: &Rc<Server>) {
         cycle::sync_from_now_on(self);
         self.rewrite_log().await;
     }
 
-    /// Puts this keyspace in the place of the file, after a full resynchronisation.
+    /// Replaces the file by this keyspace, after a full resynchronisation.
     pub async fn rewrite_log(&self) {
         if self.node.borrow().config.append == Append::None {
             return;
@@ -186,19 +187,20 @@ impl Server {
         self.sync_log().await;
     }
 
-    /// What an append-only file begins with if it is rewritten now, and its mark.
+    /// The first part of an append-only file that is rewritten now, and its mark.
     fn base(&self) -> (BytesMut, u64) {
         let node = self.node.borrow();
         let bytes = snapshot(&node);
         (bytes, self.mark(Some(changes_of_snapshot(&node))))
     }
 
-    /// Writes down that all keys are taken as they are now, and how to recognise that file.
+    /// Records in the trace that all keys are taken as of now; returns the mark that identifies the
+    /// file.
     fn mark(&self, appends: Option<u64>) -> u64 {
         self.host.record(Event::Dumped { appends }).seq
     }
 
-    /// Saves all keys while everybody waits: SAVE, SHUTDOWN.
+    /// Saves all keys while all clients wait: SAVE, SHUTDOWN.
     pub async fn save(&self) -> Reply {
         if self.node.borrow().saving.begun.is_some() {
             return Reply::error("ERR Background save already in progress");
@@ -215,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Puts all keys into their file while everybody waits; whether the disk took them.
+    /// Writes all keys to the RDB file while all clients wait; whether the disk took them.
     async fn keep_now(&self, bytes: Bytes, mark: u64, changes: u64) -> bool {
         let good = self.keep(bytes, mark).await;
         if good {
@@ -225,8 +227,8 @@ impl Server {
         good
     }
 
-    /// Saves all keys as they are now, and is done at the tick after the time that this takes:
-    /// BGSAVE, save points.
+    /// Saves all keys as of now, and is done at the tick after the time that this takes: BGSAVE,
+    /// save points.
     pub fn save_in_background(self: &Rc<Server>) {
         let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
@@ -247,9 +249,10 @@ impl Server {
         });
     }
 
-    /// Rewrites the append-only file from the keys as they are now, with all that is appended
-    /// meanwhile behind them: BGREWRITEAOF. Where none is kept, nothing but the time passes.
+    /// Rewrites the append-only file from the keys as of now, followed by all that is appended
+    /// meanwhile: BGREWRITEAOF. If the node keeps no such file, only the time passes.
     pub fn rewrite_in_background(self: &Rc<Server>) {
+        // Before the file is measured: the keys include these commands, so they must not follow.
         self.append_pending();
         let mut log = self.log.borrow_mut();
         log.script.forget_database();
@@ -274,8 +277,8 @@ impl Server {
         });
     }
 
-    /// Puts a rewritten file into its place: the keys, and what was appended since the file had so
-    /// many bytes; `None` if what came before does not stand there. Whether the disk took it.
+    /// Installs a rewritten file: the keys, and what was appended since the old file had `from`
+    /// bytes; `None` if the file does not contain what came before. Whether the disk took it.
     async fn put_rewritten(&self, mut bytes: BytesMut, mark: u64, from: Option<usize>) -> bool {
         if self.node.borrow().config.append == Append::None {
             return self.host.disk().append(APPENDED, &[]).is_ok();
@@ -291,7 +294,7 @@ impl Server {
         good
     }
 
-    /// Begins at the next tick what waits for its turn, if nothing else is under way by then.
+    /// Begins at the next tick what is scheduled, if nothing else is under way by then.
     pub fn begin_in_turn(self: &Rc<Server>) {
         if !self.node.borrow().saving.scheduled.contains(&true) {
             return;
@@ -301,7 +304,7 @@ impl Server {
             server.pass_tick().await;
             let [saves, rewrites] = server.node.borrow().saving.scheduled;
             if server.node.borrow().saving.is_busy() {
-                // Its end looks again.
+                // The end of the one under way checks again.
             } else if saves {
                 server.node.borrow_mut().saving.scheduled[0] = false;
                 server.save_in_background();
@@ -312,7 +315,7 @@ impl Server {
         });
     }
 
-    /// The time that a child process takes, and until its end is noticed.
+    /// Waits for the time that a child process takes, and until its end is noticed.
     async fn pass_child(&self) {
         let time = self.node.borrow().config.save_time;
         self.host.sleep(time).await;
@@ -325,14 +328,14 @@ impl Server {
         self.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
     }
 
-    /// Sets the node's time, and tells it in Unix seconds.
+    /// Sets the node's time, and returns it in Unix seconds.
     fn now_s(&self) -> u64 {
         let wall = self.host.now(Clock::Wall);
         self.node.borrow_mut().set_time(wall);
         wall / SECOND
     }
 
-    /// Puts the file of all keys in its place, whole and synced; whether the disk took it.
+    /// Replaces the RDB file, complete and synced; whether the disk took it.
     async fn keep(&self, bytes: Bytes, mark: u64) -> bool {
         let good = replace(&self.host, SAVED, &bytes, mark);
         if good {

@@ -1,35 +1,35 @@
-//! The fake Redis server: what it understands, keeps, writes to disk and tells its replicas.
+//! The fake Redis server: parses requests, keeps keys, writes files and propagates to replicas.
 //!
 //! A node reaches its machine through [`lockstorm_platform::host`] alone and knows no engine.
-//! Lowest first; what stands before `server` is functions of values.
+//! Lowest first; everything before `server` consists of functions of values.
 //!
 //! - `digits`: numbers as C writes them
 //! - `float`: numbers as C reads them
 //! - `frame`: bytes to requests, replies to bytes
 //! - `extended`: C's `long double`
-//! - `keyspace`: keys, values, ends
-//! - `history`: what replication counts
+//! - `keyspace`: keys, values, expiry times
+//! - `history`: the replication history: ids, offset, backlog
 //! - `peers`: replicas, a master, a failover as a node sees them
-//! - `rdb`: values to bytes and back, as Redis writes them down
-//! - `compat`: which server a node answers like, and what differs there
-//! - `node`: the state of a node, and what a command did to it
-//! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
-//! - `session`, `clients`: connections, and what they are told without asking
+//! - `rdb`: values to bytes and back, in Redis's RDB format
+//! - `compat`: which server a node emulates, and the differences between servers
+//! - `node`: the state of a node, and the effects of a command
+//! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
+//! - `session`, `clients`: connections, and what is pushed to them
 //! - `command`: the executor
 //! - `script`: Lua
 //! - `saving`: when keys are saved
-//! - `persistence`: what stands in files
+//! - `persistence`: the contents of files
 //! - `signal`: how tasks of one node wait for each other
 //! - `server`: the order of execution, the trace
 //! - `files`: the files of a running node
-//! - `conversation`: what is said on one connection
-//! - `cycle`: what a node does by itself
+//! - `conversation`: requests and replies of one connection
+//! - `cycle`: what a node does on its own
 //! - `replication`: master and replica
-//! - `sentinel`: a node in another mode, which watches masters
-//! - `ask`: one request and its reply, for who asks a node from outside
-//! - `operator`: who types what faults do by command
-//! - `lines`: connections that a node opens by itself
-//! - `cluster`: slots over masters, the bus between nodes, elections
+//! - `sentinel`: a node in another mode, which monitors masters
+//! - `ask`: one request and its reply, for callers outside a node
+//! - `operator`: sends the commands through which faults act
+//! - `lines`: connections that a node opens on its own
+//! - `cluster`: slots over masters, the cluster bus, elections
 
 pub mod ask;
 pub mod clients;

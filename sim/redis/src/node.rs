@@ -1,7 +1,7 @@
-//! The state of one node, and what a command did to it.
+//! The state of one node, and the effects of a command.
 //!
-//! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
-//! replicas) is gathered as effects that the server carries out.
+//! A value without a machine: it receives the time, and what must happen outside (trace, disk,
+//! replicas) is collected as effects that the server carries out.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -33,7 +33,7 @@ pub enum Append {
     /// Nothing: `appendonly no`.
     #[default]
     None,
-    /// An append-only file, synced when the kernel likes.
+    /// An append-only file, synced when the kernel chooses.
     No,
     /// An append-only file, synced once a second.
     Everysec,
@@ -41,40 +41,40 @@ pub enum Append {
     Always,
 }
 
-/// How a node is set up.
+/// The configuration of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// The port that it listens on.
     pub port: u16,
     /// What it keeps on disk.
     pub append: Append,
-    /// Whether the torn end of an append-only file is cut off: `aof-load-truncated`.
+    /// Whether the torn tail of an append-only file is truncated: `aof-load-truncated`.
     pub mends_torn_file: bool,
     /// When all keys are saved, in pairs of seconds and changes: `save`.
     pub save: String,
-    /// How long a save in the background takes, ns.
+    /// How long a background save takes, ns.
     pub save_time: Nanos,
     /// How long it takes to read a file at the start, ns.
     pub load_time: Nanos,
-    /// The master that it follows from its start.
+    /// The master that it follows from the start.
     pub replica_of: Option<SocketAddrV4>,
-    /// Writes are refused with fewer good replicas; 0 asks for none.
+    /// Writes are refused with fewer good replicas; 0 means no minimum.
     pub min_replicas_to_write: u32,
-    /// How old a good replica's last word may be, in whole seconds.
+    /// Maximum age of a good replica's last acknowledgement, in whole seconds.
     pub min_replicas_max_lag: u64,
-    /// How much of the stream is kept for replicas that fell behind: `repl-backlog-size`.
+    /// The size of the backlog: `repl-backlog-size`.
     pub backlog_bytes: usize,
-    /// The default user's password; empty if it has none.
+    /// The default user's password; empty means none.
     pub password: Bytes,
-    /// Which changes of keys are told: `notify-keyspace-events`.
+    /// Classes of keyspace notifications: `notify-keyspace-events`.
     pub notify: String,
-    /// Bytes of memory that keys may take; 0 is without limit.
+    /// Maximum bytes of memory for keys; 0 means no limit.
     pub max_memory: u64,
-    /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
+    /// After how many milliseconds of a script others get BUSY: `busy-reply-threshold`.
     pub busy_after_ms: u64,
-    /// Which server it answers like.
+    /// The server that it emulates.
     pub compat: Compat,
-    /// The cluster that it is in: `cluster-enabled yes`.
+    /// Its cluster: `cluster-enabled yes`.
     pub cluster: Option<ClusterConfig>,
 }
 
@@ -110,36 +110,36 @@ pub struct Change {
     pub key: Key,
     /// What happened to it.
     pub change: KeyChange,
-    /// When it ends now, in Unix milliseconds.
+    /// Its expiry time now, in Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Whether the node did it by itself (expiry), not the command.
+    /// Whether the node did it on its own (expiry), not the command.
     pub by_node: bool,
 }
 
-/// What a command did, in order.
+/// The effects of a command, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Changes of keys.
     pub changes: Vec<Change>,
-    /// What replicas and the append-only file are told.
+    /// What is propagated to replicas and the append-only file.
     pub commands: Vec<Told>,
 }
 
-/// One command for replicas and the append-only file.
+/// One propagated command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The database that it is for.
+    /// Its database.
     pub db: usize,
     /// The command, with absolute times.
     pub command: Arguments,
-    /// Whether the node did it by itself (expiry), not the command.
+    /// Whether the node did it on its own (expiry), not a client's command.
     pub by_node: bool,
-    /// The unit of execution that told it.
+    /// The unit of execution that propagated it.
     pub unit: u64,
 }
 
 impl Told {
-    /// Whether it is for replicas alone: what is published is not kept on disk.
+    /// Whether it is for replicas alone: PUBLISH is not kept on disk.
     pub fn is_said_only(&self) -> bool {
         let name = &self.command[0];
         name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
@@ -147,26 +147,26 @@ impl Told {
 }
 
 impl Effects {
-    /// Whether nothing was done.
+    /// Whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.commands.is_empty()
     }
 }
 
-/// A script that holds its node: it came to no end, or a fault makes it slow.
+/// A script that holds its node: it does not terminate, or a fault makes it slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Since when, in Unix milliseconds.
+    /// When it began, in Unix milliseconds.
     pub since_ms: u64,
-    /// Whose it is.
+    /// The session that called it.
     pub session: u64,
-    /// Whether it has written: then it can't be killed.
+    /// Whether it has written: then it cannot be killed.
     pub wrote: bool,
-    /// What the caller is told when it is killed.
+    /// The caller's reply when it is killed.
     pub killed: Bytes,
-    /// Whether it has come to no end; one that is slow still has to begin.
+    /// Whether it does not terminate; a slow one has not begun yet.
     pub endless: bool,
-    /// Which function it is, if it is one.
+    /// The function, if it is one.
     pub function: Option<FunctionCall>,
 }
 
@@ -179,39 +179,39 @@ pub struct FunctionCall {
     pub command: Arguments,
 }
 
-/// What INFO counts.
+/// Counters of INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Errors by their first word.
     pub errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
     pub evicted_keys: u64,
-    /// Resynchronisations that were asked for: full, partial, and partial in vain.
+    /// Requested resynchronisations: full, partial, and refused partial ones.
     pub syncs: [u64; 3],
 }
 
-/// Where `math.random` begins in every process: the words of `rand.c`.
+/// The seed of `math.random` in every process: the words of `rand.c`.
 const FIRST_RANDOM: u64 = 0x1234_ABCD_330E;
 
 /// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// How it is set up now.
+    /// Its current configuration.
     pub config: NodeConfig,
     /// Its keys.
     pub keyspace: Keyspace,
-    /// What its wall clock read when the present command began, in Unix milliseconds. It stands
-    /// still while a script or transaction runs.
+    /// Its wall clock when the current command began, in Unix milliseconds. It is frozen while a
+    /// script or transaction runs.
     pub now_ms: u64,
-    /// What that clock reads in microseconds.
+    /// The same in microseconds.
     pub now_us: u64,
-    /// What it reads by now: later than `now_us` where a fault has made a script slow.
+    /// The clock by now, in microseconds: later than `now_us` where a fault has made a script slow.
     pub clock_us: u64,
     /// Its wall clock when it started, in Unix milliseconds.
     pub started_ms: u64,
-    /// What was done since the server last looked.
+    /// The effects since the server last collected them.
     pub effects: Effects,
-    /// Whether anyone listens to [`Effects::commands`]: a file, or a replica.
+    /// Whether [`Effects::commands`] has a consumer: a file, or a replica.
     pub propagates: bool,
     /// Whether commands come from its own file: nothing expires meanwhile.
     pub loading: bool,
@@ -221,57 +221,58 @@ pub struct Node {
     pub link: Link,
     /// The id of its process: 40 hexadecimal digits, new at each start.
     pub run_id: String,
-    /// The history of its data, as its replicas count it.
+    /// The replication history of its data.
     pub history: History,
-    /// The replicas that it feeds, in the order in which they came.
+    /// The replicas that it feeds, in order of arrival.
     pub replicas: Vec<Replica>,
-    /// The FAILOVER that is under way.
+    /// The FAILOVER under way.
     pub failover: Option<Failover>,
-    /// How many of them are good, recounted once a second.
+    /// How many replicas are good, recounted once a second.
     pub good_replicas: u32,
-    /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
+    /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on
+    /// disk.
     pub scripts: BTreeMap<Bytes, Bytes>,
-    /// Libraries of functions, which are both.
+    /// Libraries of functions, which are replicated and kept on disk.
     pub libraries: Libraries,
     /// The state of the generator behind `math.random`, as in Redis.
     pub script_random: u64,
     /// The script that holds the node.
     pub busy: Option<Busy>,
-    /// Who is connected.
+    /// Its connected clients.
     pub clients: Clients,
     /// Commands executed.
     pub executed: u64,
     /// Keys that expired.
     pub expired_keys: u64,
-    /// What CONFIG SET made of the parameters that stand nowhere else.
+    /// The parameters of CONFIG SET that have no field of their own.
     pub settings: Settings,
-    /// How large small forms may be, by those settings.
+    /// Maximum sizes of small encodings, according to those settings.
     pub limits: Limits,
-    /// Who may ask.
+    /// Its ACL users.
     pub users: Users,
-    /// When all keys are saved, and how that went.
+    /// When all keys are saved, and the outcome.
     pub saving: Saving,
-    /// Since when it reads its files before it serves anybody, in Unix milliseconds.
+    /// Since when it has been loading its files before it serves clients, in Unix milliseconds.
     pub starting_ms: Option<u64>,
-    /// What INFO tells besides.
+    /// Further counters of INFO.
     pub figures: Figures,
-    /// The memory that keys take; kept only with a limit.
+    /// The memory that keys take; metered only with a limit.
     pub memory: Option<Meter>,
-    /// Whether the present request began without memory left.
+    /// Whether the current request began beyond `maxmemory`.
     pub out_of_memory: bool,
-    /// Whether DEBUG SET-ACTIVE-EXPIRE has ended the active cycle.
+    /// Whether DEBUG SET-ACTIVE-EXPIRE has disabled the active expire cycle.
     pub rests: bool,
     /// The state of the generator behind random picks.
     pub dice: u64,
-    /// How many units of execution there were: what one of them told is kept together.
+    /// The number of units of execution: the commands that one unit propagates stay together.
     pub unit: u64,
-    /// What it watches, if it is a Sentinel: then it keeps no keys.
+    /// Its Sentinel state, if it is one: then it keeps no keys.
     pub sentinel: Option<Box<Sentinel>>,
-    /// What it knows of its cluster, if it is in one.
+    /// Its cluster state, if it is in one.
     pub cluster: Option<Box<Cluster>>,
 }
 
-/// The parameters that a configuration sets otherwise than Redis does.
+/// The parameters that a configuration sets differently from Redis's defaults.
 fn settings_of(config: &NodeConfig) -> Settings {
     let mut settings = Settings::default();
     if config.compat.has(Difference::ExpiryIsUnlink) {
@@ -287,7 +288,7 @@ fn settings_of(config: &NodeConfig) -> Settings {
 }
 
 impl Node {
-    /// A node that has just started, empty. Its history's id is made from two draws.
+    /// An empty node that has just started. The ids are made from draws.
     pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
         let [first, second, third] = id;
         let mut id = format!("{first:016x}{second:016x}{third:016x}");
@@ -317,7 +318,7 @@ impl Node {
         }
     }
 
-    /// What it is run as, as INFO and HELLO tell it.
+    /// Its mode, as INFO and HELLO report it.
     pub fn mode(&self) -> &'static str {
         match (&self.sentinel, &self.cluster) {
             (Some(_), _) => "sentinel",
@@ -338,12 +339,12 @@ impl Node {
         self.now_ms = wall_ns / 1_000_000;
     }
 
-    /// Whether the server that it answers like differs so from Redis 7.0.15.
+    /// Whether the server that it emulates differs from Redis 7.0.15 in this point.
     pub fn differs(&self, difference: Difference) -> bool {
         self.config.compat.has(difference)
     }
 
-    /// Whether the server that it answers like has a command.
+    /// Whether the server that it emulates has a command.
     pub fn has(&self, command: &Command) -> bool {
         command.since.is_none_or(|difference| self.differs(difference))
     }
@@ -353,15 +354,15 @@ impl Node {
         look_up_in(self.commands(), args).filter(|command| self.has(command))
     }
 
-    /// The time from which a command of this session counts, in Unix microseconds. In a script it
-    /// moves before Redis 7.2; whether a key has expired never depends on that.
+    /// The time at which a command of this session runs, in Unix microseconds. Within a script it
+    /// advances before Redis 7.2; whether a key has expired never depends on that.
     pub fn time_us(&self, session: &Session) -> u64 {
         let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
         if moves { self.clock_us } else { self.now_us }
     }
 
-    /// The live entry of a key. A master deletes one whose time has passed and tells its
-    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
+    /// The live entry of a key. A master deletes an expired one and propagates that to its
+    /// replicas; a replica only hides it; the master's commands never see a key as expired.
     pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
         let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
         if expired && !self.loading && !session.from_master {
@@ -373,7 +374,7 @@ impl Node {
         self.keyspace.db(session.db).get(key)
     }
 
-    /// Whether something is held back: nothing expires then, and nothing is evicted.
+    /// Whether requests are paused: nothing expires then, and nothing is evicted.
     pub fn is_paused(&self) -> bool {
         self.pause().is_some()
     }
@@ -388,7 +389,7 @@ impl Node {
         usize::try_from(drawn >> 64).unwrap_or(0)
     }
 
-    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    /// `count` different numbers below `bound`, or all of them, in the order drawn.
     pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
@@ -408,14 +409,14 @@ impl Node {
         *self.figures.errors.entry(word).or_default() += 1;
     }
 
-    /// Notes for the meter that a key takes more or less memory now.
+    /// Notes for the meter that the size of a key may have changed.
     fn weigh(&mut self, db: usize, key: &Key) {
         if let Some(memory) = &mut self.memory {
             memory.note(db, key);
         }
     }
 
-    /// Deletes a key of the session's database whose time has passed.
+    /// Deletes an expired key of the session's database.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");
         self.drop_key(session.db, key, KeyChange::Expired, true);
@@ -423,8 +424,8 @@ impl Node {
         self.notify(session, b'x', "expired", key);
     }
 
-    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
-    /// by UNLINK where it is freed lazily.
+    /// Removes a key because of `change`, expiry or eviction, and propagates DEL, or UNLINK where
+    /// it is freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
         if self.propagates {
@@ -441,7 +442,7 @@ impl Node {
         true
     }
 
-    /// Puts a command into the effects, if anyone listens.
+    /// Adds a command to the effects, if they have a consumer.
     pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
         if self.propagates && !self.loading {
             let (command, unit) = (command(), self.unit);
@@ -449,7 +450,7 @@ impl Node {
         }
     }
 
-    /// Notes what happened to a key, with the end that it has now.
+    /// Notes a change of a key, with its current expiry time.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
         let entry = self.keyspace.db_mut(db).entry_mut(&key);
         let until_ms = entry.and_then(|entry| {
@@ -462,7 +463,7 @@ impl Node {
         self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
     }
 
-    /// Deletes all keys whose time has passed: the active cycle of a master.
+    /// Deletes all expired keys: the active expire cycle of a master.
     pub fn expire_all(&mut self) {
         if self.master.is_some() || self.loading || self.is_paused() || self.rests {
             return;

@@ -1,5 +1,5 @@
-//! The others that a node replicates with, as it sees them: its replicas, its master, and a
-//! failover between them.
+//! The replication peers of a node, as it sees them: its replicas, its master, and a failover
+//! between them.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -12,47 +12,47 @@ use crate::session::Quorum;
 pub struct Replica {
     /// The session that feeds it.
     pub session: u64,
-    /// Its address as it announced it, else as it is seen; 0 for a port that it did not tell.
+    /// Its announced address, otherwise the one of its connection; port 0 if it announced none.
     pub address: SocketAddrV4,
-    /// Whether it has all that came before, so that it counts.
+    /// Whether it has received all earlier data, so that it counts.
     pub online: bool,
     /// The offset that it has acknowledged.
     pub acked: u64,
-    /// The offset up to which it has synced its file, if it tells that.
+    /// The offset up to which it has synced its file, if it reports that.
     pub synced: u64,
-    /// When it last said a word, in Unix seconds.
+    /// When it last sent an acknowledgement, in Unix seconds.
     pub acked_at_s: u64,
 }
 
-/// What REPLCONF told of a replica before it asked for anything.
+/// What REPLCONF announced about a replica before PSYNC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
-    /// Its address, if not the one that is seen.
+    /// Its address, if not the one of its connection.
     pub ip: Option<Ipv4Addr>,
-    /// Whether it wants to be told that the history's id has changed: `capa psync2`.
+    /// Whether it supports a change of the history's id: `capa psync2`.
     pub psync2: bool,
 }
 
-/// How far a replica's link to its master is.
+/// The state of a replica's link to its master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// There is none; it will be tried.
+    /// Not connected; a connection will be tried.
     #[default]
     Connect,
-    /// It is being opened.
+    /// Connecting.
     Connecting,
-    /// It is open, and both say who they are.
+    /// Connected; the handshake is under way.
     Handshake,
-    /// The master's keys are under way.
+    /// The master is sending its keys.
     Sync,
-    /// The stream is followed.
+    /// The replica follows the stream.
     Connected,
 }
 
 impl LinkState {
-    /// The word of ROLE.
+    /// Its name in ROLE.
     pub fn word(self) -> &'static str {
         match self {
             LinkState::Connect => "connect",
@@ -67,31 +67,31 @@ impl LinkState {
 /// A replica's link to its master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// How far it is.
+    /// Its state.
     pub state: LinkState,
-    /// When the master was last heard, in Unix seconds.
+    /// When the master last sent something, in Unix seconds.
     pub heard_s: u64,
-    /// Since when it is down, if it was ever up, in Unix seconds.
+    /// Since when it has been down, if it was ever up, in Unix seconds.
     pub down_since_s: Option<u64>,
-    /// The database that the stream had selected, if the node's history can be gone on with.
+    /// The database that the stream had selected, if the node's history can be continued.
     pub resumes_in: Option<usize>,
 }
 
 /// A FAILOVER under way. Writes wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// Who is to be the master; `None` is the first replica that has everything.
+    /// The replica that becomes master; `None` for the first one that has caught up.
     pub to: Option<SocketAddrV4>,
-    /// Until when the replica is waited for, in Unix milliseconds.
+    /// The deadline for the replica to catch up, in Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Whether it is made master then all the same.
+    /// Whether the replica becomes master even if it has not caught up by then.
     pub force: bool,
-    /// Whether the node has turned to it.
+    /// Whether the node has already turned to the replica.
     pub in_progress: bool,
 }
 
 impl Failover {
-    /// The words of INFO.
+    /// The state's name in INFO.
     pub fn state(failover: Option<&Failover>) -> &'static str {
         match failover {
             None => "no-failover",
@@ -102,13 +102,13 @@ impl Failover {
 }
 
 impl Node {
-    /// Whether it follows a master's stream at present.
+    /// Whether it currently follows a master's stream.
     pub fn is_linked(&self) -> bool {
         self.link.state == LinkState::Connected
     }
 
-    /// Becomes a replica, or that of another master. Who was a master asks the new one with the
-    /// history that it has (`replicationSetMaster`).
+    /// Becomes a replica, or follows another master. A former master requests a resynchronisation
+    /// with its own history (`replicationSetMaster`).
     pub fn follow(&mut self, master: SocketAddrV4) {
         if self.master.is_none() {
             self.history.keep();
@@ -120,7 +120,7 @@ impl Node {
         self.end_waits_by_role();
     }
 
-    /// Becomes a master: what it does from now on is another history (`replicationUnsetMaster`).
+    /// Becomes a master: from now on its data has another history (`replicationUnsetMaster`).
     pub fn lead(&mut self) {
         self.master = None;
         self.link = Link::default();
@@ -130,8 +130,8 @@ impl Node {
         self.recount_good_replicas();
     }
 
-    /// Goes on with the history that the node's own file tells: a replica asks its master for what
-    /// it lacks, a master gives that to replicas that are not ahead of the file.
+    /// Continues the history that the node's own file contains: a replica requests what it lacks
+    /// from its master, a master gives that to replicas that are not ahead of the file.
     pub fn resume(&mut self, id: String, offset: u64, db: usize) {
         let own = self.history.id.clone();
         self.history.take_over(id, offset);
@@ -143,7 +143,7 @@ impl Node {
         self.propagates = true;
     }
 
-    /// The link to the master is down.
+    /// Marks the link to the master as down.
     pub fn lose_master(&mut self) {
         if self.is_linked() {
             self.link.down_since_s = Some(self.now_ms / 1_000);
@@ -156,7 +156,7 @@ impl Node {
         (0..40).map(|_| char::from(b"0123456789abcdef"[self.draw(16)])).collect()
     }
 
-    /// Adds bytes to the stream that replicas get.
+    /// Adds bytes to the replication stream.
     pub fn stream(&mut self, bytes: &[u8]) {
         self.history.add(bytes, self.config.backlog_bytes);
     }
@@ -170,7 +170,7 @@ impl Node {
         }
     }
 
-    /// What holds requests back at present: CLIENT PAUSE, a failover, or both.
+    /// What delays requests at present: CLIENT PAUSE, a failover, or both.
     pub fn pause(&self) -> Option<Pause> {
         let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
         let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// The replica that a failover may turn to now.
+    /// The replica to which a failover may turn now.
     pub fn caught_up(&self, to: Option<SocketAddrV4>) -> Option<SocketAddrV4> {
         let mut replicas = self.replicas.iter().filter(|replica| replica.online);
         let up =
@@ -188,7 +188,7 @@ impl Node {
         replicas.find(up).map(|replica| replica.address)
     }
 
-    /// How many replicas have the stream up to where a quorum asks for it.
+    /// How many replicas have the stream up to the offset that a quorum requires.
     pub fn acknowledged(&self, quorum: &Quorum) -> usize {
         let has = |replica: &&Replica| {
             let offset = if quorum.synced.is_some() { replica.synced } else { replica.acked };
@@ -202,7 +202,7 @@ impl Node {
         self.config.append != Append::None && self.saving.synced >= offset
     }
 
-    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
+    /// Counts the replicas whose last acknowledgement is recent enough, as `replicationCron` does.
     pub fn recount_good_replicas(&mut self) {
         let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
         let good = |r: &&Replica| r.online && now_s.saturating_sub(r.acked_at_s) <= lag;

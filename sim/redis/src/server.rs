@@ -1,8 +1,8 @@
 //! A node as a process: the order of execution, the trace, the file.
 //!
-//! What a request does is decided by `command`; here its effects go to the trace, the file and the
-//! replicas, in the order of Redis: executed, written to the file (and synced, if every write is),
-//! answered. What is said on one connection is in `conversation`.
+//! `command` decides what a request does; this file carries its effects to the trace, the file and
+//! the replicas, in the order of Redis: execute, write to the file (and sync it under
+//! `appendfsync always`), reply. One connection is in `conversation`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,34 +33,34 @@ pub struct Server {
     pub host: Host,
     /// The state.
     pub node: RefCell<Node>,
-    /// Held while something is executed: a slow script lets everybody wait.
+    /// Held while something is executed: a slow script makes all clients wait.
     pub turn: HostMutex,
     /// The replicas that are fed.
     pub feeds: RefCell<Feeds>,
-    /// Raised when a replica has acknowledged, or the node became one.
+    /// Raised when a replica has acknowledged, or the node became a replica.
     pub acknowledged: Signal,
     /// Raised when the node follows another master, or none.
     pub role: Signal,
-    /// Raised when a key has an earlier end than the expiry cycle waits for.
+    /// Raised when a key expires before the time until which the expiry cycle waits.
     pub ends: Signal,
-    /// Until when that cycle waits, in Unix milliseconds.
+    /// The time until which that cycle waits, in Unix milliseconds.
     pub waits_until_ms: Cell<Option<u64>>,
-    /// Raised when somebody begins to wait, so that the end of his time is looked for.
+    /// Raised when a session blocks, so that its timeout is watched.
     pub waits: Signal,
     /// Raised when a script no longer holds the node.
     pub freed: Signal,
-    /// Raised when the process is to end.
+    /// Raised when the process must stop.
     pub ended: Signal,
-    /// Raised when the cluster wants something done.
+    /// Raised when the cluster has something to send or do.
     pub bus: Signal,
     /// Whether the file is synced each second.
     pub syncs: Cell<bool>,
-    /// Whether the ends of waits are looked for.
+    /// Whether the timeouts of blocked sessions are watched.
     pub tended: Cell<bool>,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     /// The append-only file.
     pub log: RefCell<Log>,
-    /// Whether the save points are looked at.
+    /// Whether the save points are checked.
     pub saves: Cell<bool>,
 }
 
@@ -69,7 +69,7 @@ fn runs_script(args: &Arguments) -> bool {
     find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
 }
 
-/// Runs a node until its process ends.
+/// Runs a node until its process stops.
 ///
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
@@ -91,7 +91,7 @@ async fn run(host: &Host, config: NodeConfig) {
     accept_all(server, listener).await;
 }
 
-/// Serves everybody who connects, until the process is to end.
+/// Serves every connection until the process must stop.
 pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
@@ -146,8 +146,8 @@ impl Server {
         }
     }
 
-    /// Loads what the disk holds, tells the trace and begins. False if the node must not start
-    /// with what it found.
+    /// Loads from disk, records it in the trace and starts. False if the node must not start with
+    /// what it found.
     fn start(self: &Rc<Server>) -> bool {
         let mut node = self.node.borrow_mut();
         node.starting_ms = None;
@@ -167,8 +167,8 @@ impl Server {
         true
     }
 
-    /// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
-    /// has expired is decided by the time at which it began, as in Redis.
+    /// Starts after the file is loaded, which takes time; requests meanwhile get a LOADING error.
+    /// Expiry is decided by the time at which loading began, as in Redis.
     async fn start_after(self: Rc<Server>, load_time: Nanos) {
         self.node.borrow_mut().starting_ms = Some(self.host.now(Clock::Wall) / MILLISECOND);
         self.host.sleep(load_time).await;
@@ -181,7 +181,7 @@ impl Server {
         drop(turn);
     }
 
-    /// What is raised when a connection has something to look at that nobody asked for.
+    /// The signal that is raised when a connection has something to do that it did not request.
     pub fn wake_of(&self, id: u64) -> Rc<Signal> {
         Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
@@ -192,7 +192,7 @@ impl Server {
         self.node.borrow_mut().disconnect(id);
     }
 
-    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
+    /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
         let is_busy = self.node.borrow().busy.is_some();
@@ -216,8 +216,8 @@ impl Server {
         drop(turn);
     }
 
-    /// Notes how far the stream had come when a session's request was executed: what it did may
-    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
+    /// Notes the replication offset after a session's request was executed: its effects lie at or
+    /// before this offset, and WAIT uses it. Returns how long the request still holds the node.
     fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
         let mut node = self.node.borrow_mut();
         let (offset, runs) = (node.history.offset, node.executed != executed);
@@ -231,7 +231,7 @@ impl Server {
         }
     }
 
-    /// While a script holds the node, requests are looked at when others are to be told BUSY.
+    /// While a script holds the node, requests wait until the BUSY threshold.
     async fn wait_for_script(&self) {
         loop {
             let seen = self.freed.count();
@@ -244,7 +244,7 @@ impl Server {
         }
     }
 
-    /// From when on others are told BUSY, if a script holds the node.
+    /// The time from which others get the BUSY reply, if a script holds the node.
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
@@ -252,8 +252,8 @@ impl Server {
         Some(told_from_ms.saturating_mul(MILLISECOND))
     }
 
-    /// A script that a fault makes slow holds the node before it does anything. False if it was
-    /// killed meanwhile: then its caller has been told.
+    /// Lets a script that a fault makes slow hold the node before it does anything. False if it was
+    /// killed meanwhile: then its caller already has the reply.
     async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
         self.host.slowed(Slowness { command: 0, script: length });
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
@@ -285,7 +285,7 @@ impl Server {
         }
     }
 
-    /// Wakes the connections that were told something, and the task that ends waits.
+    /// Wakes the connections with new output, and the task that watches timeouts.
     pub fn wake(self: &Rc<Server>) {
         let mut node = self.node.borrow_mut();
         if node.clients.has_woken() {
@@ -308,7 +308,7 @@ impl Server {
         }
     }
 
-    /// Tells trace, file and replicas what was done; whether a command was passed on.
+    /// Propagates effects to trace, file and replicas; whether a command was propagated.
     pub fn publish(&self, origin: Origin) -> bool {
         let mut node = self.node.borrow_mut();
         if node.effects.is_empty() {
@@ -336,7 +336,7 @@ impl Server {
         passed
     }
 
-    /// Wakes the expiry cycle if it waits too long for a key that ends then.
+    /// Wakes the expiry cycle if a key expires before the time until which it waits.
     fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));

@@ -1,4 +1,4 @@
-//! Channels: who listens to what, and what is published.
+//! Pub/sub channels: subscriptions and published messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::frame::Reply;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Kinds of channels.
+/// Types of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// By name.
@@ -30,7 +30,7 @@ impl Clients {
         }
     }
 
-    /// Channels, or patterns, that somebody listens to, with how many do.
+    /// Channels, or patterns, with subscribers, and their numbers of subscribers.
     pub fn listened(&self, kind: Channel) -> impl Iterator<Item = (&Bytes, usize)> {
         let map = match kind {
             Channel::Plain => &self.channels,
@@ -40,13 +40,13 @@ impl Clients {
         map.iter().map(|(name, ids)| (name, ids.len()))
     }
 
-    /// How many listen to a channel by its name.
+    /// The number of subscribers to a channel by its name.
     pub fn heard(&self, kind: Channel, name: &[u8]) -> usize {
         let map = if kind == Channel::Shard { &self.shards } else { &self.channels };
         map.get(name).map_or(0, Vec::len)
     }
 
-    /// Has a session listen to a channel.
+    /// Subscribes a session to a channel.
     pub fn listen(&mut self, session: &mut Session, kind: Channel, name: &Bytes) {
         let name = Bytes::copy_from_slice(name);
         let own = own_channels(session, kind);
@@ -55,7 +55,7 @@ impl Clients {
         }
     }
 
-    /// Has a session listen to a channel no longer.
+    /// Unsubscribes a session from a channel.
     pub fn unlisten(&mut self, session: &mut Session, kind: Channel, name: &[u8]) {
         if !own_channels(session, kind).remove(name) {
             return;
@@ -69,7 +69,7 @@ impl Clients {
         }
     }
 
-    /// Tells everybody who listens to a channel; how many there are.
+    /// Sends a message to all subscribers of a channel; returns their number.
     pub fn publish(
         &mut self,
         session: &mut Session,
@@ -112,7 +112,7 @@ pub(super) fn own_channels(session: &mut Session, kind: Channel) -> &mut BTreeSe
 }
 
 impl Node {
-    /// Tells those who listen that a key was changed: `notify-keyspace-events`.
+    /// Publishes a keyspace notification: `notify-keyspace-events`.
     pub fn notify(&mut self, session: &mut Session, class: u8, event: &str, key: &[u8]) {
         let flags = self.config.notify.as_bytes();
         let wants = |flag: u8| flags.contains(&flag);

@@ -1,4 +1,4 @@
-//! Those who wait: for keys, and for the end of a pause.
+//! Blocked clients: on keys, and by a pause.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::session::{Block, Closing, Quorum, Session};
 
 impl Node {
-    /// What follows every request: watchers are marked, those who wait for new keys are served.
+    /// Runs after every request: marks watchers, serves sessions blocked on new keys.
     pub fn settle(&mut self) {
         if !self.clients.touched.is_empty() {
             self.clients.mark_watchers();
@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// Lets a session that waits try again for a key.
+    /// Retries a blocked session's command for a key.
     fn serve_waiting(&mut self, id: u64, key: &Key) {
         let Some(slot) = self.clients.sessions.get_mut(&id) else { return };
         let Some(mut session) = slot.take() else { return };
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Ends the waits whose time is over, and the pause.
+    /// Ends waits at their timeout, and the pause at its end.
     pub fn end_waits(&mut self) {
         if self.clients.pause.is_some_and(|pause| pause.until_ms <= self.now_ms) {
             self.clients.pause = None;
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// Ends the wait of a blocking command as if its time were over; whether there was one.
+    /// Ends a blocking command as if it had timed out; whether there was one.
     pub fn end_wait(&mut self, id: u64) -> bool {
         let blocked = self.clients.get(id).and_then(|session| session.blocked.as_ref());
         let reply = match blocked {
@@ -84,7 +84,8 @@ impl Node {
         self.clients.answer_blocked(id, &reply)
     }
 
-    /// Answers a session whose quorum is there, or late. What it still waits for.
+    /// Sends the reply to a session whose quorum is reached, or has timed out. Returns the quorum
+    /// that it still waits for.
     pub fn look_for_quorum(&mut self, id: u64, is_late: bool) -> Option<Quorum> {
         let session = self.clients.get(id).filter(|session| session.closing.is_none())?;
         let Some(Block::Acknowledgement(quorum)) = session.blocked else { return None };
@@ -98,7 +99,8 @@ impl Node {
         None
     }
 
-    /// The node has no append-only file any more: nobody waits for it.
+    /// Unblocks the sessions that wait for the append-only file, because the node no longer has
+    /// one.
     pub fn end_waits_for_file(&mut self) {
         let waits = |session: &&Session| match session.blocked {
             Some(Block::Acknowledgement(quorum)) => quorum.synced == Some(true),
@@ -110,7 +112,7 @@ impl Node {
         }
     }
 
-    /// Executes the requests that a pause held back.
+    /// Executes the requests that a pause delayed.
     pub fn resume_paused(&mut self) {
         for id in std::mem::take(&mut self.clients.held) {
             let waits = |session: &Session| matches!(session.blocked, Some(Block::Paused(_)));
@@ -123,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Ends every wait with Redis's words for a node that became a replica.
+    /// Ends every wait with Redis's error for a node that became a replica.
     pub fn end_waits_by_role(&mut self) {
         let ids: Vec<u64> = self.clients.iter().map(|session| session.id).collect();
         for id in ids {
@@ -138,7 +140,7 @@ impl Node {
     }
 }
 
-/// A request that CLIENT PAUSE holds back.
+/// Delays a request for CLIENT PAUSE.
 pub fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
     let args: Arguments = args.to_vec();
     session.blocked = Some(Block::Paused(args));

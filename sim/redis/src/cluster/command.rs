@@ -1,4 +1,4 @@
-//! CLUSTER, and what belongs to it: ASKING, READONLY, READWRITE.
+//! CLUSTER and the related commands ASKING, READONLY, READWRITE.
 
 pub mod told;
 
@@ -16,7 +16,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Key;
 use crate::node::Node;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("asking", asking),
     ("cluster", container),
@@ -54,7 +54,7 @@ pub const FAMILY: Family = &[
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 const NO_SLOT: &str = "ERR Invalid or out of range slot";
 
-/// The cluster of the node, told of its node.
+/// The node's cluster, updated with the node's own state.
 fn cluster<'a>(call: &'a mut Call) -> Result<&'a mut Cluster, Reply> {
     call.node.cluster_now().ok_or(Reply::error(NO_CLUSTER))
 }
@@ -63,14 +63,14 @@ fn refusal(text: String) -> Reply {
     Reply::Error(text.into())
 }
 
-/// The node whose name is the nth word.
+/// The id of the node named by this word.
 fn named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
     let text = String::from_utf8_lossy(word);
     let found = cluster.nodes.get(&*text).map(|peer| peer.id.clone());
     found.ok_or_else(|| refusal(format!("ERR {unknown} {text}")))
 }
 
-/// The same of a master.
+/// The same for a master.
 fn master_named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
     let id = named(cluster, word, unknown)?;
     match cluster.nodes[&id].master() {
@@ -84,8 +84,8 @@ fn slot(word: &Bytes) -> Result<u16, Reply> {
     slot.filter(|slot| *slot < SLOTS).ok_or(Reply::error(NO_SLOT))
 }
 
-/// The keys of a slot. Redis tells the youngest first, which the node does not know: here they
-/// are in order.
+/// The keys of a slot. Redis returns the newest first, an order that the node does not keep: here
+/// they are sorted.
 fn keys_in(node: &Node, slot: u16) -> impl Iterator<Item = &Key> {
     let keys = node.keyspace.db(0).iter().map(|(key, _)| key);
     keys.filter(move |key| of_key(key) == slot)
@@ -97,14 +97,14 @@ fn help(call: &mut Call) -> Outcome {
     introspection::help(call)
 }
 
-/// ASKING: the next request may go to a slot that is on its way here.
+/// ASKING: the next request may access a slot that is being imported.
 fn asking(call: &mut Call) -> Outcome {
     cluster(call)?;
     call.session.asking = true;
     Ok(Reply::OK)
 }
 
-/// READONLY: a replica may answer what reads its master's slots.
+/// READONLY: a replica may serve reads of its master's slots.
 fn readonly(call: &mut Call) -> Outcome {
     cluster(call)?;
     call.session.reads_here = true;
@@ -239,7 +239,7 @@ fn setslot(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SETSLOT NODE: the slot is that node's. Who has imported it takes a new epoch for it.
+/// SETSLOT NODE: assigns the slot to that node. The node that imported it takes a new epoch.
 fn give(cluster: &mut Cluster, slot: u16, to: &Id, held: usize) -> Result<(), Reply> {
     let was_own = cluster.myself().slots.contains(slot);
     if was_own && *to != cluster.me && held > 0 {
@@ -419,14 +419,15 @@ fn count_failure_reports(call: &mut Call) -> Outcome {
 }
 
 impl Cluster {
-    /// The node serves no slot any more.
+    /// Removes all slots of the node.
     fn lose_slots(&mut self) {
         let me = self.me.clone();
         self.peer_mut(&me, |own: &mut Peer| own.slots = SlotSet::default());
         self.unsaved = true;
     }
 
-    /// CLUSTER RESET: a master without slots that knows nobody; a hard one with a new name, too.
+    /// CLUSTER RESET: becomes a master without slots or known nodes; a hard reset also takes a new
+    /// id.
     fn start_anew(&mut self, hard: bool) {
         self.end_manual();
         for id in self.others() {

@@ -1,4 +1,4 @@
-//! ACL and AUTH: who may ask what.
+//! ACL and AUTH: permissions of users.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ use crate::session::{Closing, Session};
 use crate::users::rules::{CATEGORIES, members};
 use crate::users::{DEFAULT, Denial, Refusal, User, Users};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("acl", container),
     ("acl|cat", cat),
@@ -34,12 +34,12 @@ pub const FAMILY: Family = &[
 
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// For whom a session speaks.
+/// The user of a session.
 fn user_of(session: &Session) -> &[u8] {
     session.user.as_deref().unwrap_or(DEFAULT)
 }
 
-/// Refuses what the session's user may not do.
+/// Refuses a request that the session's user may not run.
 pub fn check(
     node: &mut Node,
     session: &Session,
@@ -56,7 +56,7 @@ pub fn check(
     Err(Reply::Error(denial.text(command.lower).into()))
 }
 
-/// The same for what a script calls.
+/// The same for a command of a script.
 pub fn check_in_script(
     node: &mut Node,
     session: &Session,
@@ -121,7 +121,7 @@ pub fn auth(call: &mut Call) -> Outcome {
     }
 }
 
-/// Lets the session speak for a user.
+/// Sets the session's user.
 pub fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> Outcome {
     if call.node.users.authenticates(user, password) {
         call.session.user = Some(Bytes::copy_from_slice(user));
@@ -149,7 +149,7 @@ pub fn list(call: &mut Call) -> Outcome {
     Ok(Reply::Array(lines.collect()))
 }
 
-/// The rules that make a user.
+/// The rules that recreate a user.
 fn told(name: &[u8], user: &User) -> Vec<u8> {
     let mut words = vec![b"user".to_vec(), name.to_vec()];
     words.extend(user.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));
@@ -200,7 +200,7 @@ pub fn setuser(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// ACL DELUSER username ...: who speaks for one of them is cut off.
+/// ACL DELUSER username ...: connections of these users are closed.
 pub fn deluser(call: &mut Call) -> Outcome {
     let names = call.from(2);
     if names.iter().any(|name| name == DEFAULT) {

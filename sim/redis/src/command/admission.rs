@@ -1,5 +1,5 @@
-//! What stands before every command: the refusals of `processCommand`, in its order, and the
-//! queue of a transaction.
+//! The checks before every command: the refusals of `processCommand`, in its order, and the queue
+//! of a transaction.
 
 use bytes::Bytes;
 
@@ -16,19 +16,19 @@ use crate::node::Node;
 use crate::session::{Closing, Session};
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
-/// The answer to a write where too few replicas are heard.
+/// The error for a write without enough good replicas.
 pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
-/// Memory is used up.
+/// The error beyond `maxmemory`.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-/// A replica may not say what it holds until its master is back.
+/// The error of a replica that must not serve data until its link to the master is up.
 pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
     b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 ));
 const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
 
-/// Executes one request as it came from a connection, its master or its file. What it did is in
+/// Executes one request from a connection, the master or the node's own file. Its effects are in
 /// `node.effects`, what the server must do in `session.after`.
 pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     if is_from_a_browser(&args[0]) {
@@ -57,7 +57,7 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     }
 }
 
-/// `POST` and `Host:` come from a browser that was led astray: its connection is closed.
+/// `POST` and `Host:` indicate a cross-protocol request by a browser: its connection is closed.
 fn is_from_a_browser(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
 }
@@ -138,7 +138,7 @@ fn admit(
     Ok(())
 }
 
-/// In Valkey these are MULTI and WATCH as well, so that EXEC refuses behind them.
+/// In Valkey also MULTI and WATCH, so that a subsequent EXEC refuses.
 fn may_not_be_queued(node: &Node, command: &Command) -> bool {
     let opens = matches!(command.name, "MULTI" | "WATCH");
     command.flags.any(Flags::NO_MULTI) || opens && node.differs(Difference::NestedMultiBreaks)
@@ -153,12 +153,12 @@ fn not_queued(node: &Node, command: &Command) -> Reply {
     Reply::error("ERR Command not allowed inside a transaction")
 }
 
-/// Whether the node is a replica that may not say what it holds until its master is back.
+/// Whether the node is a replica that must not serve data until its link to the master is up.
 pub fn is_stale(node: &Node) -> bool {
     node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
 }
 
-/// Refuses what may not be asked of a replica without its master, or while a node loads its keys.
+/// Refuses commands that are not allowed on a replica without its master, or during loading.
 fn check_readiness(
     node: &Node,
     session: &Session,
@@ -174,20 +174,20 @@ fn check_readiness(
     Ok(())
 }
 
-/// Whether a request has not this flag, or one that EXEC would run has not.
+/// Whether a request, or one that EXEC would run, does not have this flag.
 fn lacks(flag: Flags, node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     all_flags(node, session, command, args).any(|flags| !flags.any(flag))
 }
 
-/// What a connection that monitors may not do.
+/// Commands that a connection in MONITOR mode may not run.
 const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
 
-/// What a request may do; EXEC may do what was queued.
+/// The flags of a request; for EXEC also those of the queued commands.
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
     all_flags(node, session, command, args).fold(Flags::default(), Flags::and)
 }
 
-/// The flags of a request, and of those that it runs if it is an EXEC.
+/// The flags of a request, and for EXEC of each queued command.
 fn all_flags(
     node: &Node,
     session: &Session,
@@ -200,7 +200,7 @@ fn all_flags(
     queued.chain([own_flags(node, command, args)])
 }
 
-/// All that runs scripts is hidden from MONITOR, and nothing else.
+/// SKIP_MONITOR marks exactly the commands that run scripts.
 fn own_flags(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let is_script = command.flags.any(Flags::SKIP_MONITOR);
     if is_script { scripting::flags_of(node, command, args) } else { command.flags }
@@ -221,7 +221,7 @@ fn is_about_subscriptions(name: &str) -> bool {
     )
 }
 
-/// Whether only who listens to something may say this.
+/// Whether the node refuses this command to a client without subscriptions.
 fn is_for_listeners(node: &Node, name: &str) -> bool {
     matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
         && node.differs(Difference::NothingToUnsubscribe)
@@ -235,7 +235,7 @@ fn only_listens(command: &str) -> Reply {
     Reply::Error(text.into())
 }
 
-/// Makes room, and refuses what needs memory where none is left.
+/// Evicts keys, and refuses a command that needs memory if that is not enough.
 fn check_memory(
     node: &mut Node,
     session: &mut Session,
@@ -251,8 +251,8 @@ fn check_memory(
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 
-/// Refuses what a script may not call: for its user, or for want of memory. A script that has
-/// written may go on.
+/// Refuses a script's command because of its user or of `maxmemory`. A script that has already
+/// written may continue.
 pub fn check_script(
     node: &mut Node,
     session: &mut Session,
@@ -302,7 +302,7 @@ fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes
     pause.all || flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE))
 }
 
-/// Executes a command that nothing speaks against.
+/// Executes a command that passed all checks.
 pub fn execute(
     node: &mut Node,
     session: &mut Session,

@@ -1,7 +1,7 @@
-//! Commands that wait for a list, and what all that wait for a key share.
+//! Blocking commands on lists, and the common part of all blocking commands on keys.
 //!
-//! Each tries once at its call. What finds nothing waits with a [`Pop`], which tries again whenever
-//! one of its keys is created; inside a transaction or a script nobody waits.
+//! Each tries once at its call. If it finds nothing, it blocks with a [`Pop`], which retries
+//! whenever one of its keys is created; inside a transaction or a script it never blocks.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use crate::keyspace::Key;
 use crate::keyspace::list::End;
 use crate::session::{Block, Pop};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("blmove", blmove),
     ("blmpop", blmpop),
@@ -24,14 +24,14 @@ pub const FAMILY: Family = &[
     ("brpoplpush", brpoplpush),
 ];
 
-/// Tries again for one key when a waiting client may be served; `None` if it finds nothing there.
+/// Retries for one key when a blocked client may be served; `None` if the key is not ready.
 pub type Serve = fn(&mut Call, &Key) -> Option<Reply>;
 
-/// Takes from a key; `None` if there is nothing.
+/// Takes from a key; `None` if it is missing or empty.
 pub type Take = fn(&mut Call, &[u8]) -> Result<Option<Reply>, Reply>;
 
-/// Until when the word at a place (seconds, with fractions) lets a command wait, in Unix
-/// milliseconds; `None` is for ever.
+/// The deadline for the timeout at this word (seconds, with fractions), in Unix milliseconds;
+/// `None` means no timeout.
 pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     let wrong = Reply::error("ERR timeout is not a float or out of range");
     let ms = Extended::read(&call.args[nth]).ok_or(wrong)?.thousandfold();
@@ -39,8 +39,8 @@ pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     Ok((ms > 0).then(|| call.node.now_ms.saturating_add(ms)))
 }
 
-/// Lets the session wait for one of the keys. Where nobody may wait, `at_once` is the answer.
-/// The answer when the time is over is an empty array, whatever the command.
+/// Blocks the session on the keys. Where blocking is not allowed, `at_once` is the reply. The reply
+/// at the timeout is an empty array, whatever the command.
 pub fn wait(
     call: &mut Call,
     keys: &[Bytes],
@@ -73,7 +73,7 @@ pub fn brpop(call: &mut Call) -> Outcome {
     pop_or_wait(call, take_one, serve_one)
 }
 
-/// `key ... timeout`: takes from the first key that has something, or waits for one that does.
+/// `key ... timeout`: takes from the first key that is ready, or blocks.
 pub fn pop_or_wait(call: &mut Call, take: Take, serve: Serve) -> Outcome {
     let last = call.args.len() - 1;
     let until_ms = until(call, last)?;
@@ -142,7 +142,7 @@ fn carry_or_wait(call: &mut Call, ends: (End, End), until_ms: Option<u64>) -> Ou
     })
 }
 
-/// A destination of the wrong type ends the wait; a source of another type does not.
+/// A destination of the wrong type ends the wait; a source of the wrong type does not.
 fn carry_served(call: &mut Call, ends: (End, End)) -> Option<Reply> {
     let source = &call.args[1];
     if !matches!(list(call, source), Ok(Some(_))) {

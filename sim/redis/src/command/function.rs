@@ -1,4 +1,4 @@
-//! FUNCTION and FCALL: scripts with names that stay. What a library is is `script::library`'s.
+//! FUNCTION and FCALL: named, persistent scripts. `script::library` defines libraries.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ use crate::script::library::{
     Libraries, Library, NOT_FOUND, Registered, find, join, load as load_library,
 };
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("fcall", fcall),
     ("fcall_ro", fcall_ro),

@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA, SCRIPT. What a script does inside is `script`'s.
+//! EVAL, EVALSHA, SCRIPT. `script` executes the code.
 
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
@@ -12,7 +12,7 @@ use crate::script;
 use crate::script::flags::Head;
 use crate::script::library::find;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("eval", eval),
     ("eval_ro", eval_ro),
@@ -103,7 +103,7 @@ fn no_script(node: &Node) -> Reply {
     })
 }
 
-/// The keys, so many as `number` says, and the arguments of a script.
+/// The keys, `number` of them, and the arguments of a script.
 pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Reply> {
     let keys = usize::try_from(number)
         .map_err(|_| Reply::error("ERR Number of keys can't be negative"))?;
@@ -112,7 +112,7 @@ pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Re
         .ok_or(Reply::error("ERR Number of keys can't be greater than number of args"))
 }
 
-/// What a request may do that runs a script: as its command says, or as the script does.
+/// The flags of a request that runs a script: those of its command, or of the script.
 pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let Some(word) = args.get(1) else { return command.flags };
     let script = match command.name {
@@ -153,7 +153,7 @@ pub fn flush(call: &mut Call) -> Outcome {
     Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
 }
 
-/// SCRIPT DEBUG: nobody is there who could step through a script.
+/// SCRIPT DEBUG: there is no debugger.
 pub fn debug(call: &mut Call) -> Outcome {
     if call.session.in_exec || !call.session.output.is_empty() {
         return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
@@ -180,8 +180,7 @@ pub fn kill(call: &mut Call) -> Outcome {
     end_script(call, false)
 }
 
-/// Ends the script that holds the node, if it is of the kind that is asked for: whoever called it
-/// is told.
+/// Kills the script that holds the node, if it is of the requested kind; its caller gets an error.
 pub fn end_script(call: &mut Call, function: bool) -> Outcome {
     let Some(busy) = call.node.busy.take() else {
         return Err(Reply::error("NOTBUSY No scripts in execution right now."));
@@ -198,7 +197,7 @@ pub fn end_script(call: &mut Call, function: bool) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// What others are told while a script holds the node.
+/// The reply to others while a script holds the node.
 pub fn is_busy(busy: &Busy) -> Reply {
     Reply::error(if busy.function.is_some() { SLOW_FUNCTION } else { SLOW_SCRIPT })
 }

@@ -1,4 +1,4 @@
-//! Sets. One that loses its last member is gone.
+//! Sets. A set that loses its last member is deleted.
 //!
 //! - `algebra`: intersections, unions, differences
 //! - `pick`: SPOP and SRANDMEMBER
@@ -13,7 +13,7 @@ use crate::frame::Reply;
 use crate::keyspace::Value;
 use crate::keyspace::set::Set;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("sadd", sadd),
     ("scard", scard),
@@ -34,7 +34,7 @@ pub const FAMILY: Family = &[
 ];
 
 impl Call<'_> {
-    /// The set under a key.
+    /// The set of a key.
     pub fn set_at(&mut self, key: &[u8]) -> Result<Option<&Set>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -43,7 +43,7 @@ impl Call<'_> {
         }
     }
 
-    /// The set under a key that is known to hold one, to change it.
+    /// The set of a key that is known to hold one, to change it.
     pub fn set_at_mut(&mut self, key: &[u8]) -> Option<&mut Set> {
         match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
             Some(Value::Set(set)) => Some(set),
@@ -51,7 +51,8 @@ impl Call<'_> {
         }
     }
 
-    /// Adds members to the set under a key, which is created if it is missing; how many are new.
+    /// Adds members to the set of a key, which is created if it is missing; returns how many are
+    /// new.
     fn add_members(&mut self, key: &[u8], members: &[Bytes]) -> Result<usize, Reply> {
         let created = self.set_at(key)?.is_none();
         if created {

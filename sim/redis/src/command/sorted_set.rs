@@ -1,11 +1,11 @@
-//! Sorted sets. One that loses its last member is gone.
+//! Sorted sets. One that loses its last member is deleted.
 //!
 //! - `add`: ZADD in all its forms
-//! - `range`: what a request for a range says, and what it selects
-//! - `select`: the commands that answer, keep, count or remove a range
-//! - `pop`, `wait`: ZPOPMIN and its kin, at once and when there is something
+//! - `range`: parsing of ranges, and their selection
+//! - `select`: the commands that return, store, count or remove a range
+//! - `pop`, `wait`: ZPOPMIN and its variants, non-blocking and blocking
 //! - `algebra`: unions, intersections, differences
-//! - `pick`: members by chance
+//! - `pick`: random members
 
 pub mod add;
 pub mod algebra;
@@ -22,7 +22,7 @@ use crate::frame::{Protocol, Reply};
 use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("bzmpop", wait::bzmpop),
     ("bzpopmax", wait::bzpopmax),
@@ -61,7 +61,7 @@ pub const FAMILY: Family = &[
 ];
 
 impl Call<'_> {
-    /// The sorted set under a key.
+    /// The sorted set of a key.
     pub fn sorted_set(&mut self, key: &[u8]) -> Result<Option<&SortedSet>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -70,7 +70,7 @@ impl Call<'_> {
         }
     }
 
-    /// The sorted set under a key that is known to hold one, to change it.
+    /// The sorted set of a key that is known to hold one, to change it.
     pub fn sorted_set_mut(&mut self, key: &[u8]) -> Option<&mut SortedSet> {
         match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
             Some(Value::SortedSet(set)) => Some(set),
@@ -79,7 +79,7 @@ impl Call<'_> {
     }
 }
 
-/// Members as commands answer them: with their scores in turn, in RESP3 as pairs.
+/// Members in a reply: alternating with their scores, in RESP3 as pairs.
 pub fn listed(
     protocol: Protocol,
     members: impl Iterator<Item = (Bytes, f64)>,

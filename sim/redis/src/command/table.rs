@@ -1,8 +1,8 @@
-//! The command table: what each command is called, what it takes and what it may do.
+//! The command table: the name, arguments and flags of each command.
 //!
-//! The facts stand in `commands.txt`, as Redis tells them of itself; here they are joined with the
-//! functions that execute. A command without a function is unknown to the node. `later.txt` has the
-//! commands of other servers: a node has those that its server has.
+//! The facts are in `commands.txt`, as Redis reports them about itself; here they are joined with
+//! the functions that execute. A command without a function is unknown to the node. `later.txt` has
+//! the commands of other servers: a node has those of the server that it emulates.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,35 +13,35 @@ use crate::command::{Call, Outcome, families};
 use crate::compat::Difference;
 use crate::sentinel::command as sentinel;
 
-/// No command has a longer name.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 16;
 
 const FACTS: &str = include_str!("commands.txt");
 const LATER: &str = include_str!("later.txt");
 const SENTINEL_FACTS: &str = include_str!("../sentinel/command/commands.txt");
 
-/// What executes a command.
+/// The function that executes a command.
 pub type Run = fn(&mut Call) -> Outcome;
 
-/// One line of the command table.
+/// An entry of the command table.
 #[derive(Debug)]
 pub struct Command {
     /// Its name in upper case; `CLIENT|ID` for a subcommand.
     pub name: &'static str,
-    /// Its first word in upper case, as traces have it: `CLIENT`.
+    /// Its first word in upper case, as in traces: `CLIENT`.
     pub head: &'static str,
-    /// Its name in lower case, as error texts have it.
+    /// Its name in lower case, as in error texts.
     pub lower: &'static str,
     order: u128,
-    /// How many words it has with its name; negative: at least so many.
+    /// Its number of words, name included; negative: the minimum number.
     pub arity: i32,
-    /// What it is allowed to do.
+    /// Its flags.
     pub flags: Flags,
     /// The first key, the last one (from the end if negative) and the step between keys.
     pub keys: (i64, i64, i64),
-    /// The words of the facts as they stand: flags, categories, tips, key specifications.
+    /// The words of the facts, unparsed: flags, categories, tips, key specifications.
     pub told: [&'static str; 4],
-    /// Which difference makes it known; `None` if every server has it.
+    /// The difference that adds it; `None` if every server has it.
     pub since: Option<Difference>,
     /// Executes it.
     pub run: Run,
@@ -49,7 +49,7 @@ pub struct Command {
     pub subcommands: Vec<Command>,
 }
 
-/// What a command may do, and when.
+/// The flags of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);
 
@@ -58,7 +58,7 @@ impl Flags {
     pub const WRITE: Flags = Flags(1);
     /// Reads keys.
     pub const READONLY: Flags = Flags(1 << 1);
-    /// Refused when memory is used up.
+    /// Refused beyond `maxmemory`.
     pub const DENYOOM: Flags = Flags(1 << 2);
     /// May not be called by a script.
     pub const NOSCRIPT: Flags = Flags(1 << 3);
@@ -72,26 +72,26 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(1 << 7);
     /// Allowed while a script holds the node.
     pub const ALLOW_BUSY: Flags = Flags(1 << 8);
-    /// May change keys, or tell replicas something.
+    /// May change keys or propagate something.
     pub const MAY_REPLICATE: Flags = Flags(1 << 9);
     /// For administrators.
     pub const ADMIN: Flags = Flags(1 << 10);
-    /// Allowed on a replica without its master.
+    /// Allowed on a replica whose link to the master is down.
     pub const STALE: Flags = Flags(1 << 11);
-    /// May wait for keys.
+    /// May block.
     pub const BLOCKING: Flags = Flags(1 << 12);
 
-    /// Whether one of the other's flags is set.
+    /// Whether the two have a flag in common.
     pub fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// All flags of both.
+    /// The union of both.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// All flags but the other's.
+    /// All flags except the other's.
     pub fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
@@ -147,7 +147,7 @@ fn runs() -> BTreeMap<&'static str, Run> {
     families().iter().flat_map(|family| family.iter()).copied().collect()
 }
 
-/// The names of all commands that Redis has, with their categories: more than there are functions.
+/// The names of all commands of Redis, with their categories: also those without a function.
 pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
@@ -199,7 +199,7 @@ fn read(line: &'static str, runs: &BTreeMap<&str, Run>) -> Option<Command> {
     })
 }
 
-/// Which difference makes a command of `later.txt` known.
+/// The difference that adds a command of `later.txt`.
 fn since(lower: &str) -> Option<Difference> {
     match lower {
         "client|setinfo" => Some(Difference::ClientSetInfo),
@@ -211,19 +211,19 @@ fn since(lower: &str) -> Option<Difference> {
     }
 }
 
-/// Finds a command of a node by its name in any case; its subcommands are not looked at.
+/// Finds a command of a node by its name, ignoring case; subcommands are not searched.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     find_in(all(), name)
 }
 
-/// As [`find`], in another table.
+/// Like [`find`], in another table.
 pub fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let order = order(name)?;
     table.binary_search_by_key(&order, |command| command.order).ok().map(|at| &table[at])
 }
 
-/// A name in upper case as a number: names are found by comparing these, since every request
-/// looks for one.
+/// A name in upper case as a number: commands are looked up by comparing these, because every
+/// request needs a lookup.
 fn order(name: &[u8]) -> Option<u128> {
     if name.last() == Some(&0) {
         return None;
@@ -234,7 +234,7 @@ fn order(name: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(upper))
 }
 
-/// Finds the command of a request in a table: a subcommand where the name alone is a container.
+/// Finds the command of a request in a table: the subcommand if the name alone is a container.
 pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static Command> {
     let command = find_in(table, args.first()?)?;
     match args.get(1) {
@@ -254,7 +254,7 @@ pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static C
 }
 
 impl Command {
-    /// The subcommand of this name in any case.
+    /// The subcommand of this name, ignoring case.
     pub fn subcommand(&'static self, word: &[u8]) -> Option<&'static Command> {
         let own = |command: &&Command| {
             let part = command.lower.rsplit('|').next().unwrap_or_default();
@@ -263,7 +263,7 @@ impl Command {
         self.subcommands.iter().find(own)
     }
 
-    /// Whether so many words fit.
+    /// Whether this number of words is valid.
     pub fn takes(&self, words: usize) -> bool {
         let words = i32::try_from(words).unwrap_or(i32::MAX);
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }

@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC runs it in one go.
+//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue in the session; EXEC runs it atomically.
 
 use bytes::BytesMut;
 
@@ -9,7 +9,7 @@ use crate::keyspace::Key;
 use crate::node::Node;
 use crate::session::Session;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("discard", discard),
     ("exec", exec),
@@ -23,7 +23,7 @@ pub fn runs_at_once(name: &str) -> bool {
     matches!(name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET" | "WATCH")
 }
 
-/// Gives a transaction up, if there is one, because EXEC itself was refused.
+/// Aborts a transaction, if there is one, because EXEC itself was refused.
 pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
     session.queued = None;
     session.broken = false;
@@ -34,7 +34,7 @@ pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
     Reply::Error([head, why].concat().into())
 }
 
-/// Forgets what was queued and watched.
+/// Discards the queue and the watched keys.
 pub fn end(call: &mut Call) {
     call.session.queued = None;
     call.session.broken = false;
@@ -87,7 +87,7 @@ pub fn exec(call: &mut Call) -> Outcome {
         let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
         replies.push(if told.is_empty() { reply } else { behind(told, reply) });
         if call.session.blocked.is_some() {
-            // A script came to no end: what stands behind it is never reached.
+            // A script does not terminate: the commands after it are never reached.
             break;
         }
     }
@@ -100,20 +100,20 @@ pub fn exec(call: &mut Call) -> Outcome {
     Ok(Reply::Array(replies))
 }
 
-/// A reply as it is written before HELLO chooses another form.
+/// A reply encoded in the protocol before HELLO changes it.
 fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
     let mut bytes = BytesMut::new();
     reply.encode_in(protocol, &mut bytes);
     Reply::Encoded(bytes.freeze())
 }
 
-/// A reply behind what the session was told before it.
+/// A reply after the push messages that precede it.
 fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
     told.push(reply);
     Reply::Several(told)
 }
 
-/// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).
+/// Whether a watched key has expired since it was watched (`isWatchedKeyExpired`).
 fn watched_expired(call: &Call) -> bool {
     let (node, now) = (&call.node, call.node.now_ms);
     let expired = |(db, key, before): &(usize, Key, bool)| {

@@ -1,4 +1,4 @@
-//! The side of who is followed: what replicas get, and what they say of it.
+//! The master's side of replication: what replicas receive, and their acknowledgements.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddrV4;
@@ -29,7 +29,7 @@ pub struct Feeds {
     tended: bool,
 }
 
-/// What is on its way to one replica.
+/// The output to one replica.
 pub struct Outbox {
     session: u64,
     bytes: RefCell<BytesMut>,
@@ -45,7 +45,7 @@ impl Outbox {
 }
 
 impl Feeds {
-    /// Sends what a master did to every replica and counts it into the offset.
+    /// Propagates the effects of a master to every replica and advances the replication offset.
     pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
         if !node.history.is_kept() {
             return count(node, Script::length(commands));
@@ -60,7 +60,7 @@ impl Feeds {
         self.pass(node, &stream);
     }
 
-    /// Asks every replica how far it is.
+    /// Requests an acknowledgement from every replica: REPLCONF GETACK.
     pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
         if !node.history.is_kept() {
             return count(node, 1);
@@ -85,7 +85,7 @@ impl Feeds {
         }
     }
 
-    /// Ends every link: who follows has to ask anew, since the history is another one.
+    /// Closes every replica's link: each has to resynchronise, since the history has changed.
     pub fn cut_all(&mut self) {
         self.script.forget_database();
         for outbox in self.outboxes.drain(..) {
@@ -100,14 +100,14 @@ impl Feeds {
     }
 }
 
-/// What nobody is told is counted where WAITAOF may ask for it.
+/// Counts commands that reach no replica, where WAITAOF may need the offset.
 fn count(node: &mut Node, commands: u64) {
     if node.differs(Difference::WaitAof) {
         node.history.count(commands);
     }
 }
 
-/// Feeds the replica at the other end of a connection until it ends.
+/// Feeds the replica at the other end of a connection until it closes.
 pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     let address = stream.connection().client;
     if asked.promotes {
@@ -124,7 +124,8 @@ pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     server.acknowledged.raise();
 }
 
-/// Answers PSYNC, with what is lacking or with everything. From here on the replica gets all.
+/// Replies to PSYNC, with a partial or a full resynchronisation. From here on the replica gets the
+/// whole stream.
 fn open(
     server: &Rc<Server>,
     id: u64,
@@ -170,7 +171,7 @@ fn open(
     outbox
 }
 
-/// A partial resynchronisation: only what the replica lacks.
+/// A partial resynchronisation: only the bytes that the replica lacks.
 fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
     node.figures.syncs[1] += 1;
     let head = match announced.psync2 {
@@ -182,7 +183,7 @@ fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
     bytes
 }
 
-/// A full one: all keys, as they are now.
+/// A full resynchronisation: all keys, as of now.
 fn begin_anew(node: &mut Node, asked: &Psync) -> BytesMut {
     node.figures.syncs[0] += 1;
     node.figures.syncs[2] += u64::from(&asked.id[..] != b"?");
@@ -223,7 +224,7 @@ async fn take_acknowledgements(server: &Rc<Server>, id: u64, mut reading: ReadHa
     }
 }
 
-/// `replicationCron` of who is followed: once a second while there are replicas.
+/// `replicationCron` of a master: once a second while there are replicas.
 async fn tend(server: Rc<Server>) {
     for second in 1.. {
         server.host.sleep(SECOND).await;
@@ -236,7 +237,8 @@ async fn tend(server: Rc<Server>) {
         node.set_time(server.host.now(Clock::Wall));
         node.recount_good_replicas();
         let period = node.settings.number("repl-ping-replica-period");
-        // A failover with a deadline waits for a replica that has everything: nothing is added.
+        // A failover with a deadline waits for a replica to catch up, so no PING is added to the
+        // stream.
         let hurries = node.failover.is_some_and(|failover| failover.until_ms.is_some());
         if second % period.max(1) == 0 && node.master.is_none() && !hurries {
             feeds.say(&mut node, &["PING"]);

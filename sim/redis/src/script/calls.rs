@@ -19,8 +19,8 @@ use crate::script::raised::{self, Raised};
 use crate::script::value::to_lua;
 use crate::session::{ScriptRun, Session};
 
-/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
-/// functions: a tail call of one would hide the line of the script that called.
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are not Lua
+/// functions: a tail call of one would hide the line of the calling script.
 pub fn caller(
     lua: &Lua,
     door: &Rc<RefCell<Running>>,
@@ -59,7 +59,7 @@ fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
     words.iter().map(word).collect()
 }
 
-/// The refusals of `scriptCall`, then the executor.
+/// The checks of `scriptCall`, then the executor.
 fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     let Running { node, session } = running;
     let texts = texts(node);
@@ -79,7 +79,7 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     execute(node, session, command, args)
 }
 
-/// How a call is refused.
+/// The error texts of a call.
 struct Texts {
     unknown: &'static str,
     arity: &'static str,
@@ -105,14 +105,14 @@ fn texts(node: &Node) -> Texts {
     Texts { unknown, arity: "ERR Wrong number of args calling Redis command from script", kept }
 }
 
-/// Since Redis 7.2 a script may call what would wait elsewhere.
+/// Since Redis 7.2 a script may call commands that block elsewhere.
 fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
     let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
     let may = waits && node.differs(Difference::ScriptsMayWait);
     command.flags.any(Flags::NOSCRIPT) && !may
 }
 
-/// Once a script has written, nothing speaks against further writes.
+/// Once a script has written, its further writes are not checked.
 fn check_script_write(node: &Node, session: &mut Session, flags: Flags) -> Result<(), Reply> {
     let Some(script) = session.script else { return Ok(()) };
     if script.read_only && flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE)) {

@@ -1,7 +1,7 @@
 //! The library `cjson` of scripts: lua-cjson 2.1.0 as Redis ships it.
 //!
-//! A real server keeps what a script sets here for all scripts to come. Nodes share this machine,
-//! so the settings of the library itself end with the run of a script.
+//! A real server keeps settings that a script changes here for all subsequent scripts. Nodes share
+//! this machine, so they are reset when the script ends.
 
 mod decode;
 mod encode;
@@ -15,11 +15,11 @@ use crate::script::arguments::{Arguments, function};
 use crate::script::cjson::decode::decode;
 use crate::script::cjson::encode::encode;
 
-/// Levels beyond which no setting lets a script nest. A real server ends where its C stack of 8000
-/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are less.
+/// Maximum nesting, whatever a script's setting. A real server stops where its C stack of 8000
+/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are fewer.
 const MOST_LEVELS: i32 = 3000;
 
-/// What the functions of one `cjson` table go by.
+/// The settings of one `cjson` table.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     sparse_convert: bool,
@@ -33,7 +33,7 @@ pub struct Settings {
     decode_invalid_numbers: bool,
 }
 
-/// What becomes of NaN and the infinities.
+/// The handling of NaN and the infinities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InvalidNumbers {
     Refused,
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// The library's table. `protected` leads from a read-only table to what stands behind it.
+/// The library's table. `protected` maps a read-only table to the table behind it.
 pub fn library(lua: &Lua, settings: &Rc<Cell<Settings>>, protected: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let add = |name: &str, body: fn(&Arguments, &mut Settings) -> mlua::Result<Value>| {
@@ -108,7 +108,7 @@ fn sparse_array(lua: &Lua, settings: Rc<Cell<Settings>>) -> mlua::Result<mlua::F
     function(lua, move |arguments| {
         at_most(arguments, 3)?;
         let mut changed = settings.get();
-        // What was set before an argument is refused stays set.
+        // Settings that precede a refused argument stay set.
         let convert = switch(arguments, &mut changed.sparse_convert)?;
         settings.set(changed);
         let ratio = integer(arguments, &mut changed.sparse_ratio, 2, 0..=i32::MAX)?;
@@ -133,7 +133,7 @@ fn integer(
     allowed: std::ops::RangeInclusive<i32>,
 ) -> mlua::Result<Value> {
     if !arguments.is_nil(nth) {
-        // C keeps the lower half.
+        // C truncates to the lower half.
         let value = arguments.integer(nth)? as i32;
         if !allowed.contains(&value) {
             let (least, most) = allowed.into_inner();

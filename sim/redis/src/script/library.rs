@@ -1,4 +1,4 @@
-//! Libraries of functions: what FUNCTION LOAD reads, and what a library's code registers.
+//! Libraries of functions: parsing for FUNCTION LOAD, and what a library's code registers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use crate::script::flags::{ScriptFlags, told};
 use crate::script::machine::{Kind, MACHINE, Machine};
 use crate::script::raised::Raised;
 
-/// No function has this name.
+/// The error for an unknown function.
 pub const NOT_FOUND: &str = "ERR Function not found";
 
-/// Redis says so of a function's name too.
+/// Redis uses this text for a function's name too.
 const BAD_NAME: &str = "Library names can only contain letters, numbers, or \
     underscores(_) and must be at least one character long";
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
@@ -26,10 +26,10 @@ const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeou
 /// The libraries of a node, by name.
 pub type Libraries = BTreeMap<Bytes, Library>;
 
-/// A library. What its code remembers between calls is in its callbacks.
+/// A library. The state that its code keeps between calls is in its callbacks.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// Its code with the first line, as it was loaded.
+    /// Its code with the shebang line, as it was loaded.
     pub code: Bytes,
     /// Its functions, by name.
     pub functions: BTreeMap<Bytes, Registered>,
@@ -38,27 +38,27 @@ pub struct Library {
 /// A function of a library.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// What it is said to be for.
+    /// Its description.
     pub description: Option<Bytes>,
-    /// What it says of itself.
+    /// Its flags.
     pub flags: ScriptFlags,
-    /// What is called.
+    /// The Lua function.
     pub callback: Function,
 }
 
-/// What the library that is being loaded has registered so far.
+/// The functions registered so far by the library that is being loaded.
 pub type Loading = BTreeMap<Bytes, Registered>;
 
-/// The function of this name in any case, with the name that it was registered by.
+/// The function of this name, ignoring case, with its registered name.
 pub fn find<'a>(libraries: &'a Libraries, name: &[u8]) -> Option<(&'a Bytes, &'a Registered)> {
     let mut functions = libraries.values().flat_map(|library| &library.functions);
     functions.find(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 
-/// Loads a library into the others; its name.
+/// Loads a library and adds it to the others; returns its name.
 ///
 /// # Errors
-/// Redis's words for a code that is no library, or one that is there already.
+/// Redis's error text for an invalid or duplicate library.
 pub fn load(libraries: &mut Libraries, code: &[u8], replace: bool) -> Result<Bytes, Reply> {
     let (name, length) = first_line(code)?;
     if !replace && libraries.contains_key(&name) {
@@ -79,10 +79,10 @@ pub fn load(libraries: &mut Libraries, code: &[u8], replace: bool) -> Result<Byt
     Ok(name)
 }
 
-/// All libraries of both; one that is in both is the new one, if it `replaces` the other.
+/// The union of both; where both have a library, the new one wins if it `replaces`.
 ///
 /// # Errors
-/// Redis's words for a library or a function that would be there twice.
+/// Redis's error text for a duplicate library or function.
 pub fn join(known: &Libraries, new: Libraries, replaces: bool) -> Result<Libraries, Reply> {
     let mut joined = known.clone();
     for (name, library) in new {
@@ -102,7 +102,7 @@ fn twice(what: &str, name: &[u8]) -> Reply {
     Reply::Error(text.into())
 }
 
-/// The first of these functions that one of the libraries has too.
+/// The first of these functions that one of the libraries also has.
 fn known_elsewhere(libraries: &Libraries, functions: &Loading) -> Option<Bytes> {
     functions.keys().find(|name| find(libraries, name).is_some()).cloned()
 }
@@ -142,7 +142,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Runs a library's code; what it has registered.
+/// Runs a library's code; returns what it registered.
 fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, Reply> {
     let failed = |what: &str, why: &[u8]| {
         let text = [b"ERR Error ", what.as_bytes(), b": ", why].concat();
@@ -166,7 +166,7 @@ fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, 
     }
 }
 
-/// The text of an error that ended a library's code.
+/// The text of an error in a library's code.
 fn text_of(problem: &Value) -> Vec<u8> {
     match problem {
         Value::String(text) => [b"ERR ", &text.as_bytes()[..]].concat(),

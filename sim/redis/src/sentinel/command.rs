@@ -1,8 +1,8 @@
-//! What a Sentinel answers: SENTINEL and its subcommands, and what other commands are here.
+//! A Sentinel's commands: SENTINEL and its subcommands, and its versions of other commands.
 //!
-//! - `global`: what concerns the Sentinel as a whole
-//! - `told`: instances as SENTINEL MASTERS tells them, the section of INFO
-//! - `commands.txt`: facts of the commands that a Sentinel alone has
+//! - `global`: subcommands about the Sentinel as a whole
+//! - `told`: instances as SENTINEL MASTERS reports them, the section of INFO
+//! - `commands.txt`: facts about the commands that only a Sentinel has
 
 pub mod global;
 pub mod told;
@@ -19,7 +19,8 @@ use crate::sentinel::command::told::master_of;
 use crate::sentinel::instance::{Master, Ms, Place, State};
 use crate::sentinel::link::HELLO;
 
-/// What is here, by name. It stands before what nodes have under the same names.
+/// The commands of this file, by name. They take precedence over a node's commands of the same
+/// names.
 pub const FAMILY: Family = &[
     ("publish", publish),
     ("role", role),
@@ -47,7 +48,7 @@ pub const FAMILY: Family = &[
     ("sentinel|slaves", replicas),
 ];
 
-/// The commands of nodes that a Sentinel has, too.
+/// The node commands that a Sentinel also has.
 pub const SHARED: [&str; 12] = [
     "acl",
     "auth",
@@ -69,7 +70,7 @@ fn state<'a>(call: &'a mut Call) -> &'a mut Sentinel {
     call.node.sentinel.as_mut().expect("only Sentinels have these commands")
 }
 
-/// The master that the third word names.
+/// The master named by the third word.
 fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> {
     let name = String::from_utf8_lossy(&call.args[2]).into_owned();
     let found = state(call).masters.get_mut(&name);
@@ -123,8 +124,8 @@ pub fn get_master_addr(call: &mut Call) -> Outcome {
     Ok(Reply::Array(words.into_iter().map(|word| Reply::Bulk(word.into())).collect()))
 }
 
-/// SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid | *: what this one thinks, and its vote if
-/// there is a candidate.
+/// SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid | *: this Sentinel's opinion, and its vote
+/// if there is a candidate.
 pub fn is_master_down(call: &mut Call) -> Outcome {
     let port = call.integer(3)?;
     let epoch = u64::try_from(call.integer(4)?).unwrap_or(0);
@@ -149,7 +150,7 @@ pub fn is_master_down(call: &mut Call) -> Outcome {
     ]))
 }
 
-/// SENTINEL CKQUORUM name: whether enough Sentinels are there, for the quorum and for a vote.
+/// SENTINEL CKQUORUM name: whether enough Sentinels are reachable, for the quorum and for a vote.
 pub fn ckquorum(call: &mut Call) -> Outcome {
     let (_, master) = named(call)?;
     let up = master.sentinels.values().filter(|peer| !peer.instance.s_down).count() + 1;
@@ -170,7 +171,7 @@ pub fn ckquorum(call: &mut Call) -> Outcome {
     Err(Reply::Error(format!("NOQUORUM {up} usable Sentinels. {}", lacks.join(". ")).into()))
 }
 
-/// SENTINEL FAILOVER name: at once, whoever agrees.
+/// SENTINEL FAILOVER name: at once, without agreement.
 pub fn failover(call: &mut Call) -> Outcome {
     let (now, moment) = (now(call), call.node.moment());
     let (name, master) = named(call)?;
@@ -204,7 +205,7 @@ pub fn flushconfig(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SENTINEL PENDING-SCRIPTS: none is ever run.
+/// SENTINEL PENDING-SCRIPTS: always empty.
 pub fn pending_scripts(_: &mut Call) -> Outcome {
     Ok(Reply::Array(Vec::new()))
 }
@@ -248,7 +249,7 @@ pub fn remove(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SENTINEL SET name option value [option value ...]: those before a wrong one are set.
+/// SENTINEL SET name option value [option value ...]: those before an invalid one are set.
 pub fn set(call: &mut Call) -> Outcome {
     let outcome = set_all(call);
     call.node.publish_events();
@@ -299,7 +300,7 @@ fn set_one(master: &mut Master, option: &Bytes, value: &Bytes) -> Result<(), Rep
     Ok(())
 }
 
-/// PUBLISH __sentinel__:hello message: other Sentinels say hello so.
+/// PUBLISH __sentinel__:hello message: a hello of another Sentinel.
 pub fn publish(call: &mut Call) -> Outcome {
     if call.args[1] != HELLO {
         return Err(Reply::error("ERR Only HELLO messages are accepted by Sentinel instances."));

@@ -20,17 +20,17 @@ use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
 use crate::server::{Server, accept_all, ids};
 use crate::session::Session;
 
-/// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
+/// `hz` of a Sentinel: drawn for each tick, from this value up to less than twice as much.
 const HZ: usize = 10;
 
-/// A Sentinel at work.
+/// A running Sentinel.
 struct Watch {
     server: Rc<Server>,
     /// The connections that it has opened.
     open: Lines,
 }
 
-/// Runs a Sentinel until its process ends.
+/// Runs a Sentinel until its process stops.
 ///
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
@@ -43,7 +43,7 @@ pub async fn serve(host: Host, config: SentinelConfig) {
     host.exit();
 }
 
-/// The state that the process begins with: its file's, or what it is set up with.
+/// The initial state of the process: from its file, or from its configuration.
 fn node(host: &Host, config: &SentinelConfig) -> Node {
     let wall = host.now(Clock::Wall);
     let config_of_node = NodeConfig { port: config.port, ..NodeConfig::default() };
@@ -62,19 +62,19 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
     node
 }
 
-/// The wall clock as a Sentinel counts it.
+/// The wall clock in a Sentinel's type.
 fn to_ms(now_ms: u64) -> Ms {
     Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
 }
 
 impl Node {
-    /// When it is now for the Sentinel of this node, and a draw for what may need one.
+    /// The current time for the Sentinel of this node, and a draw for steps that need one.
     pub fn moment(&mut self) -> Moment {
         let chance = self.draw(1 << 32);
         Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 
-    /// The file of this node's Sentinel, if it is to be written anew.
+    /// The file of this node's Sentinel, if it must be rewritten.
     fn take_file(&mut self) -> Option<String> {
         let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
         sentinel.unsaved = false;
@@ -86,7 +86,7 @@ impl Node {
         sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
     }
 
-    /// Tells those who listen what the Sentinel of this node saw and did.
+    /// Publishes the events of this node's Sentinel to its subscribers.
     pub fn publish_events(&mut self) {
         let Some(sentinel) = &mut self.sentinel else { return };
         let events = std::mem::take(&mut sentinel.events);
@@ -99,8 +99,8 @@ impl Node {
 }
 
 impl Server {
-    /// Writes the file of a Sentinel whose state has changed and waits until the disk has it: to
-    /// be done before anybody hears of the change. What it has seen goes to the trace.
+    /// Writes the file of a Sentinel whose state has changed and waits until it is synced, which
+    /// must precede every message about the change. What the Sentinel has seen goes to the trace.
     pub async fn save_sentinel(&self) {
         let sights = self.node.borrow_mut().take_sights();
         for event in sights {
@@ -109,7 +109,7 @@ impl Server {
         loop {
             let text = self.node.borrow_mut().take_file();
             let Some(text) = text else { return };
-            // With a full disk it goes on without its file, as Redis does.
+            // With a full disk it continues without its file, as Redis does.
             if self.host.disk().replace(FILE, text.as_bytes()).is_ok() {
                 self.host.disk().sync(FILE).await;
             }
@@ -127,7 +127,7 @@ async fn tick(watch: Rc<Watch>) {
 }
 
 impl Watch {
-    /// Has the state hear of something and does what it wants done.
+    /// Passes an event to the state and carries out the resulting actions.
     async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, Moment)) {
         {
             let mut node = self.server.node.borrow_mut();
@@ -163,7 +163,7 @@ impl Watch {
         }
     }
 
-    /// One connection from its opening to its end.
+    /// Serves one connection from its opening to its close.
     async fn carry(self: Rc<Watch>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
         if self.open.is_lost(id, &line) {

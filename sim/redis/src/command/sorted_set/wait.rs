@@ -1,4 +1,4 @@
-//! BZPOPMIN, BZPOPMAX, BZMPOP: the pops that wait until there is something.
+//! BZPOPMIN, BZPOPMAX, BZMPOP: the blocking pops.
 
 use crate::command::blocking::{pop_or_wait, until, wait};
 use crate::command::sorted_set::pop::{Several, Side, pop};
@@ -50,7 +50,7 @@ pub fn bzmpop(call: &mut Call) -> Outcome {
     })
 }
 
-/// Whether a waiting pop finds something: another type does not end the wait.
+/// Whether a blocked pop can be served: another type does not end the wait.
 fn holds_members(call: &mut Call, key: &Key) -> bool {
     matches!(call.sorted_set(key), Ok(Some(_)))
 }
