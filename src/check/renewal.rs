@@ -58,8 +58,8 @@ fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
     owner.is_some_and(|owner| case.are_one(owner, grant))
 }
 
-/// Whether the operation's own request can have made a change: the node did not restore the change
-/// in a restart. Assumed if no requests are known at all.
+/// Whether the operation's own request can have made a change, rather than a restart of the node
+/// that restored it. Assumed if no requests are known at all.
 fn asked(case: &Case, op: &Op, change: &Key) -> bool {
     let mut applied = case.commands(op.id, &change.node).map(Moment::from);
     case.history.requests.is_empty()
