@@ -1,4 +1,5 @@
-//! Stock: read, and if there is any left, work and write back minus one. What is sold twice shows.
+//! Stock: read, and if items are left, work and write back minus one. Items sold twice become
+//! visible.
 
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;
