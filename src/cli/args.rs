@@ -191,7 +191,7 @@ pub struct HuntArguments {
     /// Number of nodes that have to grant, instead of the lock's own majority
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub quorum: Option<u32>,
-    /// The kinds of faults to draw from; by default the usual ones
+    /// The kinds of faults to draw from; without it the default ones
     #[arg(
         long,
         value_name = "A,B",
