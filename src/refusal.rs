@@ -1,7 +1,6 @@
 //! Refusals of user input: the place, what was meant, and the nearest valid word.
 //!
-//! They have one form for scenarios, plans and command lines. A refusal renders itself and prints
-//! nothing.
+//! They have one form for scenarios, plans and command lines. A refusal renders itself only.
 
 use std::ops::Range;
 use std::sync::Arc;

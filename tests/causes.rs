@@ -27,8 +27,7 @@ fn experiments(finding: &Finding) -> &Experiments {
     finding.experiments.as_ref().expect("a violated run is explained")
 }
 
-/// Scenarios with the necessary parts, the minimal sufficient sets, and the parts that make no
-/// difference.
+/// Scenarios with the necessary parts, the minimal sufficient sets, and the idle parts.
 #[test]
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     use Part::{Fault, Jitter, Offsets, Persistence};
@@ -143,8 +142,8 @@ fn thresholds_are_where_theory_has_them() {
         let off = (threshold.breaks / 1_000_000 - theory).abs();
         assert!(off <= within, "{name} {of}: {} ms, not {theory}", threshold.breaks / 1_000_000);
     };
-    // Lease against pause: 10 s from the request on, of which 500 ms have passed when the pause
-    // begins; the other client retries every 100 ms or so, and the holder's last write precedes its
+    // Lease against pause: 10 s from the request on, 500 ms of which have passed when the pause
+    // begins; the other retries every 100 ms or so, and the holder's last write precedes its
     // release.
     check("gc-pause-outlives-lease", "fault:1.for", 10_000 - 500, 200);
     // The watchdog is paused with its process.

@@ -124,8 +124,7 @@ fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
     same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
 }
 
-/// The longest time without the lock and its reason, in the notation of a file; empty if there was
-/// none.
+/// The longest time without the lock and its reason, in the notation of a file, or empty.
 fn unavailable(judgement: &Judgement) -> String {
     let Some(out) = &judgement.availability.unavailable else { return String::new() };
     let reason = serde_json::to_value(out.reason).expect("a reason has a word");

@@ -1,5 +1,4 @@
-//! The rules of the house, checked over the source text: which code may use which, and maximum
-//! sizes.
+//! The rules of the house, checked over the source text: allowed dependencies and maximum sizes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

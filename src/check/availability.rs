@@ -48,8 +48,7 @@ pub struct Availability {
     pub requests_per_grant: Option<u64>,
 }
 
-/// A stretch in which a caller wanted the lock, it could have been granted, and no caller acquired
-/// it.
+/// A stretch in which a caller wanted the lock, it was available, and no caller acquired it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
     /// Its beginning.

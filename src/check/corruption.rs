@@ -1,7 +1,7 @@
 //! Corruption: the guarded resource's own invariant failed, and the cause of that.
 //!
-//! Judged by the accesses that the resource accepted, in its order; the lock's history only
-//! identifies the cause.
+//! Judged by the accesses that the resource accepted, in its order; the lock's history only gives
+//! the cause.
 
 use crate::check::case::Case;
 use crate::check::{Cause, Invariant, Kind, Violation};
@@ -19,8 +19,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
 }
 
-/// Each accepted write must be the previous value plus `step`, and a stock must never drop below
-/// zero.
+/// Each accepted write must be the previous value plus `step`, and a stock must never be negative.
 fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut writes = Vec::new();
@@ -39,8 +38,7 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     found
 }
 
-/// More updates were confirmed to callers than the resource has, or more sales than there were
-/// items.
+/// More updates were confirmed to callers than the resource has, or more sales than items.
 fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
     let key = case.terms.lock_key.as_str();
     let told = case.history.ops.iter().filter(|op| {
@@ -122,8 +120,7 @@ fn granted<'a>(case: &Case<'a>, access: &Access) -> Option<&'a Op> {
     case.op(case.outermost(access.grant.filter(|grant| case.is_granted(*grant))?))
 }
 
-/// The acquire that represents the tenure in which an access was sent, if it was sent under any
-/// acquire.
+/// The acquire that represents an access's tenure, if it was sent under any acquire.
 fn tenure(case: &Case, access: &Access) -> Option<OpId> {
     access.grant.map(|grant| case.outermost(grant))
 }
@@ -136,8 +133,7 @@ fn violation(case: &Case, harmed: &[usize], index: usize) -> Violation {
     Violation { ops, accesses, cause, ..Violation::new(Kind::Corruption, at, at) }
 }
 
-/// The access's own fault first, then what is wrong with the holds, then the fault of the harmed
-/// access.
+/// The access's own fault first, then what is wrong with the holds, then the harmed access's fault.
 fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     let harmed = harmed.iter().map(|index| &case.history.accesses[*index]).collect::<Vec<_>>();
     let own = own_fault(case, access);

@@ -22,8 +22,7 @@ struct Numbered {
     fence: u64,
 }
 
-/// One violation for each grant whose number is too small or already taken, in the order of its
-/// call.
+/// One violation for each grant whose number is too small or already taken, in order of its call.
 pub fn violations(case: &Case) -> Vec<Violation> {
     let mut grants = case.acquires().filter_map(numbered).collect::<Vec<_>>();
     grants.sort_by_key(|grant| grant.call);

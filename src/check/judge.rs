@@ -62,8 +62,7 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     why
 }
 
-/// A reason if no acquire was granted before the heal although the same plan grants without its
-/// faults.
+/// A reason if no acquire was granted before the heal though the plan grants without its faults.
 fn nobody_granted(case: &Case) -> Option<String> {
     let calm = case.terms.grants_without_faults.filter(|calm| *calm > 0)?;
     let granted = counts::granted_before_heal(case.history, case.terms);

@@ -97,9 +97,9 @@ fn leaderless_after(case: &Case, moment: Moment) -> Nanos {
     gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(moment.at))).sum()
 }
 
-/// Operations that did not return although their process stayed alive from the call to the end, for
-/// at least as long after the heal as the probe may take. An acquire may wait for ever if no caller
-/// is granted the lock.
+/// Operations that did not return although their process was alive from the call to the end, for at
+/// least as long after the heal as the probe may take. While no caller is granted the lock, an
+/// acquire may wait for ever.
 fn never_settled(case: &Case, healed: Moment, granted: bool) -> Vec<Violation> {
     let patience = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let pending = case.history.ops.iter().filter(|op| op.ret.is_none() && op.process != PROBE);

@@ -124,8 +124,7 @@ pub enum Kind {
     NeverSettles,
     /// The caller was notified too late that it had lost the lock.
     LateLoss,
-    /// The key of a covered hold was lost before its lease had expired, and no other caller
-    /// acquired the lock.
+    /// The key of a covered hold was lost before its lease expired, and no other caller got in.
     LostEarly,
     /// A fence is not greater than that of an earlier grant.
     FenceRegress,

@@ -75,8 +75,7 @@ fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
     granted.map(|(grant, write, at)| (case.outermost(grant), (write, at.into()))).collect()
 }
 
-/// The seats that an acquire queries. If one is enough: the seat of the nodes that had the lock's
-/// key.
+/// The seats that an acquire queries. If one is enough: that of the nodes that had the lock's key.
 fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);

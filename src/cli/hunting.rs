@@ -68,8 +68,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     })
 }
 
-/// A hunt within assumptions changes no given setting: it is refused if these exceed the
-/// assumptions.
+/// A hunt within assumptions changes no given setting: it is refused if these exceed them.
 fn within(quarry: Quarry) -> Result<Quarry, Refusal> {
     let Some(why) = act::beyond(&quarry) else { return Ok(quarry) };
     let what = format!("no plan like this is within the assumptions of the lock: {why}");

@@ -35,8 +35,7 @@ pub struct StoryLine {
     pub at: Instant,
     /// The sentence.
     pub text: String,
-    /// The events from which it was rendered: without one of them it reads differently, or
-    /// disappears.
+    /// The events from which it was rendered: without one of them it changes or disappears.
     pub evidence: Vec<Evidence>,
 }
 

@@ -21,8 +21,7 @@ use crate::history::{History, Op, Request};
 /// A millisecond for each hop of an operation that queries one node after the other.
 pub const SLACK: Nanos = 10 * MILLISECOND;
 
-/// An end of an operation on the lock: its caller, its index among the caller's operations, and
-/// whether it is the return.
+/// An end of an operation on the lock: its caller, its index there, and whether it is the return.
 type Mark<'a> = (&'a str, usize, bool);
 
 /// Requests closer together than this may be executed in any order.

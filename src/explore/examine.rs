@@ -202,8 +202,7 @@ fn is_necessary(knob: &Knob, causes: &Causes) -> bool {
     causes.necessary.contains(&part)
 }
 
-/// What is violated next to a threshold, or by which mechanism, if that differs from the plan's own
-/// violation.
+/// What is violated next to a threshold, or by which mechanism, if that differs from the plan.
 fn instead(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),

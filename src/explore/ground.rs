@@ -34,8 +34,7 @@ const SENTINELS: Sentinels = Sentinels {
     parallel_syncs: 1,
 };
 
-/// A plan without faults: three clients that often acquire one lock of the catalogue, for a
-/// counter.
+/// A plan without faults: three clients that often acquire a lock of the catalogue, for a counter.
 pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
     plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
 }

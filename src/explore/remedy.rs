@@ -25,8 +25,7 @@ struct Remedy {
     name: &'static str,
     /// The mechanisms against which it may help.
     heals: &'static [How],
-    /// The plan with it; `None` if the plan already has it, or cannot have it. Receives when each
-    /// fault struck.
+    /// The plan with it; `None` if it has it or cannot have it. Receives when each fault struck.
     apply: fn(&Plan, &Strikes) -> Option<Plan>,
 }
 

@@ -170,8 +170,7 @@ pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
 }
 
-/// A fault with this verb. It is not drawn in two steps, because a dependent second draw does not
-/// shrink.
+/// A fault with this verb. It is not drawn in two steps: a dependent second draw does not shrink.
 fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
     let parts = (verb_of(row, plan), target(row, plan), length(plan), anchor(plan));
     parts

@@ -97,8 +97,7 @@ fn amnesia(ledger: &Ledger) -> Vec<Breach> {
 }
 
 /// Whether a change is the effect of a start on a key: the key is as it was before a forgotten
-/// change. No operation has written to the node since it died; the one that set the key did so
-/// earlier.
+/// change. No operation has written to the node since it died; the key was set before that.
 fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
     let deaths = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
     let death = deaths.filter(|death| *death <= Moment::from(key.at)).max();

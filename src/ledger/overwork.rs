@@ -1,5 +1,4 @@
-//! Work that takes longer than its lease: an assumption that the plan itself breaches, without a
-//! fault.
+//! Work that takes longer than its lease: an assumption that the plan breaches without a fault.
 
 use lockstorm_platform::time::Nanos;
 

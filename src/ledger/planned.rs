@@ -38,8 +38,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     }
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
-        // Messages to a suspended machine are lost: the wait for a retransmission adds to the
-        // suspension.
+        // Messages to a suspended machine are lost: the wait for a retransmission is added.
         Verb::Suspend if on_client => (Bounded::ClientPause, longest_wait(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_node => {
@@ -109,8 +108,7 @@ fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
     }
 }
 
-/// Whether a node on one side is cut off from enough of those on the other side that would replace
-/// it.
+/// Whether a node on one side is cut off from enough nodes on the other that would replace it.
 fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
     let nodes = plan.nodes();
     let (judges, enough) = match &plan.topology.sentinels {

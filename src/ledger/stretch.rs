@@ -131,8 +131,7 @@ struct Lateness {
     parts: Vec<Part>,
 }
 
-/// Undisturbed, an access is a request and a reply, and the first access of a process also
-/// connects.
+/// Undisturbed, an access is a request and a reply, and the first one of a process connects.
 fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Halt]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);

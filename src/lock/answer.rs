@@ -19,8 +19,7 @@ pub enum Said {
     Yes,
     /// It had nothing to do: nil or zero.
     No,
-    /// It rejected the request with an error, or was never reached: nothing was done. The text is
-    /// the reason.
+    /// It rejected the request with an error (the text), or was never reached: nothing was done.
     Refused(String),
     /// Whether it executed the request is unknown.
     Unknown,

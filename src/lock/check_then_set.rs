@@ -1,7 +1,6 @@
 //! Check, then set: GET k, and SET k 1 if it is absent or 0. Release: SET k 0.
 //!
-//! Two steps that are not atomic: another caller that checks between them acquires the lock as
-//! well.
+//! Two steps that are not atomic: another caller that checks between them also acquires the lock.
 
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;

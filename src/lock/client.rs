@@ -78,8 +78,7 @@ pub enum RequestError {
     NotSent,
     /// No reply in time. Whether the request took effect is unknown.
     TimedOut,
-    /// The connection broke, or the bytes were not RESP. Whether the request took effect is
-    /// unknown.
+    /// The connection broke, or sent no RESP. Whether the request took effect is unknown.
     Broken,
 }
 
@@ -128,8 +127,7 @@ impl Client {
     ) -> Result<Reply, RequestError> {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
-        // Otherwise the reply to a request that was dropped half-way would be taken for the reply
-        // to this one.
+        // Otherwise the reply to a request that was dropped half-way would reply to this one.
         if std::mem::replace(&mut self.is_asking, true) {
             self.drop_line();
         }

@@ -210,8 +210,7 @@ pub enum DiscoveryShape {
     /// It queries the master when it opens a connection, and keeps that connection.
     #[default]
     AtConnect,
-    /// It also subscribes to +switch-master at the Sentinels, and drops the connection to a
-    /// replaced master.
+    /// It also subscribes to +switch-master at the Sentinels, and leaves a replaced master.
     SwitchMaster,
 }
 
@@ -281,8 +280,7 @@ impl Setting {
     }
 }
 
-/// A pending renewal. One that is dropped half-way, for example by a timeout around it, has no
-/// outcome.
+/// A pending renewal. One that is dropped half-way, as by a timeout around it, has no outcome.
 struct Renewal<'a> {
     tell: &'a Tell,
     op: u32,
@@ -358,9 +356,8 @@ pub enum Notice {
 /// The guarantees and assumptions of a lock, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// How many callers may hold it at once. If more than one, the guarded resource is not judged,
-    /// since its changes require one holder at a time; nor is it judged which caller changes whose
-    /// key.
+    /// How many callers may hold it at once. If more than one, neither the guarded resource is
+    /// judged, since its changes require one holder at a time, nor which caller changes whose key.
     pub holders: u32,
     /// Whether it notifies a running caller of the loss of the lock.
     pub tells_loss: bool,
@@ -387,8 +384,7 @@ pub enum Model {
 pub struct Assumption {
     /// The bounded quantity.
     pub what: Bounded,
-    /// The maximum that the lock tolerates, in the unit of [`Bounded`]; for a down time the
-    /// minimum.
+    /// The maximum that the lock tolerates, in the unit of [`Bounded`]; of a down time the minimum.
     pub bound: u64,
 }
 

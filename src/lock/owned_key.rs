@@ -70,8 +70,8 @@ impl OwnedKey {
         self.lacks_script
     }
 
-    /// Sets the time to live to `lease.ttl` from now if the key holds the token, waiting at most
-    /// `within` ns.
+    /// Sets the time to live to `lease.ttl` if the key holds the token, waiting at most `within`
+    /// ns.
     pub async fn extend(
         &mut self,
         call: Call,

@@ -127,8 +127,7 @@ pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     assumes
 }
 
-/// The assumptions of a key that must not disappear; a node that lost it is safe after `outlived`
-/// ns.
+/// The assumptions of a key that must persist; a node that lost it is safe after `outlived` ns.
 pub fn of_key(outlived: Nanos) -> Vec<Assumption> {
     vec![
         bound(Bounded::AmnesiacRestart, outlived),

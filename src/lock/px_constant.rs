@@ -1,7 +1,6 @@
 //! SET k 1 NX PX ttl, with the same value for all callers, and DEL k to release it.
 //!
-//! Atomic and with an expiry, but without an owner: a caller that overruns the lease deletes the
-//! next owner's key.
+//! Atomic and with an expiry, but without an owner: an overrun holder deletes the next owner's key.
 
 use async_trait::async_trait;
 

@@ -1,5 +1,4 @@
-//! What no fault of a plan may contain: a target that it cannot strike, an anchor that never
-//! occurs.
+//! What no fault of a plan may contain: an unsuitable target, an anchor that never occurs.
 
 use std::collections::BTreeSet;
 

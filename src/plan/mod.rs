@@ -140,8 +140,7 @@ pub struct Topology {
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
-    /// The server whose behaviour each node has. The default is not written: older plans lack this
-    /// field.
+    /// The server that each node imitates. The default is not written: older plans lack this field.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub compat: Compat,
     /// When a master rejects writes for lack of replicas; `None` for never.
@@ -329,8 +328,7 @@ pub enum TopologyKind {
     Single,
     /// A master and its replicas; the name `master` resolves to the master, failover is by command.
     Replicated,
-    /// A master, its replicas, and Sentinels that fail over on their own; clients query the
-    /// Sentinels.
+    /// A master, its replicas, and Sentinels that fail over on their own; clients query these.
     Sentinel,
     /// Masters that share the slots, and their replicas, which fail over on their own.
     Cluster,
@@ -375,8 +373,8 @@ pub struct Workload {
     pub fence: FenceMode,
     /// Which accesses carry the fence and are checked.
     pub fence_on: FenceOn,
-    /// Whether the client checks its deadline before each guarded access, and gives up if it has
-    /// passed.
+    /// Whether the client checks its deadline before each guarded access, and gives up once it is
+    /// over.
     pub check_validity: bool,
     /// Items in stock, for `stock`.
     pub items: i64,

@@ -34,8 +34,7 @@ pub enum Ended {
     Released(OpId),
     /// This operation notified the caller of the loss.
     Lost(OpId),
-    /// The caller's process died of the fault interval with this index, or was stopped by its own
-    /// lock.
+    /// The caller's process died of the fault interval with this index, or of its own lock.
     Died(Option<usize>),
     /// Nothing: it lasts to the end of the run.
     Open,
@@ -80,8 +79,7 @@ pub struct Ending {
 }
 
 /// Every ending of an acquire's grant: each release, and each loss that the caller learned of by a
-/// notice or by an extend of its own. A background renewal that returned as lost did not notify the
-/// caller.
+/// notice or by an extend of its own. A lost background renewal alone did not notify the caller.
 pub fn endings(reading: &Reading, grant: OpId) -> impl Iterator<Item = Ending> {
     reading.ops_of(grant).filter_map(|op| {
         let (at, ended) = match (&op.kind, &op.outcome, op.ret) {

@@ -77,7 +77,7 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    /// Applies one change on a node where that incarnation is alive; returns the one that is alive
+    /// Applies one change on a node where that incarnation is alive; returns the one alive
     /// afterwards.
     fn replay(&mut self, index: usize, change: &'a Key, alive: Option<usize>) -> Option<usize> {
         if let (Some(met), Some(_)) = (alive, change.by) {

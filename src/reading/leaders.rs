@@ -121,8 +121,7 @@ fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
 }
 
-/// Each group of nodes of which one followed another at any time. A node that reported no role is
-/// in none.
+/// Each group of nodes of which one followed another at any time. Nodes without a role are in none.
 pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (node, name) in names(reading.history) {
@@ -132,8 +131,7 @@ pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
 }
 
 /// The intervals in which a node was a master, in order: from its report until it follows another
-/// node, exits or is killed. A node that never reported a role counts as a master whenever its
-/// process runs.
+/// node, exits or is killed. A node that never reported a role counts while its process runs.
 pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     let told = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
     let roles = told.filter_map(|sighting| match sighting.what {

@@ -142,8 +142,7 @@ impl<'a> Reading<'a> {
         self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
     }
 
-    /// The acquire that represents an acquire's tenure: the one that began it, or the acquire
-    /// itself without a tenure.
+    /// The acquire that represents an acquire's tenure: the one that began it; itself without one.
     pub fn outermost(&self, acquire: OpId) -> OpId {
         self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
     }

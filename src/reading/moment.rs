@@ -26,8 +26,7 @@ impl Moment {
         Moment { at, seq: 0 }
     }
 
-    /// The point as a trace position: a clock's passing takes the position of the last record
-    /// before it.
+    /// The point as a trace position: a clock's passing takes that of the last record before it.
     pub fn instant(self, history: &History) -> Instant {
         if self == Moment::NEVER || self >= Moment::from(history.end) {
             return history.end;

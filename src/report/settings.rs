@@ -62,8 +62,7 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// Every setting by its path. An object with one field is a choice with its figures, and counts as
-/// one setting.
+/// Every setting by its path. An object with one field is a choice with its figures: one setting.
 fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(fields) if path.is_empty() || fields.len() > 1 => {

@@ -307,8 +307,7 @@ mod tests {
         }
     }
 
-    /// c2 waited 7 s, the lock was unavailable for 4 s of that, and there were 30 grants per
-    /// minute.
+    /// c2 waited 7 s, for 4 s of which the lock was unavailable; 30 grants per minute.
     fn served() -> Judgement {
         let (from, to) = (Instant::default(), Instant { seq: 9, at: 4 * SECOND });
         let longest = 7 * SECOND;

@@ -35,8 +35,7 @@ pub struct Scenario {
     pub note: Option<String>,
     /// Its expectation, on each seed.
     pub expect: Expectation,
-    /// The scenarios, by name, that ask the same question of a lock or a resource that tolerates
-    /// the faults.
+    /// The scenarios, by name, that ask the same of a lock or a resource that tolerates it.
     pub remedies: Vec<String>,
     /// The bytes of the text that name them.
     remedies_at: Range<usize>,
@@ -58,8 +57,7 @@ const KEYS: [&str; 16] = [
     "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
-/// The time by which a fault that is anchored to an event is assumed to strike, for the calculation
-/// of the heal, ns.
+/// When a fault that is anchored to an event is assumed to strike at the latest, ns.
 const EVENTS_BY: Nanos = 10 * SECOND;
 /// Without `heal_at`, the minimum time of the heal, ns.
 const HEAL: Nanos = 30 * SECOND;

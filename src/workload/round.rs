@@ -29,8 +29,7 @@ pub struct Round<'a> {
     job: &'a Job,
     /// Its connection to the resource.
     resource: &'a mut Client,
-    /// The reading of the monotonic clock until which the caller relies on a grant without a
-    /// deadline.
+    /// The reading of the monotonic clock until which a grant without a deadline is relied on.
     term: Nanos,
     /// Whether so little of the lease was left that the caller stopped working.
     is_over: bool,
@@ -153,8 +152,8 @@ impl<'a> Round<'a> {
         wait.max(SHORTEST_WAIT)
     }
 
-    /// The time for which the caller may rely on the grant: until its deadline, otherwise the lease
-    /// since its arrival, ns.
+    /// How long the caller may rely on the grant: to its deadline, or the lease since its arrival,
+    /// ns.
     fn left(&self) -> Nanos {
         let host = self.caller.host();
         match self.held.grant.deadline {
@@ -225,8 +224,7 @@ fn words(
     words
 }
 
-/// The meaning of the resource's reply. A request that was certainly not sent had no effect, like a
-/// refused one.
+/// The meaning of the resource's reply. A request that was surely not sent is a refusal.
 fn outcome(answer: &Answer) -> Outcome {
     match (answer, answer::said(answer)) {
         (Ok(Reply::Integer(value)), _) => Outcome::Value { value: *value },

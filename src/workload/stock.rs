@@ -1,5 +1,4 @@
-//! Stock: read, and if items are left, work and write back minus one. Items sold twice become
-//! visible.
+//! Stock: read, and if any are left, work and write back minus one. Double sales become visible.
 
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;

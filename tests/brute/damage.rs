@@ -169,8 +169,7 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     harms.collect()
 }
 
-/// The creator of the living key. A key that was only extended existed before, and its creation was
-/// not recorded.
+/// The creator of the living key. A key that was only extended has no recorded creation.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     key.by.filter(|_| key.change != KeyChange::Extended)

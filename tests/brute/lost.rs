@@ -57,8 +57,7 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 }
 
 /// When too few of a tenure's keys were left for the first time since a grant was called, while it
-/// was covered, and whose end that was. Until the grant returns, only the keys left at that moment
-/// count.
+/// was covered, and whose end that was. Before the grant returns, only the keys left then count.
 fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
     let spare = table.terms.site.asked.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
@@ -89,8 +88,7 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
     moments.find(|(at, _)| few(*at) && table.keeps(began, *at))
 }
 
-/// When a key no longer exists for anyone: its node's clock is past its expiry, or it was ended
-/// earlier.
+/// When a key no longer exists: its node's clock is past its expiry, or it was ended earlier.
 fn gone(table: &Table, life: &Life) -> Point {
     let key = &table.history.keys[life.changed];
     let until = life.ends.last().and_then(|(until, _)| *until);

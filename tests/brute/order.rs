@@ -174,8 +174,7 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     }
 }
 
-/// Whether a "not mine" from several nodes removed the keys of some; it may have if no keys are
-/// recorded.
+/// Whether a "not mine" from several nodes removed the keys of some; assumed without recorded keys.
 fn removed_some(table: &Table, release: &Op) -> bool {
     let keys = table.history.keys.iter().filter(|key| key.key == table.terms.lock_key);
     let by = keys.map(|key| key.by).collect::<Vec<_>>();

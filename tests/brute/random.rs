@@ -334,8 +334,7 @@ impl Maker {
         self.history.keys.push(Key { node, key, at, change, until_ms, by });
     }
 
-    /// A random operation; an extend more often than by chance, since few extends would set keys
-    /// otherwise.
+    /// A random operation; an extend more often, since few extends would set keys otherwise.
     fn some_op(&mut self) -> Option<u32> {
         let extends = self.history.ops.iter();
         let extends = extends.filter(|op| matches!(op.kind, OpKind::Extend { .. }));

@@ -1,5 +1,4 @@
-//! Waits and the time in which no caller acquired the lock, point by point, from the definition of
-//! the check.
+//! Waits and the time in which no caller acquired the lock, point by point, from the definition.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! The definitions of the verdict table, evaluated instant by instant. Shares nothing with the
-//! checks.
+//! The definitions of the verdict table, instant by instant. Shares nothing with the checks.
 
 use lockstorm::check::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
@@ -34,9 +33,8 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// The grant under which its caller called an acquire, the grant under which that one began,
-    /// and so on to the first; the acquire itself if its caller did not hold, or never re-enters
-    /// the lock.
+    /// The first grant of the chain in which each was called under the previous one; the acquire
+    /// itself if its caller did not hold, or never re-enters the lock.
     fn first_of(&self, op: &Op) -> u32 {
         if !self.terms.reenters || self.terms.holders > 1 {
             return op.id;
@@ -89,8 +87,7 @@ impl<'a> Table<'a> {
         self.tenure(began).iter().any(|op| self.holds(op, at) && self.covers(op, at))
     }
 
-    /// The point from which on no grant of a tenure is held any more; the first point of all
-    /// without a grant.
+    /// When no grant of a tenure is held any more; the first point of all without a grant.
     pub fn left(&self, began: u32) -> Point {
         let Some(start) = self.tenure(began).first().and_then(|op| op.ret).map(stamp) else {
             return (0, 0);

@@ -272,8 +272,7 @@ impl Book<'_> {
         })
     }
 
-    /// The nodes that ever had the key, and the nodes that followed one of these or were followed
-    /// by one.
+    /// The nodes that ever had the key, and those that followed one of them or were followed.
     fn kin(&self) -> BTreeSet<&str> {
         let roles = || self.history.sightings.iter().filter(|role| role.what == Seen::Follows);
         let known: BTreeSet<&str> = self
@@ -296,8 +295,7 @@ impl Book<'_> {
         kin
     }
 
-    /// True time after the heal without a master among the nodes related to one that ever had the
-    /// key.
+    /// True time after the heal without a master among the nodes related to the key.
     fn leaderless(&self) -> u64 {
         let Some(healed) = self.history.healed else { return 0 };
         let roles: Vec<_> = self
@@ -324,8 +322,7 @@ impl Book<'_> {
         edges.extend([from, self.end()]);
         edges.sort_unstable();
         let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
-        // A master is identified by the number in its own name, or in that of the master that it
-        // first followed.
+        // A master has the number in its own name, or in that of its first master.
         let topology = &self.plan.topology;
         let set = |node: &str| {
             let nth: u32 = node[1..].parse().expect("n and a number");
@@ -456,8 +453,7 @@ impl Book<'_> {
             let died = deaths.iter().map(|death| self.span(death).0).max();
             let last = died.max(exit);
             let earlier = || self.history.keys[..index].iter().filter(|e| e.node == key.node);
-            // An older state: without an operation, or of an operation whose command had come
-            // earlier.
+            // An older state: without an operation, or of an operation of an earlier command.
             let older = match key.change {
                 KeyChange::Set if key.by.is_some() => {
                     earlier().any(|e| e.by == key.by && e.key == key.key)

@@ -46,8 +46,7 @@ pub const TEMPLATES: &[Template] = &[
     ("{node}'s disk is full{any}.", |f, t| fault(f, t, "full-disk", 0, None)),
 ];
 
-/// A fault interval of this verb, on these targets, with that figure, from then on, and with the
-/// facts of the tail.
+/// A fault interval of this verb, on these targets, with that figure and tail, from then on.
 fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usize>) -> Truth {
     let began = facts.history.conditions.iter().filter(|c| c.from == told.at);
     let mut wrong = format!("no {word} strikes then");
@@ -87,8 +86,7 @@ fn is_told(
     tail(facts, condition, rest)
 }
 
-/// When a fault is over, together with those of the same kind that strike the same host before
-/// that.
+/// When a fault is over, with those of the same kind that strike the same host before that.
 fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     let Target::Host(host) = &condition.target else { return condition.to };
     let alike = |other: &Condition| {

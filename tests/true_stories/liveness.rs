@@ -1,5 +1,4 @@
-//! Predicates of sentences about keys that block others, operations that never return, losses that
-//! are reported late.
+//! Predicates of sentences about keys that block others, operations without a return, late losses.
 
 use lockstorm::history::{Op, OpKind, Outcome, PROBE};
 use lockstorm_platform::time::{Clock, MILLISECOND};

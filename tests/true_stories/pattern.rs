@@ -1,5 +1,4 @@
-//! Templates of sentences: text with placeholders in braces. The name of a placeholder determines
-//! its shape.
+//! Templates of sentences: text with placeholders in braces, each with a shape by its name.
 
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 

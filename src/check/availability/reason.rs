@@ -57,8 +57,7 @@ struct Met {
     until: Moment,
 }
 
-/// Why no caller acquired the lock between two moments, and the acquire whose key blocked the
-/// others longest.
+/// Why no caller acquired the lock between two moments, and the acquire whose key blocked longest.
 pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
@@ -184,8 +183,7 @@ fn on_node<'c, 'a>(
     }
 }
 
-/// The owner of a key at a moment, as a reason; a key under which a caller holds the lock is worth
-/// waiting for.
+/// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
 fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
     let Some(owner) = owner else { return Reason::Unowned };

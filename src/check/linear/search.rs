@@ -32,8 +32,7 @@ pub trait Model {
         item: &Item<Self::Action>,
         from: Moment,
     ) -> Option<(Self::State, Moment)>;
-    /// As [`Model::step`] for an item that takes effect only later, if that can lead to another
-    /// state.
+    /// As [`Model::step`] for an item that takes effect only later, if that can lead elsewhere.
     fn step_later(
         &self,
         _: Self::State,
@@ -141,8 +140,8 @@ fn expand<M: Model>(
             let next = Configuration { placed: next.placed | 1 << offset, ..next };
             let next = slide(next, certain.len());
             if model.only_looks(&item.action) {
-                // An item that fits now and changes nothing can be placed at once: it excludes no
-                // other order.
+                // An item that fits now and changes nothing is placed at once: it excludes no
+                // order.
                 open.truncate(bottom);
                 open.push(next);
                 return true;

@@ -183,8 +183,7 @@ pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
     }
 }
 
-/// The moment from which on a release with an uncertain outcome may have ended the hold, and that
-/// release.
+/// When a release with an uncertain outcome can first have ended the hold, and that release.
 pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     let mut permitted: Option<(Moment, OpId)> = None;
     for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {

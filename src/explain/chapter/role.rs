@@ -162,8 +162,7 @@ fn tilt(group: &[(usize, &Sighting)]) -> Beat {
     Beat::new(Weight::Cause, group[0].1.at, text, evidence)
 }
 
-/// The same observation of a master by several nodes: the observers, with their indices in the
-/// history.
+/// The same observation of a master by several nodes, with their indices in the history.
 struct View<'a> {
     sight: Sight,
     of: &'a str,

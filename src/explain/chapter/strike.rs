@@ -12,8 +12,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
 
-/// A fault as its targets saw it: together with the faults that struck the same host in the same
-/// way before it was over.
+/// A fault as its targets saw it: with the faults that struck the same host alike before its end.
 pub struct Outage<'a> {
     /// The first of them.
     pub first: &'a Condition,

@@ -5,8 +5,7 @@ use crate::reading::provenance::recent::Recent;
 /// See the module documentation. Replication histories are identified by the numbers of their ids.
 pub struct Streams<C> {
     causes: Recent<(u64, u64), Option<C>>,
-    /// For each history, the earlier one that it continues, and the last offset that belongs to the
-    /// earlier one.
+    /// For each history, the earlier one that it continues, and the last offset of that one.
     earlier: Recent<u64, (u64, u64)>,
 }
 

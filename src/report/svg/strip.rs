@@ -42,8 +42,7 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
     top + i64::try_from(rows.len()).unwrap_or(1) * ROW + 2
 }
 
-/// The position of a band's text: on it if there is room, otherwise to its right, otherwise to its
-/// left.
+/// The position of a band's text: on it if there is room, else to its right, else to its left.
 fn placed(band: (Tenths, Tenths), width: Tenths) -> ((Tenths, Tenths), Tenths, Side) {
     match () {
         () if band.1 - band.0 > width + 90 => (band, band.0 + 70, Side::Start),
@@ -119,8 +118,7 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
     }
 }
 
-/// The violations to shade. Corruption is marked at the resource, and an illegal order has no
-/// position.
+/// The violations to shade. Corruption is marked at the resource; an illegal order has no position.
 fn overlaps<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     let unshaded = [Kind::Corruption, Kind::NotLinearizable];
     let horizon = witness.horizon();
