@@ -33,14 +33,14 @@ pub fn faults(plan: &Plan, algorithm: &Algorithm) -> Checked {
     Ok(())
 }
 
-/// Refuses to suspend clients whose lock runs tasks that no engine can stop.
+/// Refuses to halt clients whose lock runs tasks that no engine can stop.
 fn can_stop(plan: &Plan, fault: &Fault, algorithm: &Algorithm, place: &str) -> Checked {
     let wrong = algorithm.runs_tokio && halts_clients(plan, fault);
     let what = format!("tokio's own tasks of {} go on through a pause", algorithm.name);
     refuse_if(wrong, place, what, "pause a node, or spawn through the lock's host")
 }
 
-/// Whether a fault suspends the process of a client and resumes it later.
+/// Whether a fault halts the process of a client and resumes it later.
 pub fn halts_clients(plan: &Plan, fault: &Fault) -> bool {
     let client = |host: &&str| plan.clients().iter().any(|client| client == host);
     fault.verb.halts() && fault.target.hosts().iter().any(client)

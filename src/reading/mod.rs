@@ -65,7 +65,7 @@ pub struct Death {
     pub condition: Option<usize>,
 }
 
-/// An interval in which a process was suspended.
+/// An interval in which a process was halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt<'a> {
     /// The fault interval that caused it.
@@ -208,7 +208,7 @@ impl<'a> Reading<'a> {
         deaths.get(deaths.partition_point(|death| death.at <= moment)).copied()
     }
 
-    /// The intervals in which a process was suspended, in order of their beginning. A death ends
+    /// The intervals in which a process was halted, in order of their beginning. A death ends
     /// one: a restarted process runs.
     pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
         let conditions = self.history.conditions.iter();

@@ -59,7 +59,7 @@ fn dead_on_arrival(table: &Table, op: &Op) -> bool {
     !table.keeps(table.began(op.id), stamp(op.ret.expect("granted")))
 }
 
-/// For each tenure: the last point at which coverage stopped, or the end of a suspension then.
+/// For each tenure: the last point at which coverage stopped, or the end of a halt then.
 pub fn late_losses(table: &Table) -> Vec<Found> {
     let mut found = Vec::new();
     for op in table.tenures().into_iter().map(|id| table.op(id)) {

@@ -48,7 +48,7 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// A Sentinel was in TILT mode, at the told time or soon after; its clock was stepped, or it was
-/// suspended.
+/// halted.
 fn tilted(facts: &Facts, told: &Told, who: &str) -> Truth {
     let mut all = facts.history.sightings.iter();
     let soon = |seen: &Sighting| told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;

@@ -8,7 +8,7 @@
 //! If enough nodes were free, no key blocked the try, only what came afterwards: too few replicas
 //! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
 //! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
-//! in which the caller's process was suspended has its own reason. The reason of the stretch is the
+//! in which the caller's process was halted has its own reason. The reason of the stretch is the
 //! one that takes most of its callers' time; of equals, the first in the order of [`Reason`].
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub enum Reason {
     SplitVotes,
     /// Too few replicas acknowledged what a try had set.
     Unacknowledged,
-    /// The callers that wanted the lock were suspended.
+    /// The callers that wanted the lock were halted.
     Halted,
     /// Nothing: callers waited before they retried, or for a reply that arrived.
     Waiting,
@@ -199,7 +199,7 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     }
 }
 
-/// How long the process of an operation was suspended between two moments.
+/// How long the process of an operation was halted between two moments.
 fn halted(case: &Case, op: &Op, from: Moment, to: Moment) -> Nanos {
     let halts = case
         .history

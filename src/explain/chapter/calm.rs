@@ -104,7 +104,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
-/// The suspended holder that resumed closest to the end of its lease: why that broke nothing.
+/// The halted holder that resumed closest to the end of its lease: why that broke nothing.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     let halts = conditions.filter(|(_, condition)| condition.verb.halts());

@@ -79,7 +79,7 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process was suspended before that moment.
+/// Whether its process was halted before that moment.
 fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
     let conditions = witness.history().conditions.iter().enumerate();
@@ -104,7 +104,7 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     ))
 }
 
-/// Whether a tenure would also have outlasted its lease if its process had never been suspended.
+/// Whether a tenure would also have outlasted its lease if its process had never been halted.
 fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
     let end = witness.history().end;
     let halts = witness

@@ -1,4 +1,4 @@
-//! Lanes of clients: when each was acquiring, believed that it held the lock, or was suspended.
+//! Lanes of clients: when each was acquiring, believed that it held the lock, or was halted.
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;

@@ -59,7 +59,7 @@ pub fn hue_of_owner(witness: &Witness<'_>, owner: Option<u32>) -> Hue {
 }
 
 /// Paints the hatchings that others refer to: `bare0`.. for holds past their lease, `still` for
-/// suspended processes, `cut` for links.
+/// halted processes, `cut` for links.
 pub fn define(canvas: &mut Canvas) {
     canvas.raw("<defs>");
     for hue in HUES.into_iter().chain([NOBODY]) {
