@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
+//! Lengths of time in text: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
 
 use lockstorm_platform::fault::LONGEST;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -16,7 +16,7 @@ const UNITS: [(&str, Nanos); 7] = [
     ("ns", 1),
 ];
 
-/// Words for units that people use and that are near to none of ours.
+/// Common words for units that are not similar to any valid unit.
 const OTHER_UNITS: [(&str, &str); 10] = [
     ("sec", "s"),
     ("secs", "s"),
@@ -39,7 +39,7 @@ pub struct NoLength {
     pub mend: String,
 }
 
-/// Reads a length in nanoseconds. Negative ones and those beyond [`LONGEST`] are refused.
+/// Parses a length in nanoseconds. Negative ones and those above [`LONGEST`] are refused.
 pub fn read(text: &str) -> Result<Nanos, NoLength> {
     if let Some(rest) = text.strip_prefix('-') {
         return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
@@ -54,7 +54,7 @@ pub fn read(text: &str) -> Result<Nanos, NoLength> {
     Ok(total)
 }
 
-/// Reads a shift in nanoseconds: a length that may have a sign.
+/// Parses a shift in nanoseconds: a length with an optional sign.
 pub fn read_shift(text: &str) -> Result<i64, NoLength> {
     let (length, sign) = match text.strip_prefix('-') {
         Some(rest) => (read(rest)?, -1),
@@ -63,7 +63,7 @@ pub fn read_shift(text: &str) -> Result<i64, NoLength> {
     Ok(sign * i64::try_from(length).expect("the longest length fits an i64"))
 }
 
-/// Writes a length so that [`read`] reads it back: `1m30s`.
+/// Writes a length so that [`read`] parses it: `1m30s`.
 pub fn write(length: Nanos) -> String {
     let mut left = length;
     let mut text = String::new();
@@ -76,7 +76,7 @@ pub fn write(length: Nanos) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// One number with its unit, and what follows.
+/// One number with its unit, and the rest.
 fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), NoLength> {
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (number, after) = rest.split_at(digits);

@@ -1,28 +1,28 @@
 //! lockstorm breaks Redis locks on purpose, and explains how.
 //!
-//! The modules stand in the order of the data path, lowest first:
+//! The modules are in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`]: what a person typed
+//! - [`refusal`], [`length`]: user input
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
-//! - [`lock`]: a file an algorithm
+//! - [`lock`]: one file per algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
-//! - [`reading`]: one reading of a history: holds, coverage, lives of keys
-//! - [`check`]: a file a verdict
-//! - [`ledger`]: which assumptions of a lock a run broke
-//! - [`explain`]: the witness turned into a causal story
+//! - [`reading`]: a reading of a history: holds, coverage, lives of keys
+//! - [`check`]: one file per verdict
+//! - [`ledger`]: which assumptions of a lock a run breached
+//! - [`explain`]: the evidence of a violation as a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
-//! - [`report`]: the same content, a file a format
-//! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
+//! - [`report`]: the same contents, one file per format
+//! - `custody`: who owned which key, derived from node records alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
-//! - `guest`: a fake node in a turmoil simulation of a user's own (feature `turmoil`)
+//! - `guest`: a fake node in a user's own turmoil simulation (feature `turmoil`)
 //! - [`test`]: for users' own `#[test]` functions
-//! - [`cli`]: the command line: the only room with files, terminal and environment
+//! - [`cli`]: the command line: the only module with files, terminal and environment
 
-/// What the README shows is compiled.
+/// Compiles the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

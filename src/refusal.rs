@@ -1,6 +1,6 @@
-//! What a person typed and we do not take: the place, what was meant, and the nearest valid word.
+//! Refusals of user input: the place, what was meant, and the nearest valid word.
 //!
-//! One shape for scenarios, plans and command lines. It renders itself; it prints nothing.
+//! They have one form for scenarios, plans and command lines. A refusal renders itself only.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, NamedSource, SourceSpan};
 use thiserror::Error;
 
-/// An input that is refused.
+/// A refused input.
 #[derive(Clone, Debug, Error, Diagnostic)]
 #[error("{what}")]
 pub struct Refusal {
@@ -22,7 +22,7 @@ pub struct Refusal {
     source_text: Arc<NamedSource<String>>,
 }
 
-/// A refusal before its file is known: where, what is wrong, and how to mend it.
+/// A refusal before its file is known: the place, what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// Bytes of the text.
@@ -31,7 +31,7 @@ pub struct Wrong {
     pub what: String,
     /// What to write instead, beside the place.
     pub label: String,
-    /// What could be written there at all.
+    /// Everything that could be written there.
     pub help: Option<String>,
 }
 
@@ -41,12 +41,12 @@ impl Wrong {
         Wrong { span: Some(span), what: what.into(), label: label.into(), help: None }
     }
 
-    /// The same with what could be written there.
+    /// The same with everything that could be written there.
     pub fn help(self, help: impl Into<String>) -> Wrong {
         Wrong { help: Some(help.into()), ..self }
     }
 
-    /// A word that is none of `words`; `kind` says what it should have been.
+    /// A word that is not one of `words`; `kind` is what it should have been.
     pub fn word(span: Range<usize>, word: &str, kind: &str, words: &[&str]) -> Wrong {
         let label = match nearest(word, words) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -66,7 +66,7 @@ impl Refusal {
         Refusal { what, label, span, help, source_text }
     }
 
-    /// The refusal of something that has no lines: a path, an option.
+    /// The refusal of something without lines: a path, an option.
     pub fn of_usage(what: impl Into<String>, help: impl Into<String>) -> Refusal {
         let wrong = Wrong { span: None, what: what.into(), label: String::new(), help: None };
         Refusal::new("", "", wrong.help(help))
@@ -85,14 +85,14 @@ impl Refusal {
     }
 }
 
-/// A span cut to the text and to whole characters.
+/// A span limited to the text and to whole characters.
 fn within(span: &Range<usize>, text: &str) -> Range<usize> {
     let start = text.floor_char_boundary(span.start.min(text.len()));
     let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
     start..end
 }
 
-/// The word that was probably meant, if any is near enough.
+/// The word that was probably meant, if one is near enough.
 pub fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), known);
     let near = words.iter().min_by_key(|known| distance(known))?;

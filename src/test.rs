@@ -1,7 +1,8 @@
-//! For users' own `#[test]` functions: run a scenario, a hunt or a saved plan, and panic readably.
+//! For users' own `#[test]` functions: run a scenario, a hunt or a saved plan, and panic with a
+//! readable message.
 //!
-//! A panic names the seed, the plan file that was written, and the line that runs it again. Locks
-//! are those of the catalogue, and each [`Algorithm`] that a test is given with `lock`.
+//! A panic names the seed, the saved plan file, and the line that runs it again. The locks are
+//! those of the catalogue, and each [`Algorithm`] that a test adds with `lock`.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -28,7 +29,7 @@ use crate::report::text;
 use crate::run::Lab;
 use crate::scenario::expectation::Met;
 
-/// Where plans of failed tests are written, seen from the package's root.
+/// The folder for plans of failed tests, relative to the package's root.
 const FAILURES: &str = "target/lockstorm";
 
 /// A scenario file to be run by a test.
@@ -49,10 +50,10 @@ pub struct ScenarioTest {
 }
 
 impl ScenarioTest {
-    /// The file may name this lock too.
+    /// The file may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> ScenarioTest {
         ScenarioTest { lab: self.lab.with_lock(own), ..self }
@@ -65,12 +66,12 @@ impl ScenarioTest {
         ScenarioTest { lab, ..self }
     }
 
-    /// Runs it on this seed, not on those that the file names.
+    /// Runs it on this seed instead of the file's seeds.
     pub fn seed(self, seed: u64) -> ScenarioTest {
         ScenarioTest { seeds: Some(vec![seed]), ..self }
     }
 
-    /// Runs it on these seeds, not on those that the file names.
+    /// Runs it on these seeds instead of the file's seeds.
     pub fn seeds(self, seeds: RangeInclusive<u64>) -> ScenarioTest {
         ScenarioTest { seeds: Some(seeds.collect()), ..self }
     }
@@ -78,7 +79,7 @@ impl ScenarioTest {
     /// Runs it.
     ///
     /// # Panics
-    /// If the file is no scenario, or something else is found than it expects.
+    /// If the file is no scenario, or the result is not the expected one.
     #[track_caller]
     pub fn run(self) {
         let paths = std::slice::from_ref(&self.path);
@@ -133,7 +134,7 @@ pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
     hunt_from(ground_of(&lock, topology)).lock(lock)
 }
 
-/// A hunt whose plans are like `base`, its faults apart.
+/// A hunt with plans like `base`, except for its faults.
 pub fn hunt_from(base: Plan) -> HuntTest {
     HuntTest {
         base,
@@ -159,10 +160,10 @@ pub struct HuntTest {
 }
 
 impl HuntTest {
-    /// The plans may name this lock too.
+    /// The plans may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> HuntTest {
         HuntTest { lab: self.lab.with_lock(own), ..self }
@@ -180,13 +181,13 @@ impl HuntTest {
         HuntTest { verbs: Some(verbs.into_iter().map(str::to_owned).collect()), ..self }
     }
 
-    /// Clients work for so long, ns, and for no other time.
+    /// Fixes the work time of clients, ns.
     pub fn hold(mut self, length: Nanos) -> HuntTest {
         self.base.workload.hold = length;
         self.given(Parameter::Hold)
     }
 
-    /// Leases are so long, ns, and no plan has others.
+    /// Fixes the lease, ns.
     pub fn ttl(mut self, length: Nanos) -> HuntTest {
         let longer = length.saturating_sub(self.base.longest_ttl());
         self.base.until = self.base.until.saturating_add(longer);
@@ -194,43 +195,43 @@ impl HuntTest {
         self.given(Parameter::Ttl)
     }
 
-    /// There are so many nodes, replicas included.
+    /// Fixes the number of nodes, including replicas.
     pub fn nodes(mut self, count: u32) -> HuntTest {
         self.base.topology.nodes = count;
         self.given(Parameter::Nodes)
     }
 
-    /// There are so many clients.
+    /// Fixes the number of clients.
     pub fn clients(mut self, count: u32) -> HuntTest {
         self.base.workload.clients = count;
         self.given(Parameter::Clients)
     }
 
-    /// The lock waits so long for a request, ns.
+    /// Fixes the timeout of the lock's requests, ns.
     pub fn timeout(mut self, length: Nanos) -> HuntTest {
         self.base.lock.timeout = Some(length);
         self.given(Parameter::Timeout)
     }
 
-    /// Clients prolong their grants so, and not otherwise.
+    /// Fixes when clients extend their grants.
     pub fn extend(mut self, extend: Extend) -> HuntTest {
         self.base.workload.extend = extend;
         self.given(Parameter::Extend)
     }
 
-    /// Whether clients take the lock again while they hold it.
+    /// Whether clients re-enter the lock while they hold it.
     pub fn reenter(mut self, reenter: bool) -> HuntTest {
         self.base.workload.reenter = reenter;
         self.given(Parameter::Reenter)
     }
 
-    /// Whether clients look at their deadline before each access.
+    /// Whether clients check their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
         self.base.workload.check_validity = check;
         self.given(Parameter::CheckValidity)
     }
 
-    /// The plans differ in their faults, and in how many clients they have, alone.
+    /// The plans differ only in their faults and in the number of clients.
     pub fn as_it_is(mut self) -> HuntTest {
         self.varies = BTreeSet::from([Parameter::Clients]);
         self
@@ -241,13 +242,13 @@ impl HuntTest {
         self
     }
 
-    /// How long, in real time, one poll of the lock may take before the process is ended with
-    /// exit code 70: the lock loops without an await.
+    /// The maximum real time of one poll of the lock before the process exits with code 70: the
+    /// lock loops without an await.
     pub fn patience(self, patience: Duration) -> HuntTest {
         HuntTest { patience, ..self }
     }
 
-    /// Draws only plans that keep to what the lock assumes.
+    /// Draws only plans within the lock's assumptions.
     pub fn within_assumptions(self) -> HuntTest {
         HuntTest { within: true, ..self }
     }
@@ -272,7 +273,7 @@ impl HuntTest {
         report.tally
     }
 
-    /// Hunts, and expects a violation: the smallest plan that shows it.
+    /// Hunts, and expects a violation; returns the smallest plan that shows it.
     ///
     /// # Panics
     /// If nothing is found on any of the seeds.
@@ -284,8 +285,8 @@ impl HuntTest {
         examine::finding(&lab, None, &found.plan, found.trial, found.class)
     }
 
-    /// Hunts, and tells what came of it on standard output: for a `main`. The exit codes are
-    /// those of the command line.
+    /// Hunts, and reports the result on standard output: for a `main`. The exit codes are those of
+    /// the command line.
     pub fn tell(self) -> ExitCode {
         let (lab, report) = self.hunt();
         let tested = hunting::tested(&report.tally);
@@ -314,7 +315,7 @@ impl HuntTest {
         if let Some(why) = strategy::beyond(&base, &alphabet) {
             panic!("no plan of this hunt is within the assumptions of the lock: {why}");
         }
-        // Asked here once, what it panics with is not told by every worker.
+        // A panic here occurs once, instead of once in every worker.
         let _ = lab.promise(&base);
         let hunt = Hunt { lab, base, alphabet, seeds };
         let report = hunt::hunt(&hunt, &|_| {});
@@ -322,7 +323,7 @@ impl HuntTest {
     }
 }
 
-/// A saved plan to be run again by a test: what a failed test has written, once it is mended.
+/// A saved plan that a test runs again: the plan of a failed test, once the bug is fixed.
 pub fn replay(path: impl AsRef<Path>) -> ReplayTest {
     ReplayTest { path: path.as_ref().to_owned(), lab: Lab::default() }
 }
@@ -335,10 +336,10 @@ pub struct ReplayTest {
 }
 
 impl ReplayTest {
-    /// The plan may name this lock too.
+    /// The plan may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> ReplayTest {
         ReplayTest { lab: self.lab.with_lock(own), ..self }
@@ -360,7 +361,7 @@ impl ReplayTest {
     }
 }
 
-/// Writes the plan down and panics with the whole story.
+/// Saves the plan and panics with the whole story.
 #[track_caller]
 fn fail(finding: &Finding, expected: &str) -> ! {
     panic!("{}\n{expected}\n{}\n", story(finding), kept(finding));
@@ -370,7 +371,7 @@ fn story(finding: &Finding) -> String {
     text::page(finding, &explain(finding), false)
 }
 
-/// Writes the plan down; how it is run again.
+/// Saves the plan; returns how to run it again.
 fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}.plan.json", finding.scenario, finding.seed);
     let place = Path::new(FAILURES).join(&name);
@@ -378,7 +379,7 @@ fn kept(finding: &Finding) -> String {
     let written = output::write(Path::new(FAILURES), &[page]);
     let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
     let again = match written {
-        // The command line knows the catalogue alone.
+        // The command line knows only the catalogue.
         Ok(()) if own => format!("again: lockstorm::test::replay({place:?}).lock(...).holds()"),
         Ok(()) => format!("again: lockstorm replay {}", place.display()),
         Err(_) => format!("the plan could not be written to {}", place.display()),

@@ -1,5 +1,5 @@
-//! A service of a user's own in a turmoil simulation of his own, with our node as its cache and
-//! its lock.
+//! A user's own service in a turmoil simulation of its own, with a fake node as its cache and its
+//! lock.
 
 #![cfg(feature = "turmoil")]
 #![expect(clippy::disallowed_methods, reason = "a service on turmoil uses tokio as it is")]
@@ -47,7 +47,7 @@ impl Redis {
 /// How often the expensive page was made.
 type Made = Rc<Cell<u32>>;
 
-/// Serves a page from its cache; whoever holds the lock makes it, the others wait.
+/// Serves a page from its cache; the holder of the lock makes it, the others wait.
 async fn serve(made: Made) -> Outcome<()> {
     let listener = TcpListener::bind("0.0.0.0:80").await?;
     loop {
@@ -67,7 +67,7 @@ async fn page(made: &Made) -> Outcome<Vec<u8>> {
             return Ok(page.to_vec());
         }
         if redis.ask("SET lock me NX PX 5000").await? == Reply::simple("OK") {
-            // Whoever had the lock before may have made it meanwhile.
+            // The previous holder of the lock may have made it meanwhile.
             if redis.ask("EXISTS page").await? == Reply::Integer(0) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 made.set(made.get() + 1);
@@ -80,8 +80,8 @@ async fn page(made: &Made) -> Outcome<Vec<u8>> {
     }
 }
 
-/// Three visitors at once, each through a service of its own; what they were shown, and how often
-/// the page was made.
+/// Three simultaneous visitors, each through a service of its own; returns what they received, and
+/// how often the page was made.
 fn visit(config: NodeConfig, meanwhile: impl Fn(u64, &Guest)) -> (Vec<String>, u32) {
     let mut sim = turmoil::Builder::new().rng_seed(1).epoch(std::time::UNIX_EPOCH).build();
     let redis = add_node(&mut sim, "redis", config, 1);
@@ -137,7 +137,7 @@ fn a_clock_that_is_set_forward_ends_the_lock_early() {
     assert_eq!((shown, made), (all("hello"), 2));
 }
 
-/// What is left of a key after a crash and a start.
+/// The value of a key after a crash and a start.
 fn after_a_crash(append: Append) -> Reply {
     let mut sim = turmoil::Builder::new().rng_seed(1).epoch(std::time::UNIX_EPOCH).build();
     let redis = add_node(&mut sim, "redis", NodeConfig { append, ..NodeConfig::default() }, 1);

@@ -1,19 +1,19 @@
-//! The rules of the house, held over the source text: who may use whom, and how large things get.
+//! The rules of the house, checked over the source text: allowed dependencies and maximum sizes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// (a package of `sim/`, the packages of ours that it may be built with)
+/// (a package of `sim/`, the lockstorm packages that it may depend on)
 ///
-/// The compiler holds these walls; what is held here is that nobody opens one by a line in a
-/// manifest. Tests may look up.
+/// The compiler enforces these walls; this test ensures that no manifest adds a dependency. Tests
+/// may depend on higher packages.
 const WALLS: &[(&str, &[&str])] = &[
     ("sim/platform", &[]),
     ("sim/redis", &["lockstorm-platform"]),
     ("sim/world", &["lockstorm-platform"]),
 ];
 
-/// (files whose path starts so, words that must not stand in their code, why)
+/// (prefix of file paths, words that must not appear in their code, why)
 const NEVER: &[(&str, &[&str], &str)] = &[
     (
         "src/lock/",
@@ -132,7 +132,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Longest file and widest line that the house allows; function length is clippy's.
+/// Maximum length of a file and maximum width of a line; clippy checks the length of functions.
 const LONGEST_FILE: usize = 500;
 const WIDEST_LINE: usize = 100;
 

@@ -1,13 +1,14 @@
-//! Availability and fairness: how well callers were served until the faults were healed. Nothing
-//! of the probe counts. It decides no verdict; a scenario may limit it.
+//! Availability and fairness: how well callers were served until the faults were healed. Operations
+//! of the probe do not count. These figures decide no verdict; a scenario may set limits on them.
 //!
-//! A caller *wants* the lock from the call of its first try on, until it is granted, its process
-//! dies, or the faults are healed: that is one wait. Who asks again while it holds wants nothing.
-//! The lock is *unavailable* while somebody wants it, fewer hold it than may, and nobody is
-//! granted it; a grant ends one such stretch, and another may begin in the same instant.
+//! A caller *wants* the lock from the call of its first try until it is granted, its process dies,
+//! or the faults are healed: that is one wait. A caller that acquires again while it holds the lock
+//! does not want it. The lock is *unavailable* while a caller wants it, fewer callers than allowed
+//! hold it, and none is granted it; a grant ends such a stretch, and another may begin in the same
+//! instant.
 //!
-//! Every wait counts with what it lasted, also one that ended without a grant: to leave those out
-//! would flatter a lock that serves nobody.
+//! Every wait counts with its full length, even one that ended without a grant: leaving those out
+//! would flatter a lock that serves no caller.
 
 pub mod reason;
 
@@ -25,38 +26,38 @@ use crate::lock::is_usual;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
-/// How well callers were served. What is in thousandths says so.
+/// How well callers were served. Fields in thousandths are marked as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
-    /// Grants a minute, cut to a whole number.
+    /// Grants per minute, rounded down.
     pub grants_per_minute: u32,
-    /// The same of the same plan without its faults, if that was tried.
+    /// The grants per minute of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_per_minute_without_faults: Option<u32>,
     /// The longest stretch in which the lock was unavailable; the first of several.
     pub unavailable: Option<Unavailable>,
     /// How long callers waited.
     pub waits: Waits,
-    /// Acquires that were refused, of those that were answered, in thousandths.
+    /// Refused acquires among those that returned, in thousandths.
     pub refused: u32,
-    /// Acquires whose outcome is unknown, of those that were answered, in thousandths.
+    /// Acquires with an unknown outcome among those that returned, in thousandths.
     pub unknown: u32,
-    /// Tries for each grant, in thousandths; `None` without a grant.
+    /// Tries per grant, in thousandths; `None` without a grant.
     pub tries_per_grant: Option<u64>,
-    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    /// Requests to nodes per grant, in thousandths; `None` without a grant.
     pub requests_per_grant: Option<u64>,
 }
 
-/// A stretch in which somebody wanted the lock, it could be had, and nobody got it.
+/// A stretch in which a caller wanted the lock, it was available, and no caller acquired it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
-    /// From when on.
+    /// Its beginning.
     pub from: Instant,
-    /// Until when.
+    /// Its end.
     pub to: Instant,
-    /// Why nobody got it.
+    /// Why no caller acquired it.
     pub reason: Reason,
-    /// The acquire whose key stood in the way longest, where a key is the reason.
+    /// The acquire whose key blocked the others longest, if a key is the reason.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub owner: Option<OpId>,
 }
@@ -71,28 +72,28 @@ impl Unavailable {
 /// How long callers waited, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// How many waits there were.
+    /// The number of waits.
     pub count: u32,
-    /// Those that ended without a grant: with the heal or a death.
+    /// The waits that ended without a grant: with the heal or a death.
     pub ungranted: u32,
-    /// Half of them lasted no longer.
+    /// The median.
     pub median: Nanos,
-    /// 99 in a hundred lasted no longer.
+    /// The 99th percentile.
     pub percentile_99: Nanos,
-    /// None lasted longer.
+    /// The maximum.
     pub longest: Nanos,
-    /// Each caller's longest, the longest first.
+    /// The longest wait of each caller, the longest first.
     pub callers: Vec<CallerWaits>,
 }
 
-/// How one caller fared.
+/// How one caller was served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerWaits {
     /// The caller.
     pub caller: String,
     /// Its longest wait, ns; the first of several.
     pub longest: Nanos,
-    /// When that began.
+    /// When that wait began.
     pub from: Instant,
     /// How many of its waits ended with a grant.
     pub grants: u32,
@@ -100,9 +101,9 @@ pub struct CallerWaits {
 
 /// One caller's wait.
 pub struct Wait<'a> {
-    /// The tries, in order of their calls.
+    /// The tries, in the order of their calls.
     pub tries: Vec<&'a Op>,
-    /// The call of the first.
+    /// The call of the first try.
     pub from: Moment,
     /// The grant, the death of the process, or the heal.
     pub to: Moment,
@@ -140,7 +141,7 @@ fn clients_acquires<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Op> {
     case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>().into_iter()
 }
 
-/// Thousandths of the acquires that returned by then and came to that.
+/// The thousandths of the acquires that returned before `until` whose outcome satisfies `is`.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     let told = clients_acquires(case);
     let told = told.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
@@ -149,7 +150,7 @@ fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     u32::try_from(found * 1_000 / all.max(1)).unwrap_or(1_000)
 }
 
-/// How many requests clients had sent to nodes by then.
+/// The number of requests that clients sent to nodes before `until`.
 fn requests(case: &Case, until: Moment) -> usize {
     let sent = case.history.requests.iter().filter(|request| {
         let at = request.legs.first().map(|(_, at)| Moment::from(*at));
@@ -158,7 +159,7 @@ fn requests(case: &Case, until: Moment) -> usize {
     sent.filter(|request| case.terms.site.nodes.contains(&request.to)).count()
 }
 
-/// Every wait that began before then.
+/// Every wait that began before `until`.
 fn waits<'a>(case: &Case<'a>, until: Moment) -> Vec<Wait<'a>> {
     let mut holds: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
     for hold in &case.holds {
@@ -206,7 +207,7 @@ fn summed_up(case: &Case, waits: &[Wait]) -> Waits {
     }
 }
 
-/// What so many in a hundred did not exceed: the nearest rank. 0 of none.
+/// The percentile by nearest rank. 0 for an empty slice.
 fn no_longer(sorted: &[Nanos], percent: usize) -> Nanos {
     let rank = (sorted.len() * percent).div_ceil(100);
     rank.checked_sub(1).map_or(0, |index| sorted[index])
@@ -228,7 +229,7 @@ fn callers(waits: &[Wait], history: &History) -> Vec<CallerWaits> {
     callers
 }
 
-/// What changes in an instant.
+/// The changes in one instant.
 #[derive(Default)]
 struct Change {
     wanting: i64,

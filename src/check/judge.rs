@@ -1,4 +1,4 @@
-//! All checks over one history, and their worst.
+//! All checks over one history, combined into the worst verdict.
 
 use crate::check::case::Case;
 use crate::check::{Counts, Judgement, Terms, Verdict, Violation};
@@ -9,12 +9,12 @@ use crate::check::{
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
 
-/// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
+/// Judges a history by its terms. The worst verdict counts: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     judge_case(&Case::new(history, terms))
 }
 
-/// As [`judge`], for a history that was made ready.
+/// As [`judge`], for a prepared history.
 pub fn judge_case(case: &Case) -> Judgement {
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
@@ -51,7 +51,7 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
     Verdict::Holds
 }
 
-/// Why the run tested nothing, if so.
+/// The reasons why the run tested nothing.
 fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let idle = idle::reasons(case).into_iter();
     let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
@@ -62,7 +62,7 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     why
 }
 
-/// That nobody was granted the lock before the heal, if the same plan grants without its faults.
+/// A reason if no acquire was granted before the heal though the plan grants without its faults.
 fn nobody_granted(case: &Case) -> Option<String> {
     let calm = case.terms.grants_without_faults.filter(|calm| *calm > 0)?;
     let granted = counts::granted_before_heal(case.history, case.terms);

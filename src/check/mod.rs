@@ -1,6 +1,6 @@
-//! Verdicts: a history and its terms go in, what was violated comes out, with a witness.
+//! Verdicts: a history and its terms go in; the violations come out, with their evidence.
 //!
-//! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
+//! One file per verdict. Specifications are separate from searches. Nothing here sees a world.
 
 pub mod availability;
 pub mod case;
@@ -30,71 +30,71 @@ use crate::history::{Missed, OpId};
 use crate::ledger::Site;
 use crate::lock::Model;
 
-/// What a history is judged by.
+/// The terms by which a history is judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The lock's key.
     pub lock_key: String,
-    /// How many may hold at once.
+    /// How many callers may hold at once.
     pub holders: u32,
-    /// Whether the lock tells a running caller of a loss.
+    /// Whether the lock notifies a running caller of a loss.
     pub tells_loss: bool,
     /// The model of its acquires and releases.
     pub model: Model,
-    /// Time to live that the lock was asked for.
+    /// The requested time to live.
     pub ttl: Option<Nanos>,
-    /// The longest time to live that any key of the lock can have.
+    /// The maximum time to live of any key of the lock.
     pub longest_ttl: Nanos,
-    /// What the resource must keep.
+    /// The invariant of the resource.
     pub invariant: Invariant,
-    /// Whether two callers, the probe not counted, must have wanted the lock at once.
+    /// Whether two callers, not counting the probe, must have wanted the lock at the same time.
     pub contends: bool,
     /// The faults of the plan, by number: each must have struck something.
     pub faults: Vec<u32>,
     /// Whether callers take the lock again while they hold it.
     pub reenters: bool,
-    /// What the ledger holds the history against.
+    /// The bounds against which the ledger checks the history.
     pub site: Site,
-    /// How many grants the same plan gives without its faults, if that was tried.
+    /// How many grants the same plan gives without its faults, if that was run.
     pub grants_without_faults: Option<u32>,
-    /// Whether chance drew them, so that one that strikes something is enough: see [`idle`].
+    /// Whether the faults were drawn, so that one that strikes something is enough: see [`idle`].
     #[serde(default)]
     pub is_drawn: bool,
 }
 
 impl Terms {
-    /// Whether one node decides: what it answers is true of the lock.
+    /// Whether a single node decides: its reply holds for the lock.
     pub fn asks_one_node(&self) -> bool {
         self.site.asked <= 1
     }
 }
 
-/// What a guarded resource must keep.
+/// The invariant of a guarded resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invariant {
     /// Nothing.
     None,
-    /// Each write is the value before it plus one: no update is lost.
+    /// Each write is the previous value plus one: no update is lost.
     Counter,
-    /// Each write is the value before it minus one, from `items` on, and never below zero.
+    /// Each write is the previous value minus one, starting from `items`, and never below zero.
     Stock {
-        /// How many there are to sell.
+        /// The number of items to sell.
         items: i64,
     },
     /// No entry of an earlier grant follows one of a later grant.
     Ledger,
 }
 
-/// The answer. `Unknown` is never shown as a pass.
+/// The verdict. `Unknown` is never shown as a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every check held, and something was tested.
     Holds,
-    /// At least one check failed; in the order of [`Kind`], then of time.
+    /// At least one check failed; ordered by [`Kind`], then by time.
     Violated(Vec<Violation>),
-    /// Nothing can be said, and why.
+    /// No verdict is possible, and why.
     Unknown(String),
 }
 
@@ -106,15 +106,15 @@ pub enum Kind {
     BrokenContract,
     /// More holders than allowed, all covered, or with a grant that was dead on arrival.
     DoubleGrant,
-    /// More holders than allowed, at least one past its deadline.
+    /// More holders than allowed, at least one of them past its deadline.
     StaleHolder,
     /// The resource's invariant failed.
     Corruption,
-    /// A release or an overwrite hit another's key.
+    /// A release or an overwrite hit another caller's key.
     ForeignRelease,
-    /// An extend prolonged another's key.
+    /// An extend extended another caller's key.
     ForeignExtend,
-    /// A key that nobody owns made an acquire fail.
+    /// A key without an owner made an acquire fail.
     Leak,
     /// A renewal took effect after its owner's release had returned, or set the key again.
     RenewalAfterRelease,
@@ -122,9 +122,9 @@ pub enum Kind {
     Stuck,
     /// An operation was still pending at the end.
     NeverSettles,
-    /// The caller was told too late that it lost the lock.
+    /// The caller was notified too late that it had lost the lock.
     LateLoss,
-    /// The key of a covered hold went before its lease had ended, and nobody else got in.
+    /// The key of a covered hold was lost before its lease expired, and no other caller got in.
     LostEarly,
     /// A fence is not greater than that of an earlier grant.
     FenceRegress,
@@ -151,7 +151,7 @@ impl Kind {
         Kind::NotLinearizable,
     ];
 
-    /// The word that stands for the kind in scenarios and reports.
+    /// The name of the kind in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
             Kind::BrokenContract => "broken-contract",
@@ -177,50 +177,50 @@ impl Kind {
 pub struct Violation {
     /// What was violated.
     pub kind: Kind,
-    /// The operations that show it, the earliest first.
+    /// The operations that prove it, the earliest first.
     pub ops: Vec<OpId>,
-    /// Indices into the history's `keys` that show it.
+    /// Indices into the history's `keys` that prove it.
     pub keys: Vec<usize>,
-    /// Indices into the history's `accesses` that show it.
+    /// Indices into the history's `accesses` that prove it.
     pub accesses: Vec<usize>,
-    /// From when on it is visible.
+    /// When it becomes visible.
     pub from: Instant,
-    /// Until when; the same as `from` for what happens in one instant.
+    /// When it ends; the same as `from` for an instantaneous violation.
     pub to: Instant,
-    /// For corruption: where it came from.
+    /// For corruption: its cause.
     pub cause: Option<Cause>,
-    /// How late a loss was told, in nanoseconds; for `late-loss`.
+    /// How late a loss was reported, in nanoseconds; for `late-loss`.
     pub late: Option<Nanos>,
     /// For `not-linearizable` of a lock: the turn of each grant, the earliest acquire first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
 }
 
-/// One grant's turn at the lock: when it must have begun, and when it can be over.
+/// One grant's turn at the lock: when it must have begun, and when it can end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The acquire.
     pub grant: OpId,
-    /// By when the caller certainly had the lock.
+    /// When the caller certainly had the lock.
     pub had_by: Instant,
-    /// The operation whose return shows that: the acquire, or the first that proves it.
+    /// The operation whose return proves that: the acquire, or the first that proves it.
     pub shown_by: OpId,
-    /// From when on the lock can be free of the grant; `None` if it never can, or if what the
-    /// caller was answered fits into no turn at all.
+    /// When the lock can first be free of the grant; `None` if it never can, or if the outcomes
+    /// that the caller received fit into no turn at all.
     pub free_from: Option<Instant>,
-    /// What lets the turn end then.
+    /// What allows the turn to end then.
     pub end: TurnEnd,
 }
 
-/// What lets a grant's turn at a lock end.
+/// What allows a grant's turn at a lock to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnEnd {
     /// This release, which returned as released.
     Released(OpId),
-    /// This release, of which nobody knows: from its call on it may have taken effect.
+    /// This release, whose outcome is unknown: it may have taken effect from its call on.
     MayBeReleased(OpId),
-    /// Its lease, as this operation was granted it.
+    /// Its lease, as granted by this operation.
     Lease(OpId),
     /// Nothing.
     Never,
@@ -229,7 +229,7 @@ pub enum TurnEnd {
 }
 
 impl Violation {
-    /// A violation of that kind from an instant to another, without evidence yet.
+    /// A violation of this kind between two instants, without evidence yet.
     pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
         let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
         let turns = Vec::new();
@@ -237,15 +237,15 @@ impl Violation {
     }
 }
 
-/// Where a corruption came from.
+/// The cause of a corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Two holds overlapped.
     Overlap,
-    /// A write arrived after its holder had released, lost the lock or died.
+    /// A write arrived after its holder had released the lock, lost it or died.
     InFlight,
-    /// The caller worked without a grant.
+    /// The caller wrote without a grant.
     Caller,
     /// None of these.
     None,
@@ -254,7 +254,7 @@ pub enum Cause {
 /// How much was tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Acquires that were granted, the probe's not counted.
+    /// Acquires that were granted, not counting the probe's.
     pub grants: u32,
     /// Acquires during which another caller held or wanted the lock.
     pub contended: u32,
@@ -264,29 +264,29 @@ pub struct Counts {
     pub unknown: u32,
     /// Faults that struck.
     pub struck: u32,
-    /// Faults that struck while somebody held the lock.
+    /// Faults that struck while a caller held the lock.
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
-    /// Messages between any hosts that were lost or cut off, if that was counted.
+    /// Messages between any hosts that were lost or cut off, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// Grants of the same plan without its faults, if that was tried.
+    /// Grants of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_without_faults: Option<u32>,
 }
 
-/// All that the checks have to say about one history.
+/// The result of all checks over one history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
     /// How much was tested.
     pub counts: Counts,
-    /// The nearest miss in nanoseconds, where a hold wrote to the resource and a lease can end.
-    /// Negative: another could have been let in before the write.
+    /// The nearest miss in nanoseconds, if a hold wrote to the resource and a lease can expire.
+    /// Negative: another caller could have acquired the lock before the write.
     pub nearest_miss: Option<i64>,
-    /// The same with what it was.
+    /// The nearest miss in detail.
     #[serde(default)]
     pub nearest: Option<NearestMiss>,
     /// How well callers were served.

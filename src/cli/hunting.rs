@@ -1,4 +1,4 @@
-//! `hunt`: seeded random plans until one violates; it is shrunk, saved and told.
+//! `hunt`: seeded random plans until one is violated; it is shrunk, saved and explained.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
-/// Hunts as asked.
+/// Runs the requested hunt.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let quarry = quarry(arguments)?;
     let names = act::report_names(&quarry.base.name);
@@ -68,7 +68,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     })
 }
 
-/// A hunt within assumptions changes nothing that was given: refused if that is beyond them.
+/// A hunt within assumptions changes no given setting: it is refused if these exceed them.
 fn within(quarry: Quarry) -> Result<Quarry, Refusal> {
     let Some(why) = act::beyond(&quarry) else { return Ok(quarry) };
     let what = format!("no plan like this is within the assumptions of the lock: {why}");
@@ -77,7 +77,7 @@ fn within(quarry: Quarry) -> Result<Quarry, Refusal> {
     Err(Refusal::of_usage(what, mend))
 }
 
-/// Puts what was given into the base plan; what is left to be drawn.
+/// Applies the given settings to the base plan; returns the parameters left to be drawn.
 fn choose(arguments: &HuntArguments, base: &mut Plan) -> BTreeSet<Parameter> {
     let mut varies = Parameter::all();
     let mut given = |parameter, is_given| {
@@ -142,7 +142,7 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
     Ok(Ending::Violated)
 }
 
-/// How much was tested: a hunt that finds nothing is worth what stands here.
+/// How much was tested: this is what a hunt without a violation is worth.
 pub fn tested(tally: &Tally) -> String {
     let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = tally;
     let share = struck_in_hold * 100 / (*runs).max(1);

@@ -1,6 +1,6 @@
-//! The command line: the only room that knows files, the terminal and the environment.
+//! The command line: the only module that knows files, the terminal and the environment.
 //!
-//! What was typed becomes a command; a command becomes work and an exit code.
+//! Arguments become a command; a command becomes work and an exit code.
 
 pub mod act;
 pub mod args;
@@ -41,16 +41,16 @@ pub const REPORTS: &str = "reports";
 /// How a command ended, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// Held, or all was as expected.
+    /// Held, or everything was as expected.
     Held = 0,
     /// Violated, or not as expected.
     Violated = 1,
-    /// Nothing can be said.
+    /// The verdict is unknown.
     Unknown = 2,
     /// Bad input or usage.
     Refused = 3,
-    /// Two runs of one plan differ, which is a bug of ours, or a lock stands still for ever: no
-    /// verdict is worth anything.
+    /// Two runs of one plan differ, which is a bug in lockstorm, or a lock loops for ever: no
+    /// verdict is reliable.
     Diverged = 70,
 }
 
@@ -70,7 +70,7 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// Does what the arguments say.
+/// Executes the arguments.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ending = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => obey(&arguments).unwrap_or_else(|refusal| {
@@ -112,22 +112,22 @@ fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     }
 }
 
-/// The same lab with a watchdog, which keeps the plan of a lock that stands still.
+/// The same lab with a watchdog, which saves the plan of a lock that loops.
 fn watched(lab: Lab) -> Lab {
     watchdog::over(lab, std::path::Path::new(REPORTS), watchdog::PATIENCE)
 }
 
-/// Writes a line to standard output. Nobody listening is no reason to fail.
+/// Writes a line to standard output. A closed stream is no reason to fail.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Writes a text to standard error. Nobody listening is no reason to fail.
+/// Writes a text to standard error. A closed stream is no reason to fail.
 pub fn complain(text: &str) {
     let _ = write!(std::io::stderr(), "{text}");
 }
 
-/// Colours go to a terminal only, and only if `NO_COLOR` is empty or not there.
+/// Colours are used only on a terminal, and only if `NO_COLOR` is empty or not set.
 fn colour_on_stderr() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
 }

@@ -1,8 +1,8 @@
-//! The witness turned into a causal story.
+//! The evidence of a violation turned into a causal story.
 //!
-//! A finding goes in; a sentence for the verdict, one for the assumption that broke, and a story
-//! come out. Every sentence is rendered from events of the history, and names them. Explain
-//! runs nothing: what had to be run again is in the finding.
+//! The input is a finding; the output is a sentence for the verdict, one for the breached
+//! assumption, and a story. Every sentence is rendered from events of the history, and names them.
+//! Explain runs nothing: the finding contains the reruns.
 
 use serde::Serialize;
 
@@ -29,20 +29,20 @@ pub mod fixture;
 #[cfg(test)]
 mod tests;
 
-/// What a run means, in words.
+/// The meaning of a run, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The verdict in one sentence.
     pub verdict: String,
-    /// The assumptions that broke, a sentence each, or that none did.
+    /// The breached assumptions, one sentence each, or that there are none.
     pub assumptions: Vec<String>,
-    /// How it became possible; `None` where nothing is violated.
+    /// How it became possible; `None` if nothing is violated.
     pub mechanism: Option<Mechanism>,
-    /// What made the difference, a sentence each; empty where nothing was run again.
+    /// What made the difference, one sentence each; empty without reruns.
     pub causes: Vec<String>,
-    /// What the lock counts on, a sentence each.
+    /// The lock's assumptions, one sentence each.
     pub ledger: Vec<String>,
-    /// Why no order of the operations is legal, where that is a violation.
+    /// Why no order of the operations is legal, if that is a violation.
     pub arguments: Vec<String>,
     /// What happened.
     pub story: Story,

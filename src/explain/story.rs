@@ -1,7 +1,7 @@
 //! A story: five to nine lines, each a sentence about events of the history.
 //!
-//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time, the
-//! others are folded away. What two beats tell of is told by the heavier one.
+//! The chapters offer beats, each with a weight; the nine heaviest are told in order of time, the
+//! others are folded away. If two beats describe the same event, the heavier one is told.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::explain::chapter::{
 use crate::explain::witness::Witness;
 use crate::history::OpId;
 
-/// The most lines that a story has.
+/// The maximum number of lines of a story.
 pub const LONGEST: usize = 9;
 
 /// What happened, line by line, in order of time.
@@ -24,18 +24,18 @@ pub const LONGEST: usize = 9;
 pub struct Story {
     /// The lines.
     pub lines: Vec<StoryLine>,
-    /// What else could be told, in order of time.
+    /// The remaining lines, in order of time.
     pub folded: Vec<StoryLine>,
 }
 
-/// One sentence with what it rests on.
+/// One sentence with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoryLine {
     /// When it happened, or began.
     pub at: Instant,
     /// The sentence.
     pub text: String,
-    /// The events that it was rendered from: without one of them it reads otherwise, or is gone.
+    /// The events from which it was rendered: without one of them it changes or disappears.
     pub evidence: Vec<Evidence>,
 }
 
@@ -49,33 +49,33 @@ pub enum Evidence {
     Key(usize),
     /// An access at the resource, by its index.
     Access(usize),
-    /// A condition, by its index.
+    /// A fault interval, by its index.
     Condition(usize),
     /// A request, by its index.
     Request(usize),
-    /// What a node became or somebody saw, by its index.
+    /// A role change or an observation, by its index.
     Sighting(usize),
 }
 
-/// How much a line matters; the lighter ones are left out first.
+/// The importance of a line; lighter ones are left out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// The story is none without it.
+    /// Essential to the story.
     Crux,
-    /// Says why.
+    /// Gives a reason.
     Cause,
-    /// Says what came of it.
+    /// Gives a consequence.
     Effect,
-    /// Makes it easier to follow.
+    /// Makes the story easier to follow.
     Detail,
-    /// Is told on demand, or where there is little else.
+    /// Shown on demand, or if there is little else.
     Minor,
 }
 
-/// A line that may be told.
+/// A candidate line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// How much it matters.
+    /// Its importance.
     pub weight: Weight,
     /// The line.
     pub line: StoryLine,
@@ -88,7 +88,7 @@ impl Beat {
     }
 }
 
-/// Tells what the witness shows.
+/// Tells the story of the evidence.
 pub fn tell(witness: &Witness<'_>) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
@@ -106,7 +106,7 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     lines
 }
 
-/// Of beats that say the same, or tell of one fault or of one end of a key, the first.
+/// Of beats with the same text, or about one fault or one end of a key, only the first.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut told = Vec::new();
@@ -123,7 +123,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     told
 }
 
-/// Whether an event is told of in one line alone.
+/// Whether an event may be told in one line only.
 fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {

@@ -1,16 +1,17 @@
-//! The assumption ledger: which assumptions of a lock a run broke, by how much, and through what.
+//! The assumption ledger: which assumptions of a lock a run breached, by how much, and through
+//! what.
 //!
-//! [`seen`] reads a history, and of the plan only how long its callers work: a fault that was cut
-//! short by the heal counts with what it lasted, a removal that found no key does not count, and a
-//! failover counts whether or not a fault foresaw it.
-//! [`planned`] reads a plan and guesses; it keeps hunts inside and decides nothing.
+//! [`seen`] reads a history, and of the plan only how long its callers work: a fault that the heal
+//! cut short counts with its actual length, a removal that found no key does not count, and a
+//! failover counts whether or not a fault intended it. [`planned`] estimates from a plan; it keeps
+//! hunts inside the assumptions and decides nothing.
 //!
-//! - [`part`]: what of a plan can be taken out
-//! - [`stretch`]: pauses and late accesses, added up for each time under the lock
-//! - [`caller`]: clients that died, or worked for longer than they may
-//! - [`clock`]: clocks that stepped, stood or drifted apart
+//! - [`part`]: what can be removed from a plan
+//! - [`stretch`]: pauses and late accesses, added up for each stretch under the lock
+//! - [`caller`]: clients that died, or worked for longer than allowed
+//! - [`clock`]: clocks that stepped, stopped or drifted apart
 //! - [`node`]: keys and masters that were lost
-//! - [`strike`]: what a fault interval did to whom
+//! - [`strike`]: what a fault interval did to which host
 //! - [`overwork`]: work that outlasts its lease
 //! - [`planned`]: the same from the plan alone
 
@@ -33,48 +34,48 @@ pub mod planned;
 pub mod stretch;
 pub mod strike;
 
-/// What a history is held against.
+/// The bounds against which a history is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// Every node, replicas included.
     pub nodes: Vec<String>,
     /// Every Sentinel.
     pub sentinels: Vec<String>,
-    /// How many nodes have to grant, of those that are asked.
+    /// How many of the queried nodes have to grant.
     pub quorum: u32,
-    /// How many nodes an acquire asks.
+    /// How many nodes an acquire queries.
     pub asked: u32,
-    /// The longest that one message takes when nothing goes wrong, ns.
+    /// The maximum time of one message without disturbance, ns.
     pub message: Nanos,
-    /// How long a caller works under one grant without prolonging it, ns.
+    /// How long a caller works under one grant without extending it, ns.
     pub works: Nanos,
-    /// What the lock counts on.
+    /// The assumptions of the lock.
     pub assumes: Vec<Assumption>,
 }
 
-/// A reading of a history with what it is held against.
+/// A reading of a history with the bounds against which it is checked.
 pub struct Ledger<'a> {
     /// What happened.
     pub reading: &'a Reading<'a>,
-    /// What it is held against.
+    /// The bounds.
     pub site: &'a Site,
 }
 
-/// One way in which a run went beyond an assumption.
+/// One way in which a run exceeded an assumption.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Breach {
-    /// What the lock counts on.
+    /// The assumption.
     pub what: Bounded,
-    /// What did it, in order. Empty: nothing in the history says what.
+    /// The causes, in order. Empty if the history shows none.
     pub parts: Vec<Part>,
-    /// What the lock withstands, in the unit of [`Bounded`].
+    /// The bound of the lock, in the unit of [`Bounded`].
     pub bound: u64,
-    /// How much it was, in the same unit.
+    /// The actual amount, in the same unit.
     pub actual: u64,
 }
 
-/// Every breach that a history shows, in order: one for each assumption and set of causes, with
-/// the worst figure.
+/// Every breach that a history shows, in order: one for each assumption and set of causes, with the
+/// worst figure.
 pub fn seen(reading: &Reading, site: &Site) -> Vec<Breach> {
     let ledger = &Ledger { reading, site };
     let mut found = stretch::breaches(ledger);
@@ -91,7 +92,7 @@ fn worst(found: Vec<Breach>) -> Vec<Breach> {
         breach.parts.dedup();
         let known = worst.entry((breach.what, breach.parts.clone())).or_insert(breach.clone());
         known.actual = match breach.what {
-            // The shorter a node was down, the more holders can be left.
+            // The shorter a node was down, the more holders may still exist.
             Bounded::AmnesiacRestart => known.actual.min(breach.actual),
             _ => known.actual.max(breach.actual),
         };

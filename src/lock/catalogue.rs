@@ -1,4 +1,4 @@
-//! Every lock by its name: how it is built, what it promises, what it chooses by default.
+//! Every lock by its name: its constructor, its promise, its defaults.
 
 use lockstorm_platform::time::Nanos;
 
@@ -18,33 +18,33 @@ use crate::lock::token_lua_renewed::{self, TokenLuaRenewed};
 use crate::lock::wait_replicas::{self, WaitReplicas};
 use crate::lock::{Lock, LockConfig, Promise, Setting};
 
-/// A lock that scenarios can name: one of the catalogue, or a caller's own.
+/// A lock that scenarios can name: one of the catalogue, or a user's own.
 ///
-/// A lock of one's own starts from [`Algorithm::lease`] or [`Algorithm::mutex`]; what differs is
-/// written over it: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
+/// A lock of one's own starts from [`Algorithm::lease`] or [`Algorithm::mutex`] and overrides what
+/// differs: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// Its name in scenarios and on the command line.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A description in one line.
     pub about: &'static str,
-    /// Whether its key lives for a time that the configuration sets.
+    /// Whether its key has a time to live, which the configuration sets.
     pub needs_ttl: bool,
-    /// Whether it asks all nodes; otherwise it asks the first.
+    /// Whether it queries all nodes; otherwise it queries the first.
     pub asks_all: bool,
-    /// Whether it prolongs a grant by itself.
+    /// Whether it extends a grant on its own.
     pub renews: bool,
     /// Whether its grants carry an increasing number.
     pub fences: bool,
-    /// Whether its code runs tasks or timers of tokio's own: `tokio::spawn`, `tokio::time`. It is
-    /// run on the turmoil engine then, and its clients are never paused: the engine could not
-    /// stop those tasks.
+    /// Whether its code runs tasks or timers of tokio's own: `tokio::spawn`, `tokio::time`. It then
+    /// runs on the turmoil engine, and its clients are never paused: the engine could not stop
+    /// those tasks.
     pub runs_tokio: bool,
     /// Makes the lock of one caller.
     pub build: fn(Setting) -> Box<dyn Lock>,
-    /// What it promises to a caller with this work.
+    /// Its promise to a caller with this work.
     pub promise: fn(&LockConfig, Work) -> Promise,
-    /// What it chooses where the configuration says nothing.
+    /// Its defaults for settings that the configuration omits.
     pub defaults: Defaults,
 }
 
@@ -213,17 +213,17 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
-/// The locks that a plan may name: those of the catalogue, and a caller's own beside them.
+/// The locks that a plan may name: those of the catalogue, and the user's own.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     own: Vec<Algorithm>,
 }
 
 impl Locks {
-    /// These and one more.
+    /// Adds a lock.
     ///
     /// # Panics
-    /// If there is a lock of this name: a scenario could mean either.
+    /// If a lock of this name exists: a scenario could mean either.
     #[must_use]
     #[track_caller]
     pub fn with(mut self, own: Algorithm) -> Locks {
@@ -237,7 +237,7 @@ impl Locks {
         self.all().find(|algorithm| algorithm.name == name)
     }
 
-    /// Their names: the catalogue's in its order, then the caller's own.
+    /// Their names: the catalogue's in its order, then the user's own.
     pub fn names(&self) -> Vec<&'static str> {
         self.all().map(|algorithm| algorithm.name).collect()
     }
@@ -248,10 +248,9 @@ impl Locks {
 }
 
 impl Algorithm {
-    /// A lock of one's own whose key on one node lives for a while. Unless written over, it
-    /// makes the choices of [`LEASE`] and promises what [`promise::lease`] says: that counts on
-    /// calls which take one time-out of a request at the most, so a lock whose release tries again
-    /// promises less.
+    /// A lock of one's own whose key on one node expires. Unless overridden, it has the defaults of
+    /// [`LEASE`] and the promise of [`promise::lease`]. That promise assumes that a call takes at
+    /// most one request timeout, so a lock whose release retries promises less.
     pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {
             name,
@@ -267,8 +266,8 @@ impl Algorithm {
         }
     }
 
-    /// A lock of one's own whose key on one node lives until it is deleted. Unless written over,
-    /// it makes the choices of [`MUTEX`] and promises what [`promise::mutex`] says.
+    /// A lock of one's own whose key on one node exists until it is deleted. Unless overridden, it
+    /// has the defaults of [`MUTEX`] and the promise of [`promise::mutex`].
     pub const fn mutex(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {
             about: "a lock of one's own whose key lives until it is deleted",
@@ -279,12 +278,12 @@ impl Algorithm {
         }
     }
 
-    /// The configuration with nothing left open.
+    /// The configuration with all defaults filled in.
     pub fn choices(&self, config: &LockConfig) -> Choices {
         self.defaults.settle(config)
     }
 
-    /// The time to live that an acquire asks for, ns.
+    /// The time to live that an acquire requests, ns.
     pub fn ttl(&self, config: &LockConfig) -> Option<Nanos> {
         self.needs_ttl.then(|| self.choices(config).ttl)
     }

@@ -1,6 +1,6 @@
-//! Look first, take then: GET k, and SET k 1 if it is absent or 0. Release: SET k 0.
+//! Check, then set: GET k, and SET k 1 if it is absent or 0. Release: SET k 0.
 //!
-//! Two steps that are not atomic: whoever else looks between them takes the lock as well.
+//! Two steps that are not atomic: another caller that checks between them also acquires the lock.
 
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
@@ -11,9 +11,9 @@ use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
 
-/// The value of a lock that is taken. Everybody's.
+/// The value of a held lock, the same for every caller.
 const TAKEN: &str = "1";
-/// The value of a lock that is free.
+/// The value of a free lock.
 const FREE: &str = "0";
 
 /// The lock of one caller.
@@ -36,7 +36,7 @@ impl CheckThenSet {
         self.client.request(call, self.choices.timeout, "SET", &[key, value.as_bytes()]).await
     }
 
-    /// Why the lock cannot be taken now, if so.
+    /// Why the lock cannot be acquired now, if so.
     async fn taken(&mut self) -> Option<String> {
         let key = self.setting.config.key.as_bytes();
         let call = self.setting.call.get();
@@ -68,8 +68,8 @@ impl Lock for CheckThenSet {
         acquired
     }
 
-    /// There is no end to be put off: what is asked is whether the lock is taken still. Whose it
-    /// is the value does not tell.
+    /// There is no expiry to extend: this only checks whether the lock is still held. The value
+    /// does not show by which caller.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         self.setting.host.step("extending").await;
         let key = self.setting.config.key.as_bytes();
@@ -87,7 +87,7 @@ impl Lock for CheckThenSet {
     }
 }
 
-/// A holder that dies never frees it; the gap between check and set is its own fault.
+/// A holder that dies never frees it; the gap between check and set is the lock's own fault.
 pub fn promise(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, promise::of_mutex(work))
 }

@@ -1,7 +1,7 @@
-//! Locks: a file an algorithm, on one small RESP client.
+//! Locks: one file per algorithm, on one small RESP client.
 //!
-//! [`Lock`] is what a user implements for a lock of their own. A lock knows its host and its
-//! nodes; it knows nothing of histories, workloads, plans or runs.
+//! [`Lock`] is the trait that a user implements for a lock of their own. A lock knows its host and
+//! its nodes; it knows nothing of histories, workloads, plans or runs.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -42,9 +42,9 @@ pub mod wire;
 
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///
-/// A time-out is *unknown*, never refused: the server may have done what was asked.
+/// A timeout is *unknown*, never refused: the server may have executed the request.
 ///
-/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is found out
+/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is detected
 /// (`broken-contract`), and the line is reported:
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
@@ -52,71 +52,71 @@ pub mod wire;
 /// 3. Lock::acquire: a permit is below the number of holders
 /// 6. Lock: chance, time and state come from the setting: one plan is one run
 ///
-/// Anything else is the lock's own business: two grants may have the same token, a deadline may
-/// lie on any clock at any reading, and a future of the lock may be dropped half-way.
+/// Everything else is up to the lock: two grants may have the same token, a deadline may be on any
+/// clock at any reading, and a future of the lock may be dropped half-way.
 #[async_trait(?Send)]
 pub trait Lock {
-    /// Asks for the lock once, with the algorithm's own number of tries.
+    /// Acquires the lock once, with the algorithm's own number of tries.
     async fn acquire(&mut self) -> Acquired;
-    /// Prolongs a grant by the lock's time to live.
+    /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;
-    /// Gives a grant back; also one that an unknown acquire may have left.
+    /// Releases a grant; also one that an unknown acquire may have left.
     async fn release(&mut self, grant: &Grant) -> Released;
 }
 
-/// What an acquire came to.
+/// The result of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The caller owns the lock.
     Granted(Grant),
-    /// It does not; nothing is left to be released.
+    /// The caller does not own it; nothing is left to be released.
     Refused(String),
-    /// Nobody knows. The grant can be released.
+    /// The outcome is unknown. The grant can be released.
     Unknown(Grant),
 }
 
-/// What an extend came to.
+/// The result of an extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extended {
-    /// Still the caller's; the new deadline.
+    /// The grant is still the caller's; the new deadline.
     Kept(Option<Deadline>),
-    /// No longer the caller's.
+    /// The grant is no longer the caller's.
     Lost,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What a release came to.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// The caller's key was removed.
     Released,
-    /// There was no key of the caller's.
+    /// The caller had no key.
     NotMine,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// A clock of the caller's host and the reading until which a grant may be counted on.
+/// A clock of the caller's host and the reading until which a grant is valid.
 pub type Deadline = (Clock, Nanos);
 
-/// One success of a lock.
+/// A successful acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     /// The owner value.
     pub token: String,
     /// The increasing number, if the lock gives one.
     pub fence: Option<u64>,
-    /// Which permit, for a lock with several.
+    /// The permit, for a lock with several.
     pub permit: Option<u32>,
-    /// Until when it may be counted on; `None` if it never ends by itself.
+    /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
-    /// How often its owner holds it now; 1 for a lock that is not re-entrant.
+    /// How often its owner currently holds it; 1 for a lock that is not re-entrant.
     pub depth: u32,
 }
 
-/// How a lock is set up: the `[lock]` table of a scenario. Lengths are in nanoseconds; what is
-/// `None` is the algorithm's own default.
+/// The setup of a lock: the `[lock]` table of a scenario. Lengths are in nanoseconds; `None` means
+/// the algorithm's own default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LockConfig {
@@ -126,35 +126,35 @@ pub struct LockConfig {
     pub key: String,
     /// Time to live of the lock's key.
     pub ttl: Option<Nanos>,
-    /// Time-out of one request.
+    /// Timeout of one request.
     pub timeout: Option<Nanos>,
     /// Nodes that have to grant; by default N/2+1.
     pub quorum: Option<u32>,
-    /// How often one acquire tries.
+    /// The number of tries of one acquire.
     pub tries: Option<u32>,
-    /// The longest back-off between two tries.
+    /// The maximum back-off between two tries.
     pub retry: Option<Nanos>,
-    /// What the caller's work needs: a grant with less left is given back at once.
+    /// The time that the caller's work needs: a grant with less left is released at once.
     pub needs: Option<Nanos>,
-    /// How often a renewed lock is prolonged.
+    /// How often a renewed lock is extended.
     pub renew_every: Option<Nanos>,
     /// The time to live that a renewal sets.
     pub renew_ttl: Option<Nanos>,
-    /// From when the deadline counts: `send` (right) or `reply` (a planted bug).
+    /// The start of the deadline: `send` (correct) or `reply` (a planted bug).
     pub deadline_from: DeadlineFrom,
     /// Whether a release compares the owner value.
     pub release: ReleaseShape,
-    /// What an extend does when the key is not the caller's.
+    /// What an extend does if the key is not the caller's.
     pub extend: ExtendShape,
-    /// Which clock of its host the client reads.
+    /// The clock of its host that the client reads.
     pub clock: Option<Clock>,
     /// How many replicas have to acknowledge a grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u32>,
-    /// How long WAIT waits for them at the most.
+    /// The maximum time that WAIT waits for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_timeout: Option<Nanos>,
-    /// Whether the node's own disk has to have a grant too: WAITAOF in the place of WAIT.
+    /// Whether a grant must also be on the node's own disk: WAITAOF instead of WAIT.
     #[serde(skip_serializing_if = "is_usual")]
     pub fsync: bool,
     /// When, and on which connection, WAIT is sent.
@@ -163,15 +163,15 @@ pub struct LockConfig {
     /// How scripts are sent.
     #[serde(skip_serializing_if = "is_usual")]
     pub scripts: ScriptShape,
-    /// How a master that Sentinels watch is followed.
+    /// How the client follows a master that Sentinels watch.
     #[serde(skip_serializing_if = "is_usual")]
     pub discovery: DiscoveryShape,
-    /// How long an acquire waits for its turn, where waiters are told of a release.
+    /// How long an acquire waits for its turn, if waiters are notified of a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<Nanos>,
 }
 
-/// What a plan need not say, so that plans of before stay the same bytes.
+/// Whether a field has its default and need not be written, so that older plans keep their bytes.
 pub fn is_usual<T: Default + PartialEq>(choice: &T) -> bool {
     *choice == T::default()
 }
@@ -183,7 +183,7 @@ pub enum WaitShape {
     /// After each acquire and extend, on the connection that wrote.
     #[default]
     Own,
-    /// Not after an extend (a planted bug): a failover brings the old end back.
+    /// Not after an extend (a planted bug): a failover restores the previous expiry.
     NotOnExtend,
     /// On another connection (a planted bug): it has written nothing, so every replica counts.
     OtherConnection,
@@ -193,11 +193,11 @@ pub enum WaitShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptShape {
-    /// EVAL, each time the whole text.
+    /// EVAL, with the whole text each time.
     #[default]
     Eval,
-    /// SCRIPT LOAD once a process, EVALSHA from then on. An answer of NOSCRIPT ends the task that
-    /// asked, as an exception that nobody catches does.
+    /// SCRIPT LOAD once per process, EVALSHA from then on. A NOSCRIPT reply ends the task that sent
+    /// the request, like an uncaught exception.
     Evalsha,
     /// As `Evalsha`, and EVAL after NOSCRIPT, as client libraries do.
     EvalshaOrEval,
@@ -207,21 +207,21 @@ pub enum ScriptShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiscoveryShape {
-    /// It asks for the master when it opens a connection, and keeps that.
+    /// It queries the master when it opens a connection, and keeps that connection.
     #[default]
     AtConnect,
-    /// It listens to +switch-master at the Sentinels too, and leaves a master that was replaced.
+    /// It also subscribes to +switch-master at the Sentinels, and leaves a replaced master.
     SwitchMaster,
 }
 
-/// From when a deadline is counted.
+/// The start of a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlineFrom {
-    /// From before the request was sent.
+    /// Before the request was sent.
     #[default]
     Send,
-    /// From the arrival of the reply: too late by the reply's way.
+    /// At the arrival of the reply: too late by the reply's travel time.
     Reply,
 }
 
@@ -229,10 +229,10 @@ pub enum DeadlineFrom {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseShape {
-    /// As the algorithm says.
+    /// As the algorithm specifies.
     #[default]
     Own,
-    /// Deletes without a look.
+    /// Deletes without a comparison.
     Blind,
 }
 
@@ -240,32 +240,32 @@ pub enum ReleaseShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExtendShape {
-    /// As the algorithm says.
+    /// As the algorithm specifies.
     #[default]
     Own,
-    /// Prolongs whatever is there.
+    /// Extends whatever key exists.
     Blind,
-    /// Sets the key again when it is absent.
+    /// Sets the key again if it is absent.
     Revive,
 }
 
-/// What a lock is given to work with.
+/// What a lock receives to work with.
 #[derive(Clone)]
 pub struct Setting {
     /// The machine that it runs on.
     pub host: Host,
-    /// The names of the nodes to ask; resolved at each connect, since a failover moves a name.
+    /// The names of the nodes to query; resolved at each connect, since a failover moves a name.
     pub nodes: Vec<String>,
-    /// How it is set up.
+    /// The setup.
     pub config: LockConfig,
-    /// The operation that the caller is in now.
+    /// The caller's current operation.
     pub call: Rc<Cell<Call>>,
-    /// Where a lock tells of what it does by itself, in background tasks.
+    /// Receives notices of what a lock does on its own, in background tasks.
     pub tell: Tell,
 }
 
 impl Setting {
-    /// Prolongs a grant in the background, and has that written down.
+    /// Extends a grant in the background, and has that recorded.
     pub async fn extending(
         &self,
         token: &str,
@@ -280,7 +280,7 @@ impl Setting {
     }
 }
 
-/// A renewal under way. One that is dropped half-way, as by a time-out around it, has no answer.
+/// A pending renewal. One that is dropped half-way, as by a timeout around it, has no outcome.
 struct Renewal<'a> {
     tell: &'a Tell,
     op: u32,
@@ -295,37 +295,37 @@ impl Drop for Renewal<'_> {
     }
 }
 
-/// An operation of a caller, as its requests and draws know it.
+/// An operation of a caller, as identified by its requests and draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// Its number in the run. Requests carry it as their provenance.
     pub op: u32,
     /// Its number among the operations of its process, counted from 1. Draws and messages are
-    /// addressed by it, so that nothing that other processes do moves them.
+    /// addressed by it, so that other processes cannot move them.
     pub nth: u32,
 }
 
 impl Call {
-    /// Its number in the run; none before the caller's first.
+    /// Its number in the run; `None` before the caller's first operation.
     pub fn operation(self) -> Option<u32> {
         (self.nth > 0).then_some(self.op)
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; what the others
-/// are answered with means nothing.
+/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; the result of the others
+/// has no meaning.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
-/// What a lock does by itself.
+/// An action of a lock on its own.
 ///
 /// The rest of the contract (see [`Lock`]):
 ///
 /// 4. Notice: Extending and Lost name the token of a grant that the caller was given
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
-/// A grant that an acquire is about to give counts, and so does the last one with that token,
-/// though the caller has given it back. Of several grants with one token the oldest that is held
-/// is meant; a loss is that of all of them.
+/// A grant that an acquire is about to return counts, and so does the last one with that token even
+/// after the caller released it. Of several grants with one token, the oldest that is held is
+/// meant; a loss applies to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -333,37 +333,37 @@ pub enum Notice {
         /// The grant's token.
         token: String,
     },
-    /// The renewal with this number (see [`Call::op`]) came to an end.
+    /// The renewal with this number (see [`Call::op`]) ended.
     Extended {
-        /// The number that [`Notice::Extending`] was answered with.
+        /// The number that [`Notice::Extending`] returned.
         op: u32,
-        /// What it came to.
+        /// Its result.
         result: Extended,
     },
-    /// The renewal with this number was dropped before it had an answer: nobody knows.
-    /// [`Setting::extending`] sends it.
+    /// The renewal with this number was dropped before it had a reply: its outcome is unknown.
+    /// [`Setting::extending`] sends this notice.
     Abandoned {
-        /// The number that [`Notice::Extending`] was answered with.
+        /// The number that [`Notice::Extending`] returned.
         op: u32,
     },
-    /// The caller is told that the grant with this token is lost.
+    /// The caller is notified that the grant with this token is lost.
     Lost {
         /// The grant's token.
         token: String,
     },
 }
 
-/// What a lock promises, and what it counts on, as data.
+/// The guarantees and assumptions of a lock, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// How many may hold it at once. Where it is more than one, the guarded resource is not judged,
-    /// since its changes ask for one holder at a time, nor who touches whose key.
+    /// How many callers may hold it at once. If more than one, neither the guarded resource is
+    /// judged, since its changes require one holder at a time, nor which caller changes whose key.
     pub holders: u32,
-    /// Whether it tells a running caller that the lock is lost.
+    /// Whether it notifies a running caller of the loss of the lock.
     pub tells_loss: bool,
     /// The model that its acquires and releases follow.
     pub model: Model,
-    /// What it counts on.
+    /// Its assumptions.
     pub assumes: Vec<Assumption>,
 }
 
@@ -371,7 +371,7 @@ pub struct Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
-    /// It promises no order at all.
+    /// It promises no order.
     None,
     /// Held until released.
     Mutex,
@@ -379,54 +379,54 @@ pub enum Model {
     Lease,
 }
 
-/// Something that a lock counts on.
+/// One assumption of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assumption {
-    /// What is bounded.
+    /// The bounded quantity.
     pub what: Bounded,
-    /// The most that it withstands, in the unit of [`Bounded`]; of a down-time the least.
+    /// The maximum that the lock tolerates, in the unit of [`Bounded`]; of a down time the minimum.
     pub bound: u64,
 }
 
-/// What an assumption bounds. A run that goes beyond the bound breaks the assumption, whatever the
-/// plan had in mind; what is not listed in a [`Promise`] is withstood whatever its size.
+/// What an assumption bounds. A run that exceeds the bound breaches the assumption, whatever the
+/// plan intended; a quantity that is not listed in a [`Promise`] is tolerated without a bound.
 ///
-/// "In one hold" means from the call of an acquire until its release has returned, its refusal,
-/// its loss or the death of its process; of grants that nest, until that of the last.
-/// Pauses and late accesses eat the same lease: a pause is judged together with what the accesses
-/// of its hold are late.
+/// "In one hold" means from the call of an acquire until its release has returned, its refusal, its
+/// loss or the death of its process; for nested grants, until that of the last. Pauses and late
+/// accesses use up the same lease: a pause is judged together with the delays of the accesses of
+/// its hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
-    /// How long a client may be paused or suspended in one hold, its late accesses added, ns.
+    /// How long a client may be paused or suspended in one hold, plus its late accesses, ns.
     ClientPause,
     /// How many clients may die in a hold, count.
     ClientCrash,
-    /// How far a node's wall clock may be moved from its course between any two moments, by steps
-    /// in either direction and by the time that it stands frozen, ns.
+    /// How far a node's wall clock may be shifted between any two moments, by steps in either
+    /// direction and by the time for which it is frozen, ns.
     NodeClockStep,
-    /// The same of a client's wall clock, ns.
+    /// The same for a client's wall clock, ns.
     ClientClockStep,
     /// Relative rate error between any two nodes or clients at one moment, ppm.
     Drift,
-    /// A node restarts without keys that it had acknowledged, with keys whose deletion it had, or
-    /// with an end that a renewal had put off: the down-time from which on that is harmless, ns. A
-    /// *shorter* down-time breaks the assumption, a longer one does not.
+    /// A node restarts without keys that it had acknowledged, with keys whose deletion it had
+    /// acknowledged, or with an expiry that a renewal had extended: the down time from which on
+    /// that is harmless, ns. A *shorter* down time breaches the assumption, a longer one does not.
     AmnesiacRestart,
     /// Failovers to a replica that may miss acknowledged keys, count: replicas that become master.
     Failover,
     /// Keys removed by eviction or FLUSHALL, count.
     KeyRemoval,
-    /// How long a caller works under one grant without prolonging it, ns.
+    /// How long a caller works under one grant without extending it, ns.
     Work,
-    /// How long after the heal no node leads that could serve the lock's key, ns. Every lock counts
-    /// on it without saying so: the bound is what the probe is given in any case.
+    /// How long after the heal there is no master that could serve the lock's key, ns. Every lock
+    /// assumes this implicitly: the bound is the time that the probe has in any case.
     Leaderless,
-    /// How long after the heal a master still tells clients that too few replicas have what was
-    /// written, ns: as long as a lost replica takes to notice, or a sender waits between two tries.
-    /// Every lock counts on it without saying so: the bound is what the probe is given in any case.
+    /// How long after the heal a master still reports to clients that too few replicas have a
+    /// write, ns: the time in which a lost replica is noticed, or a sender waits between two tries.
+    /// Every lock assumes this implicitly: the bound is the time that the probe has in any case.
     Unreplicated,
-    /// How much later than without faults the accesses of one hold reach the resource, taken
-    /// together, ns.
+    /// By how much the accesses of one hold reach the resource later than without faults, in total,
+    /// ns.
     AccessDelay,
 }

@@ -1,11 +1,11 @@
-//! No lock at all: everybody is let in. The measure of what a lock is good for.
+//! No lock at all: every caller is granted. The baseline against which locks are compared.
 
 use async_trait::async_trait;
 
 use crate::lock::promise::{Work, exclusive};
 use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
 
-/// Grants at once, asks nobody.
+/// Grants at once, without any request.
 pub struct NoLock {
     setting: Setting,
 }
@@ -24,7 +24,7 @@ impl Lock for NoLock {
         Acquired::Granted(Grant { depth: 1, ..Grant::default() })
     }
 
-    /// There is nothing to be prolonged, and nobody who could say that it is lost.
+    /// There is nothing to extend, and no node that could report a loss.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         Extended::Kept(None)
     }
@@ -34,7 +34,7 @@ impl Lock for NoLock {
     }
 }
 
-/// It counts on nothing, so that whatever goes wrong is its own fault.
+/// It assumes nothing, so every violation is its own fault.
 pub fn promise(_config: &LockConfig, _work: Work) -> Promise {
     exclusive(Model::None, Vec::new())
 }

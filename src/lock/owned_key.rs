@@ -1,7 +1,7 @@
-//! A key on one node that holds its owner's token: how it is given back and prolonged.
+//! A key on one node that holds its owner's token: how it is released and extended.
 //!
-//! The compare runs on the node, in one atomic step with its effect. The two switches that break
-//! it on purpose (blind, revive) act here.
+//! The comparison runs on the node, in one atomic step with its effect. The two switches that break
+//! this on purpose (blind, revive) act here.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_redis::frame::Reply;
@@ -20,14 +20,14 @@ pub struct OwnedKey {
     lacks_script: bool,
 }
 
-/// The name of a key's fence counter. Its braces make it share the slot of the key, as a script
-/// that touches both must have it; a key that has some says by itself what decides its slot.
+/// The name of a key's fence counter. Its braces put it into the slot of the key, as a script that
+/// uses both requires; a key with braces already determines its slot.
 fn counter(key: &str) -> String {
     if key.contains('{') { format!("{key}:fence") } else { format!("{{{key}}}:fence") }
 }
 
 impl OwnedKey {
-    /// The key on the first node of `setting`, with this time-out of a request.
+    /// The key on the first node of `setting`, with this timeout of a request.
     pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
         OwnedKey {
             client: Client::of(&setting, &setting.nodes[0]),
@@ -54,7 +54,7 @@ impl OwnedKey {
         self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await
     }
 
-    /// The client whose connection the key is reached through.
+    /// The client that owns the connection to the key.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -65,12 +65,13 @@ impl OwnedKey {
         answer::released(&delete(&mut self.client, call, self.timeout, config, token).await)
     }
 
-    /// Whether the node has forgotten the script that the last [`OwnedKey::extend`] asked for.
+    /// Whether the node lacked the script of the last [`OwnedKey::extend`].
     pub fn lacks_script(&self) -> bool {
         self.lacks_script
     }
 
-    /// Gives the key `lease.ttl` from now if it holds the token, waiting at most `within` ns.
+    /// Sets the time to live to `lease.ttl` if the key holds the token, waiting at most `within`
+    /// ns.
     pub async fn extend(
         &mut self,
         call: Call,
@@ -88,7 +89,7 @@ impl OwnedKey {
     }
 }
 
-/// Asks one node to delete the lock's key, as the configuration says.
+/// Sends a node the request to delete the lock's key, in the configured way.
 pub async fn delete(
     client: &mut Client,
     call: Call,
@@ -106,7 +107,7 @@ pub async fn delete(
     }
 }
 
-/// Asks one node to prolong the lock's key to `ttl` from now, as the configuration says.
+/// Sends a node the request to set the lock's key to expire `ttl` from now, in the configured way.
 pub async fn prolong(
     client: &mut Client,
     call: Call,
@@ -126,7 +127,7 @@ pub async fn prolong(
     client.eval(call, timeout, script, &[key], &[token.as_bytes(), ttl.as_bytes()]).await
 }
 
-/// A length as nodes take it.
+/// A length in the unit that nodes accept.
 pub fn milliseconds(length: Nanos) -> String {
     (length / MILLISECOND).max(1).to_string()
 }

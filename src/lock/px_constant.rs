@@ -1,6 +1,6 @@
-//! SET k 1 NX PX ttl, with the same value for everybody, and DEL k to give it back.
+//! SET k 1 NX PX ttl, with the same value for all callers, and DEL k to release it.
 //!
-//! Atomic and mortal, but without an owner: who overruns the lease frees the next owner's key.
+//! Atomic and with an expiry, but without an owner: an overrun holder deletes the next owner's key.
 
 use async_trait::async_trait;
 
@@ -11,7 +11,7 @@ use crate::lock::owned_key::milliseconds;
 use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
 
-/// The value of the key. Everybody's.
+/// The value of the key, the same for every caller.
 const TAKEN: &str = "1";
 
 /// The lock of one caller.
@@ -59,7 +59,7 @@ impl Lock for PxConstant {
     }
 }
 
-/// A lease; that its DEL hits whatever is there is its own fault.
+/// A lease; that its DEL removes any caller's key is its own fault.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, promise::of_lease(config, &LEASE.settle(config), 0, work))
 }

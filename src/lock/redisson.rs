@@ -1,9 +1,9 @@
-//! The lock of Redisson: a hash that counts for its owner, a watchdog, and a channel for waiters.
+//! The lock of Redisson: a hash with a count for its owner, a watchdog, and a channel for waiters.
 //!
-//! The hash has one field, the owner, and how often that one has taken the lock. Who comes second
-//! is told how long the key lives, listens to the lock's channel and looks again when a release
-//! is published or that time is over. The watchdog prolongs the key every third of its lease
-//! while the field is there. It tells nobody when it is gone, or when it has given up.
+//! The hash has one field, the owner, with the number of its grants. A second caller receives the
+//! remaining time to live of the key, subscribes to the lock's channel and retries when a release
+//! is published or that time is over. The watchdog extends the key every third of its lease while
+//! the field exists. It reports neither that the field is gone nor that it has given up.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::lock::{LockConfig, Model, Promise, Setting, scripts, token};
 /// Its name in scenarios.
 pub const NAME: &str = "redisson";
 
-/// What Redisson chooses: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
+/// Redisson's defaults: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
 pub const DEFAULTS: Defaults = Defaults {
     ttl: 30 * SECOND,
     timeout: |ttl| (ttl / 10).min(3 * SECOND),
@@ -39,19 +39,19 @@ pub struct Redisson {
     setting: Setting,
     choices: Choices,
     key: CountedKey,
-    /// The owner: this process and its one thread. Drawn when it is first needed.
+    /// The owner: this process and its one thread. Drawn on first use.
     owner: Option<String>,
-    /// How many grants the caller has: the lock is re-entrant.
+    /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
-    /// How to stop the watchdog, which serves all of them.
+    /// Stops the watchdog, which serves all of them.
     watchdog: Option<Rc<Cell<bool>>>,
 }
 
-/// What one look at the lock came to.
+/// The result of one try.
 enum Look {
-    /// It is another's; how long its key lives, ns.
+    /// Another caller holds it; the remaining time to live of its key, ns.
     Busy(Nanos),
-    /// The acquire is over.
+    /// The acquire is finished.
     Done(Acquired),
 }
 
@@ -68,7 +68,7 @@ impl Redisson {
         }
     }
 
-    /// Asks once.
+    /// Tries once.
     async fn look(&mut self) -> Look {
         let (host, call) = (self.setting.host.clone(), self.setting.call.get());
         let lease = self.choices.lease(&self.setting.config);
@@ -87,7 +87,7 @@ impl Redisson {
         }
     }
 
-    /// Lets a watchdog keep the grant, if there is none yet.
+    /// Starts a watchdog for the grant, unless one is running.
     fn watch(&mut self, grant: Grant) -> Grant {
         self.depth = grant.depth;
         if self.watchdog.as_ref().is_none_or(|ended| ended.get()) {
@@ -99,7 +99,7 @@ impl Redisson {
         grant
     }
 
-    /// Gives back the last grant, whatever came of it at the node.
+    /// Drops the last grant, whatever the result at the node.
     fn forget(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0
@@ -109,8 +109,8 @@ impl Redisson {
         }
     }
 
-    /// Until the lock may be free: a release is published, its key ends, or `left` ns are over.
-    /// The first time it only begins to listen, since a release may have come before that.
+    /// Waits until the lock may be free: a release is published, its key expires, or `left` ns have
+    /// passed. The first call only subscribes, since a release may have preceded the subscription.
     async fn wait(
         &mut self,
         channel: &mut Option<Subscription>,
@@ -169,7 +169,7 @@ impl Lock for Redisson {
     async fn release(&mut self, grant: &Grant) -> Released {
         self.setting.host.step("releasing").await;
         if self.depth > 0 && grant.depth > self.depth {
-            // Nobody knows whether it was counted: to count down could free what is held.
+            // Whether the grant was counted is unknown: counting down could free a held lock.
             return Released::Unknown;
         }
         let call = self.setting.call.get();
@@ -198,11 +198,11 @@ impl CountedKey {
         self.run(call, scripts::COUNT_UP, false, owner, ttl).await
     }
 
-    /// Counts down; `left` grants remain to the caller.
+    /// Counts down; the caller keeps `left` grants.
     async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos, left: u32) -> Released {
         match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
-            // Counted twice: an acquire that nobody has heard of took the lock as well. The key
-            // stays until its lease is over.
+            // Counted twice: an acquire without a reply took the lock as well. The key stays until
+            // its lease is over.
             Ok(Reply::Integer(0)) if left == 0 => Released::Unknown,
             Ok(Reply::Integer(0)) => Released::Released,
             answer => answer::released(&answer),
@@ -236,7 +236,7 @@ impl CountedKey {
         self.client.listen(call, self.timeout.min(within), &channel).await
     }
 
-    /// Where releases are published: in a cluster, in the slot of the key.
+    /// The channel of releases: in a cluster, in the slot of the key.
     fn channel(&self) -> String {
         match self.setting.config.key.as_str() {
             tagged if tagged.contains('{') => format!("redisson_lock__channel:{tagged}"),
@@ -265,7 +265,7 @@ impl Watchdog {
         Watchdog { setting, choices, key, token, lease, every, released }
     }
 
-    /// Prolongs until the release, the loss, or as many failures in a row as there are tries.
+    /// Extends until the release, the loss, or as many consecutive failures as there are tries.
     async fn run(mut self) {
         let (every, tries) = (self.every, self.choices.tries);
         let (mut wait, mut failures) = (every, 0);
@@ -290,7 +290,7 @@ impl Watchdog {
     }
 }
 
-/// What PTTL says of a key that is there, in ns; one without an end is looked at now and then.
+/// The PTTL of an existing key in ns; a key without an expiry is checked once a second.
 fn lifetime(ms: i64) -> Nanos {
     u64::try_from(ms).map_or(SECOND, |ms| ms.max(1).saturating_mul(MILLISECOND))
 }
@@ -300,13 +300,13 @@ fn wait_for(config: &LockConfig) -> Nanos {
     config.wait_for.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
 }
 
-/// How a grant is prolonged: every third of its lease.
+/// How a grant is extended: every third of its lease.
 fn renewed(config: &LockConfig) -> Renewed {
     let choices = DEFAULTS.settle(config);
     Renewed::of(config, &choices, choices.ttl / 3)
 }
 
-/// A lease that a running process keeps. Nobody is told of its loss.
+/// A lease that a running process keeps. It reports no loss.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = DEFAULTS.settle(config);
     exclusive(Model::Lease, promise::of_renewed(config, &choices, renewed(config), work))

@@ -1,7 +1,7 @@
-//! Redlock: a majority of independent nodes, asked at the same time, within the lease.
+//! Redlock: a majority of independent nodes, queried concurrently, within the lease.
 //!
-//! The steps are those of the published algorithm; its two conditions are a quorum and a validity
-//! that is left. `redlock-no-validity` leaves the second one out.
+//! The steps are those of the published algorithm; its two conditions are a quorum and a remaining
+//! validity. `redlock-no-validity` omits the second one.
 
 use async_trait::async_trait;
 use lockstorm_platform::host::LocalFuture;
@@ -17,7 +17,7 @@ use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::{Acquired, Bounded, Extended, Grant, Lock};
 use crate::lock::{LockConfig, Model, Promise, Released, Setting, join, token};
 
-/// Three tries, up to 200 ms apart; a time-out far below the lease.
+/// Three tries, up to 200 ms apart; a timeout far below the lease.
 pub const DEFAULTS: Defaults =
     Defaults { timeout: |ttl| (ttl / 20).min(50 * MILLISECOND), tries: 3, ..LEASE };
 
@@ -50,7 +50,7 @@ impl Redlock {
         }
     }
 
-    /// The same without a look at the time that the asking took.
+    /// The same without a check of the time that the requests took.
     pub fn without_validity(setting: Setting) -> Redlock {
         Redlock { checks_validity: false, ..Redlock::new(setting) }
     }
@@ -98,7 +98,7 @@ impl Redlock {
         on_all(clients, |client| Box::pin(client.request(call, timeout, "SET", &args))).await
     }
 
-    /// Every node is asked, also those that did not answer: they may have set the key.
+    /// Every node receives the request, even those that did not reply: they may have set the key.
     async fn delete_on_all(&mut self, token: &str) -> Vec<Answer> {
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
@@ -115,14 +115,14 @@ impl Redlock {
         .await
     }
 
-    /// A random rest, so that callers who split the nodes do not do so again.
+    /// A random wait, so that callers that split the nodes do not do so again.
     async fn back_off(&self, attempt: u32) {
         let Setting { host, call, .. } = &self.setting;
         let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
         host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
     }
 
-    /// Whether so many nodes do not have the key that the others are no quorum.
+    /// Whether so many nodes lack the key that the others are no quorum.
     fn is_out_of_reach(&self, without: usize) -> bool {
         self.clients.len() - without < self.quorum
     }
@@ -130,8 +130,8 @@ impl Redlock {
 
 #[async_trait(?Send)]
 impl Lock for Redlock {
-    /// A try that fails is given back on all nodes and is a refusal: the algorithm says so, even
-    /// where a node's answer is unknown.
+    /// A failed try is released on all nodes and is a refusal: the algorithm specifies this, even
+    /// if a node's reply is unknown.
     async fn acquire(&mut self) -> Acquired {
         let mut refusal = String::new();
         for attempt in 0..self.choices.tries {
@@ -171,7 +171,7 @@ impl Lock for Redlock {
     }
 }
 
-/// Asks every node at the same time.
+/// Sends a request to every node concurrently.
 async fn on_all<'a>(
     clients: &'a mut [Client],
     ask: impl Fn(&'a mut Client) -> LocalFuture<'a, Answer>,
@@ -183,19 +183,19 @@ fn count(answers: &[Answer], said: &Said) -> usize {
     answers.iter().filter(|answer| answer::said(answer) == *said).count()
 }
 
-/// How many nodes have to grant: N/2+1 unless the configuration says otherwise.
+/// The number of nodes that have to grant: N/2+1 unless configured otherwise.
 pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
     let asked = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
     asked.unwrap_or(nodes / 2 + 1)
 }
 
-/// A lease with an allowance for drift. That single nodes forget or jump is more than a bare
-/// majority withstands; that a minority is down or cut off is nothing to it.
+/// A lease with an allowance for drift. A bare majority does not tolerate single nodes that lose
+/// keys or whose clocks jump; it does tolerate a minority that is down or cut off.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
     let rounding = drift_allowance(0);
     let work = Work { lasts: work.lasts.saturating_add(rounding), ..work };
-    // A grant with less left than it needs is given back, however long the nodes were asked.
+    // A grant with less left than it needs is released, however long the requests took.
     if let Some(needs) = config.needs {
         let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
         choices.timeout = choices.timeout.min(spent);
@@ -203,9 +203,9 @@ pub fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, promise::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
-/// As [`promise`] but for the pause, and for work that outlasts what is left: the check is what
-/// turns a grant that comes too late into a refusal, and a lock that leaves it out has no right to
-/// assume that its callers have the whole lease.
+/// As [`promise`] except for the pause, and for work that outlasts what is left: the check turns a
+/// grant that comes too late into a refusal, and a lock without it must not assume that its callers
+/// have the whole lease.
 pub fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
     let checked = [Bounded::ClientPause, Bounded::Work];

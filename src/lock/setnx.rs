@@ -1,6 +1,6 @@
-//! SETNX k 1, and DEL k to give it back: the first lock that everybody writes.
+//! SETNX k 1, and DEL k to release it: the lock that is most often written first.
 //!
-//! Atomic, but its key outlives a holder that dies, and anybody's DEL frees it.
+//! Atomic, but its key outlives a holder that dies, and any caller's DEL frees it.
 
 use async_trait::async_trait;
 
@@ -10,7 +10,7 @@ use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::promise::{self, Work, exclusive};
 use crate::lock::{Acquired, Extended, Grant, Lock, LockConfig, Model, Promise, Released, Setting};
 
-/// The value of the key. Everybody's.
+/// The value of the key, the same for every caller.
 const TAKEN: &str = "1";
 
 /// The lock of one caller.
@@ -43,8 +43,8 @@ impl Lock for Setnx {
         acquired
     }
 
-    /// There is no end to be put off: what is asked is whether the key is there still. Whose it
-    /// is the value does not tell.
+    /// There is no expiry to extend: this only checks whether the key still exists. The value does
+    /// not show by which caller.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         self.setting.host.step("extending").await;
         let key = self.setting.config.key.as_bytes();
@@ -65,7 +65,7 @@ impl Lock for Setnx {
     }
 }
 
-/// A holder that dies never frees it; a DEL that is not the holder's is its own fault.
+/// A holder that dies never frees it; a DEL by another caller is the lock's own fault.
 pub fn promise(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, promise::of_mutex(work))
 }

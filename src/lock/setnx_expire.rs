@@ -1,7 +1,7 @@
-//! SETNX k 1, then EXPIRE k s, so that a dead holder's lock ends by itself; DEL k to give it back.
+//! SETNX k 1, then EXPIRE k s, so that a dead holder's lock expires; DEL k to release it.
 //!
-//! Two steps: who dies between them leaves a key for ever. What EXPIRE answers is not looked at,
-//! as in the code that this is found in.
+//! Two steps: a caller that dies between them leaves a key for ever. The reply to EXPIRE is
+//! ignored, as in the code in which this pattern is found.
 
 use async_trait::async_trait;
 use lockstorm_platform::time::SECOND;
@@ -16,7 +16,7 @@ use crate::lock::{LockConfig, Model, Promise, Released, Setting};
 /// EXPIRE counts in whole seconds.
 pub const DEFAULTS: Defaults = Defaults { unit: SECOND, ..LEASE };
 
-/// The value of the key. Everybody's.
+/// The value of the key, the same for every caller.
 const TAKEN: &str = "1";
 
 /// The lock of one caller.
@@ -68,7 +68,7 @@ impl Lock for SetnxExpire {
     }
 }
 
-/// As a lease, and nobody may die: between the two steps there is no lease yet.
+/// As a lease, and no client may die: between the two steps there is no lease yet.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut assumes = promise::of_lease(config, &DEFAULTS.settle(config), 0, work);
     assumes.push(bound(Bounded::ClientCrash, 0));

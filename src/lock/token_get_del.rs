@@ -1,7 +1,8 @@
-//! SET k token NX EX s, five tries 10 ms apart with a new token each; to give it back: GET k,
-//! compare in the client, DEL k.
+//! SET k token NX EX s, five tries 10 ms apart with a new token each; to release it: GET k, compare
+//! in the client, DEL k.
 //!
-//! It has an owner, but looks and deletes in two steps: the key can end and be taken between.
+//! It has an owner, but checks and deletes in two steps: between them the key can expire and
+//! another caller can take it.
 
 use async_trait::async_trait;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
@@ -97,7 +98,7 @@ impl Lock for TokenGetDel {
     }
 }
 
-/// A lease; that its look and its DEL are two steps is its own fault.
+/// A lease; that its check and its DEL are two steps is its own fault.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, promise::of_lease(config, &DEFAULTS.settle(config), 0, work))
 }

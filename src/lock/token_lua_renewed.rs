@@ -1,7 +1,7 @@
-//! Token-lua, and a background task that prolongs each grant every 2/3 of its lease.
+//! Token-lua, and a background task that extends each grant every 2/3 of its lease.
 //!
-//! The task belongs to the process: a pause pauses it too. It tells the caller of a loss, at the
-//! latest when the deadline is reached without an answer, and stops with the release.
+//! The task belongs to the process: a pause pauses it too. It notifies the caller of a loss, at the
+//! latest when the deadline is reached without a reply, and stops with the release.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::lock::{LockConfig, Model, Notice, Promise, Released, Setting};
 pub struct TokenLuaRenewed {
     setting: Setting,
     lock: TokenLua,
-    /// How to stop the renewal of a grant, by its token.
+    /// Stops the renewal of a grant, by its token.
     renewals: BTreeMap<String, Rc<Cell<bool>>>,
 }
 
@@ -67,7 +67,7 @@ impl Lock for TokenLuaRenewed {
     }
 }
 
-/// The task that prolongs one grant.
+/// The task that extends one grant.
 struct Renewal {
     setting: Setting,
     choices: Choices,
@@ -114,7 +114,7 @@ impl Renewal {
                 }
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.tell_lost(),
-                // Nobody has caught the error: the task is gone, and the caller is not told.
+                // The error is uncaught: the task has ended, and the caller is not notified.
                 Extended::Unknown if self.key.lacks_script() => return,
                 Extended::Unknown => wait = self.choices.retry,
             }
@@ -140,7 +140,7 @@ impl Renewal {
         setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
     }
 
-    /// What is left of the grant, ns.
+    /// The time left of the grant, ns.
     fn left(&self) -> Nanos {
         let (clock, deadline) = self.deadline;
         deadline.saturating_sub(self.setting.host.now(clock))
@@ -151,13 +151,13 @@ impl Renewal {
     }
 }
 
-/// How a grant is prolonged: every 2/3 of its lease.
+/// How a grant is extended: every 2/3 of its lease.
 fn renewed(config: &LockConfig) -> Renewed {
     let choices = LEASE.settle(config);
     Renewed::of(config, &choices, choices.ttl / 3 * 2)
 }
 
-/// A lease that a running process keeps, and whose loss it is told.
+/// A lease that a running process keeps, with a notification of its loss.
 pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let assumes = promise::of_renewed(config, &choices, renewed(config), work);

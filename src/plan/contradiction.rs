@@ -1,6 +1,7 @@
-//! What no plan may say: hosts that are not there, a quorum above the nodes, times that do not fit.
+//! What no plan may contain: hosts that do not exist, a quorum above the number of nodes, times
+//! that do not fit.
 //!
-//! Scenarios and plans from files both pass here, so that nothing later has to refuse or panic.
+//! Scenarios and plans from files are both checked here, so nothing later has to refuse or panic.
 
 use std::fmt;
 
@@ -16,14 +17,14 @@ use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
 use crate::refusal::nearest;
 
-/// Something that a plan may not say.
+/// A rule that a plan breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Where: the path in the plan, `lock.quorum`. Faults go by their id: `fault.2.target`.
+    /// The path in the plan, `lock.quorum`. Faults are named by their id: `fault.2.target`.
     pub place: String,
     /// What is wrong, in one sentence.
     pub what: String,
-    /// How to mend it, in a few words.
+    /// How to fix it, in a few words.
     pub mend: String,
 }
 
@@ -36,28 +37,27 @@ impl fmt::Display for Contradiction {
 /// The result of every check here.
 pub type Checked = Result<(), Contradiction>;
 
-/// More nodes than this are refused.
+/// The maximum number of nodes.
 const MOST_NODES: u32 = 99;
-/// More clients than this are refused.
+/// The maximum number of clients.
 const MOST_CLIENTS: u32 = 1_000;
-/// More rounds a client, and more tries an acquire, than this are refused.
-/// More rounds, or tries, than this are refused.
+/// The maximum number of rounds per client, and of tries per acquire.
 pub const MOST_ROUNDS: u32 = 1_000_000;
-/// A clock may run this much faster or slower: half as fast again, or half as fast.
+/// The maximum rate error of a clock: half as fast again, or half as fast.
 const MOST_PPM: i32 = 500_000;
-/// More lost tries in a million are refused: a message must arrive some day.
+/// The maximum of lost tries per million: a message must arrive eventually.
 pub const MOST_LOSS: u32 = 900_000;
-/// The shortest wait before a client asks again: without one, no time would pass.
+/// The minimum wait before a client retries: without one, no time would pass.
 const SHORTEST_RETRY: Nanos = MILLISECOND;
 
 impl Plan {
-    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
-    /// lock has to be one of the catalogue.
+    /// Refuses contradictory plans, so that a run cannot fail because of its plan. The lock must be
+    /// one of the catalogue.
     pub fn validate(&self) -> Result<(), Contradiction> {
         self.validate_with(&Locks::default())
     }
 
-    /// As [`Plan::validate`]; its lock has to be one of `locks`.
+    /// As [`Plan::validate`]; the lock must be one of `locks`.
     pub fn validate_with(&self, locks: &Locks) -> Result<(), Contradiction> {
         name(self)?;
         topology(self)?;
@@ -79,7 +79,7 @@ pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) 
     Err(Contradiction { place: place.to_owned(), what: what.into(), mend: mend.to_owned() })
 }
 
-/// Refuses a host that is not there.
+/// Refuses a host that does not exist.
 pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
     let hosts = plan.hosts();
     if hosts.iter().any(|known| known == host) {
@@ -94,7 +94,7 @@ pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
     refuse_if(true, place, format!("there is no host '{host}'"), &mend)
 }
 
-/// Refuses a length beyond the longest.
+/// Refuses a length above the maximum.
 pub fn in_reach(place: &str, length: Nanos) -> Checked {
     let mend = format!("at most {}", length::write(LONGEST));
     refuse_if(length > LONGEST, place, "this is too long", &mend)
@@ -122,7 +122,7 @@ fn name(plan: &Plan) -> Checked {
     refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
 }
 
-/// What is said of files has to suit what is kept in them.
+/// The settings of files must match the persistence.
 fn files(plan: &Plan) -> Checked {
     let (kept, files) = (plan.topology.persistence, &plan.topology.files);
     let numbers: Option<Vec<u64>> =
@@ -144,7 +144,7 @@ fn files(plan: &Plan) -> Checked {
     in_reach("topology.save_time", files.save_time)
 }
 
-/// A master that needs more replicas than there are would never write.
+/// A master that needs more replicas than exist would never write.
 fn min_replicas(plan: &Plan) -> Checked {
     let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
     let replicas = plan.topology.replicas();
@@ -200,7 +200,7 @@ fn topology(plan: &Plan) -> Checked {
     }
 }
 
-/// Refuses Sentinels that could never agree, and times that they cannot be told.
+/// Refuses Sentinels that could never agree, and times that cannot be configured for them.
 fn watch(sentinels: &Sentinels) -> Checked {
     let (count, quorum) = (sentinels.count, sentinels.quorum);
     let mend = format!("from 1 to {MOST_NODES}");
@@ -217,7 +217,7 @@ fn watch(sentinels: &Sentinels) -> Checked {
     in_whole_ms("topology.failover_timeout", sentinels.failover_timeout, who)
 }
 
-/// Refuses a length that cannot be told to those who count in milliseconds.
+/// Refuses a length that is not in whole milliseconds.
 fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
     in_reach(place, length)?;
     let whole = length > 0 && length.is_multiple_of(MILLISECOND);
@@ -225,8 +225,8 @@ fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
     refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
 }
 
-/// Refuses masters that are not there, replicas that nobody shares evenly, and a time-out that
-/// nodes cannot be told.
+/// Refuses a number of masters that does not match, replicas that cannot be shared evenly, and a
+/// timeout that cannot be configured for nodes.
 fn cluster(plan: &Plan) -> Checked {
     let nodes = plan.topology.nodes;
     let Some(shards) = &plan.topology.shards else {
@@ -342,7 +342,7 @@ fn clocks(plan: &Plan) -> Checked {
     Ok(())
 }
 
-/// Refuses a clock that runs absurdly fast or slow.
+/// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
     let what = format!("a clock that is {ppm} ppm fast is broken");
     let mend = format!("from -{MOST_PPM} to {MOST_PPM}");

@@ -1,17 +1,17 @@
-//! One reading of a history: who called, which operations belong to which grant, who died when,
-//! what clocks read, all holds with what covers them, all lives of the lock's key. It is computed
-//! once; checks judge by it, explanations tell it. It judges nothing itself.
+//! A reading of a history: callers, the operations of each grant, deaths, clock readings, all holds
+//! with their coverage, all lives of the lock's key. It is computed once; checks judge it,
+//! explanations describe it. It judges nothing itself.
 //!
 //! - [`moment`]: points in time that can be compared
-//! - [`clocks`]: what a host's clock read when
-//! - [`hold`]: from when to when a caller believes that it owns the lock
-//! - [`tenure`]: grants of one caller that nest, as one
+//! - [`clocks`]: the readings of a host's clocks
+//! - [`hold`]: the interval in which a caller believes that it owns the lock
+//! - [`tenure`]: nested grants of one caller, as one
 //! - [`incarnation`]: one life of the lock's key on one node
-//! - [`leaders`]: when no node led that could have served the lock
+//! - [`leaders`]: when no master could have served the lock
 //!
-//! A history is made from a trace, and that is read here too:
+//! A history is derived from a trace, and that is read here too:
 //!
-//! - [`provenance`]: who caused a change of a key, however it came to its node
+//! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 pub mod clocks;
 pub mod hold;
@@ -34,7 +34,7 @@ use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 
-/// A history, and what follows from it at once.
+/// A history and what follows directly from it.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     /// What happened.
@@ -45,7 +45,7 @@ pub struct Reading<'a> {
     pub clocks: Clocks<'a>,
     /// The holds of the lock, in order of their start.
     pub holds: Vec<Hold>,
-    /// The tenures that they make up, in order of their beginning.
+    /// The tenures formed by the holds, in order of their beginning.
     pub tenures: Vec<Tenure>,
     /// The lives of the lock's key on every node.
     pub lives: Lives<'a>,
@@ -56,29 +56,29 @@ pub struct Reading<'a> {
     deaths: BTreeMap<&'a str, Vec<Death>>,
 }
 
-/// When a process died, and of what.
+/// When a process died, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Death {
-    /// When.
+    /// The moment.
     pub at: Moment,
-    /// Index of the condition; `None` where its own lock ended it.
+    /// Index of the fault interval; `None` if its own lock stopped it.
     pub condition: Option<usize>,
 }
 
-/// A time in which a process stood still, all of it.
+/// An interval in which a process was halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt<'a> {
-    /// By what.
+    /// The fault interval that caused it.
     pub condition: &'a Condition,
-    /// From when.
+    /// Its beginning.
     pub from: Moment,
-    /// Until it ran again, or was dead.
+    /// When it resumed or died.
     pub to: Moment,
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key, of which a caller's grants nest or do not: see
-    /// [`tenure::nest`].
+    /// Reads a history for the lock with that key. `nests` says whether grants of one caller nest:
+    /// see [`tenure::nest`].
     pub fn of(history: &'a History, lock_key: &'a str, nests: bool) -> Reading<'a> {
         let mut reading = Reading {
             history,
@@ -109,13 +109,13 @@ impl<'a> Reading<'a> {
         place.or_else(|| ops.binary_search_by_key(&id, |op| op.id).ok().map(|at| &ops[at]))
     }
 
-    /// The number of an operation's caller: two are equal if the callers are.
+    /// The number of an operation's caller: equal numbers mean the same caller.
     pub fn caller(&self, id: OpId) -> usize {
         self.callers[id as usize]
     }
 
-    /// The acquire whose key an operation sets or prolongs: itself, or the one that an extend is
-    /// for. What a release sets is nobody's.
+    /// The acquire whose key an operation sets or extends: itself, or the acquire of an extend. A
+    /// key that a release sets has no owner.
     pub fn owner(&self, by: OpId) -> Option<OpId> {
         let owner = match self.op(by)?.kind {
             OpKind::Acquire => by,
@@ -137,12 +137,12 @@ impl<'a> Reading<'a> {
         ops.iter().filter_map(|id| self.op(*id))
     }
 
-    /// The tenure that an acquire began, or was called in.
+    /// The tenure that an acquire began, or in which it was called.
     pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
         self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
     }
 
-    /// The acquire that stands for an acquire's tenure: the one that began it; itself without any.
+    /// The acquire that represents an acquire's tenure: the one that began it; itself without one.
     pub fn outermost(&self, acquire: OpId) -> OpId {
         self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
     }
@@ -152,13 +152,13 @@ impl<'a> Reading<'a> {
         self.outermost(one) == self.outermost(other)
     }
 
-    /// The acquires of an acquire's tenure; itself alone without any.
+    /// The acquires of an acquire's tenure; only itself without a tenure.
     pub fn together(&self, acquire: OpId) -> Vec<OpId> {
         self.tenure(acquire).map_or_else(|| vec![acquire], |tenure| tenure.acquires.clone())
     }
 
-    /// The endings by which an acquire's key was given up: those of its tenure that came when this
-    /// was over. Before that a grant that is given back leaves the key to the others.
+    /// The endings that gave up an acquire's key: those of its tenure that occurred at or after the
+    /// tenure's end. Before that, the release of one grant leaves the key to the others.
     pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
         let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
         let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
@@ -173,7 +173,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// When a node carried out the commands of an operation, those that it did not refuse.
+    /// When a node executed the commands of an operation that it did not reject.
     pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
         let own = self.history.requests.iter().filter(move |request| request.op == op);
         let own = own.filter(move |request| request.to == node && !request.declined);
@@ -181,7 +181,7 @@ impl<'a> Reading<'a> {
         legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
     }
 
-    /// Whether a node's process ended in between, killed or by itself.
+    /// Whether a node's process ended in between, killed or by its own exit.
     pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
         let mut sightings = self.history.sightings.iter();
         let exited = sightings.any(|seen| {
@@ -191,9 +191,9 @@ impl<'a> Reading<'a> {
         exited || self.death_after(node, from).is_some_and(|death| death.at <= to)
     }
 
-    /// When a key's time is over, whenever that is noticed: it is alive while its node's wall clock
-    /// reads its last millisecond, and gone in the next. An end counts from when it was set on: one
-    /// that a start puts back was not there before.
+    /// When a key expires, no matter when the node notices it: it is alive while its node's wall
+    /// clock reads its last millisecond, and expired in the next. An expiry counts from the moment
+    /// at which it was set: one that a restart restores was not there before.
     pub fn passes(&self, key: &Incarnation) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
@@ -202,14 +202,14 @@ impl<'a> Reading<'a> {
         over.unwrap_or(Moment::NEVER)
     }
 
-    /// When the process died for the first time after a moment.
+    /// The first death of the process after a moment.
     pub fn death_after(&self, process: &str, moment: Moment) -> Option<Death> {
         let deaths = self.deaths.get(process)?;
         deaths.get(deaths.partition_point(|death| death.at <= moment)).copied()
     }
 
-    /// When a process stood still, in order of beginning. A death ends it: who is started again
-    /// runs.
+    /// The intervals in which a process was halted, in order of their beginning. A death ends
+    /// one: a restarted process runs.
     pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
         let conditions = self.history.conditions.iter();
         let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
@@ -219,7 +219,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// From when to when a condition lasted.
+    /// The beginning and end of a fault interval.
     pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
         let from = Moment::from(condition.from);
         let to = Moment::from(condition.until(self.history.end));
@@ -246,8 +246,8 @@ fn number_callers(history: &History) -> Vec<usize> {
     callers
 }
 
-/// How many operations there are numbers for: a history of which parts were taken out keeps those
-/// of the others.
+/// The size of the range of operation numbers: a history from which parts were removed keeps the
+/// numbers of the others.
 fn ids(history: &History) -> usize {
     history.ops.last().map_or(0, |last| last.id as usize + 1)
 }

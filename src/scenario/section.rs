@@ -1,4 +1,4 @@
-//! A TOML table read field by field. Every refusal carries the place; no key goes unread.
+//! A TOML table read field by field. Every refusal has a place; no key remains unread.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::refusal::Wrong;
 /// A value with its place.
 pub type Value<'a> = Spanned<DeValue<'a>>;
 
-/// Where every field of a file stands, by its path: `lock.ttl`, `fault.2.target`.
+/// The place of every field of a file, by its path: `lock.ttl`, `fault.2.target`.
 pub type Places = BTreeMap<String, Range<usize>>;
 
 /// A table whose keys are all known.
@@ -24,7 +24,7 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Opens a table. A key that is none of `keys` is refused.
+    /// Opens a table. A key that is not one of `keys` is refused.
     pub fn open(
         path: &str,
         span: Range<usize>,
@@ -43,7 +43,7 @@ impl<'a> Section<'a> {
         Ok(section)
     }
 
-    /// The table as a person calls it.
+    /// The name of the table in refusals.
     fn title(&self) -> String {
         match self.path.as_str() {
             "" => "a scenario".to_owned(),
@@ -55,7 +55,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the table stands.
+    /// The place of the table.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
@@ -81,7 +81,7 @@ impl<'a> Section<'a> {
         self.get(key).map(|value| text_of(key, value)).transpose()
     }
 
-    /// A length of time, not negative.
+    /// A length of time, non-negative.
     pub fn length(&self, key: &str) -> Result<Option<Nanos>, Wrong> {
         self.get(key).map(|value| length_of(key, value)).transpose()
     }
@@ -115,7 +115,7 @@ impl<'a> Section<'a> {
         self.get(key).map(read).transpose()
     }
 
-    /// One of some words, and what it stands for.
+    /// One of several words, and its value.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Wrong> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let word = text_of(key, value)?;
@@ -140,7 +140,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value that has to be a table with these keys.
+/// A value that must be a table with these keys.
 pub fn table_of<'a>(path: &str, value: &'a Value<'a>, keys: &[&str]) -> Result<Section<'a>, Wrong> {
     match value.get_ref() {
         DeValue::Table(table) => Section::open(path, value.span(), table, keys),
@@ -148,7 +148,7 @@ pub fn table_of<'a>(path: &str, value: &'a Value<'a>, keys: &[&str]) -> Result<S
     }
 }
 
-/// A value that has to be a string.
+/// A value that must be a string.
 pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Wrong> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
@@ -156,7 +156,7 @@ pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Wrong> {
     }
 }
 
-/// A value that has to be a length of time.
+/// A value that must be a length of time.
 pub fn length_of(key: &str, value: &Value) -> Result<Nanos, Wrong> {
     length::read(with_unit(key, value)?).map_err(|no| no_length(value, no))
 }
@@ -176,7 +176,7 @@ fn no_length(value: &Value, no: NoLength) -> Wrong {
     Wrong::at(value.span(), no.what, no.mend)
 }
 
-/// The refusal of a value that has another type than the key takes.
+/// The refusal of a value of the wrong type.
 pub fn other_type(key: &str, value: &Value, wanted: &str) -> Wrong {
     let found = match value.get_ref() {
         DeValue::String(_) => "a text",
@@ -190,12 +190,12 @@ pub fn other_type(key: &str, value: &Value, wanted: &str) -> Wrong {
     Wrong::at(value.span(), format!("'{key}' cannot be {found}"), format!("write {wanted}"))
 }
 
-/// The number, unless it is far beyond every type.
+/// The number, unless it is out of range of every type.
 pub fn integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// Where every field of a table stands; entries of lists count from 1.
+/// The place of every field of a table; list entries count from 1.
 pub fn places(path: &str, table: &DeTable, into: &mut Places) {
     for (key, value) in table {
         let path = if path.is_empty() {

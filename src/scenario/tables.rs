@@ -44,7 +44,7 @@ pub const WORKLOADS: [(&str, WorkloadKind); 3] = [
     ("ledger", WorkloadKind::Ledger),
 ];
 
-/// The words for what the resource does with fences.
+/// The words for how the resource checks fences.
 pub const FENCES: [(&str, FenceMode); 4] = [
     ("none", FenceMode::None),
     ("reject-smaller", FenceMode::RejectSmaller),
@@ -52,7 +52,7 @@ pub const FENCES: [(&str, FenceMode); 4] = [
     ("compare-and-set", FenceMode::CompareAndSet),
 ];
 
-/// `[topology]`: one node unless it says otherwise.
+/// `[topology]`: by default one node.
 pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
     let keys = [
         "kind",
@@ -105,7 +105,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Wrong> {
     })
 }
 
-/// What `[topology]` says of the replicas that a master needs.
+/// The keys of `[topology]` for the replicas that a master needs.
 fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Wrong> {
     let max_lag = section.length("min_replicas_lag")?;
     let Some(to_write) = section.number("min_replicas")? else {
@@ -116,7 +116,7 @@ fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Wrong> {
     Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
 }
 
-/// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.
+/// The keys of `[topology]` for Sentinels. Without Sentinels they are refused.
 fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Wrong> {
     if kind != TopologyKind::Sentinel {
         let keys = ["sentinels", "quorum", "down_after", "failover_timeout", "parallel_syncs"];
@@ -136,8 +136,8 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
     }))
 }
 
-/// What `[topology]` says of several masters: how many replicas each of them has, and how a cluster
-/// shares its slots. Where there are none, the keys that speak of them are refused.
+/// The keys of `[topology]` for several masters: the number of replicas of each, and how a cluster
+/// shares its slots. Without several masters they are refused.
 fn shards(
     section: &Section,
     kind: TopologyKind,
@@ -159,7 +159,7 @@ fn shards(
     Ok((replicas, Some(Shards { masters, node_timeout })))
 }
 
-/// `[lock]`: its algorithm has to be named, and to be one of `locks`.
+/// `[lock]`: its algorithm is required, and must be one of `locks`.
 pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
     let keys = [
         "algorithm",
@@ -232,7 +232,7 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Wrong> {
     })
 }
 
-/// What clients do unless a scenario says otherwise: two count, a second at a time.
+/// The default workload: two clients count, one second at a time.
 const USUAL_WORK: Workload = Workload {
     kind: WorkloadKind::Counter,
     clients: 2,
@@ -289,7 +289,7 @@ pub fn workload(scenario: &Section) -> Result<Workload, Wrong> {
     })
 }
 
-/// When a client that works prolongs its grant.
+/// When a working client extends its grant.
 fn extend(section: &Section) -> Result<Option<Extend>, Wrong> {
     let Some((text, value)) = section.text("extend")?.zip(section.get("extend")) else {
         return Ok(None);
@@ -299,8 +299,8 @@ fn extend(section: &Section) -> Result<Option<Extend>, Wrong> {
     read.map(Some)
 }
 
-/// `[links]`: 1 to 5 ms and no loss unless it says otherwise. A name like `c1 <-> n1 n2` sets
-/// each of its links; where that is, goes into `places`.
+/// `[links]`: by default 1 to 5 ms and no loss. A name like `c1 <-> n1 n2` sets each of its links;
+/// the place of each is added to `places`.
 pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Wrong> {
     let usual = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
     let mut links = Links { latency: usual, named: BTreeMap::new(), loss_per_million: 0 };
@@ -330,7 +330,7 @@ pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Wrong> {
     Ok(links)
 }
 
-/// Every directed link of a name, each written `from -> to`.
+/// Every directed link of a name, written `from -> to`.
 fn one_by_one(name: &str) -> Result<Vec<String>, String> {
     let Target::Links { from, to, both } = Target::try_from(name.to_owned())? else {
         return Err(format!("'{name}' is a host: write 'c1 -> n1'"));
@@ -373,7 +373,7 @@ fn uniform(value: &Value) -> Result<Latency, Wrong> {
     Ok(Latency::Uniform { min: length_of("uniform", min)?, max: length_of("uniform", max)? })
 }
 
-/// A share in a million: `"1%"`, `"0.05%"`, or the number itself.
+/// A share in parts per million: `"1%"`, `"0.05%"`, or the number itself.
 pub fn loss(value: &Value) -> Result<u32, Wrong> {
     let wrong = |what: String| Wrong::at(value.span(), what, "write \"1%\" or 10_000 (a million)");
     match value.get_ref() {
@@ -387,7 +387,7 @@ pub fn loss(value: &Value) -> Result<u32, Wrong> {
     }
 }
 
-/// Percent with up to four digits after the point, in millionths.
+/// Percent with up to four decimal places, in millionths.
 pub fn percent(text: &str) -> Option<u32> {
     let (whole, part) = {
         let number = text.strip_suffix('%')?;
@@ -401,7 +401,7 @@ pub fn percent(text: &str) -> Option<u32> {
     whole.parse::<u32>().ok()?.checked_mul(10_000)?.checked_add(part)
 }
 
-/// `[clocks.n1]` and its like.
+/// `[clocks.n1]` and the like.
 pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Wrong> {
     let mut clocks = BTreeMap::new();
     let Some(value) = scenario.get("clocks") else { return Ok(clocks) };

@@ -1,12 +1,12 @@
-//! How a violation became possible: read from the history, whatever the faults were called.
+//! How a violation became possible: read from the history, whatever the faults are named.
 //!
-//! Each mechanism has one row in [`ROWS`]: its word, and what in the history proves it. Where
-//! nothing proves any, that is said ([`How::Unclear`]), and counts as a defect of ours.
+//! Each mechanism has one row in [`ROWS`]: its name, and what in the history proves it. If nothing
+//! proves any, the result is [`How::Unclear`], which counts as a defect of lockstorm.
 //!
-//! - [`ending`]: how a key that kept others out was gone
-//! - [`belief`]: why its holder went on
-//! - [`overlap`]: two holders at once
-//! - [`alone`]: violations that take one caller
+//! - [`ending`]: why a key that should have kept others out was gone
+//! - [`belief`]: why its holder continued
+//! - [`overlap`]: two simultaneous holders
+//! - [`alone`]: violations that involve one caller
 
 use serde::{Deserialize, Serialize};
 
@@ -23,9 +23,9 @@ pub mod overlap;
 /// How a violation became possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mechanism {
-    /// Which of the ways that are known.
+    /// The mechanism.
     pub how: How,
-    /// In words, with who and where.
+    /// A sentence with callers and nodes.
     pub sentence: String,
     /// The events that prove it.
     pub evidence: Vec<Evidence>,
@@ -42,7 +42,7 @@ impl Mechanism {
     }
 }
 
-/// The ways in which violations become possible. What proves each stands in [`ROWS`].
+/// The ways in which violations become possible. [`ROWS`] lists the proof of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each is described by its row")]
@@ -89,12 +89,12 @@ pub enum How {
     Unclear,
 }
 
-/// What is known of a mechanism.
+/// The description of a mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Which.
+    /// The mechanism.
     pub how: How,
-    /// In a few words.
+    /// A short description.
     pub about: &'static str,
     /// What in the history proves it.
     pub proof: &'static str,
@@ -287,7 +287,7 @@ impl How {
         rows.find(|row| row.how == self).expect("every mechanism has a row")
     }
 
-    /// The assumptions that what makes it possible breaks, of which one or another is.
+    /// The assumptions that the mechanism may breach: at least one of them.
     pub fn strains(self) -> &'static [Bounded] {
         match self {
             How::StoodStill => &[Bounded::ClientPause],
@@ -304,14 +304,14 @@ impl How {
         }
     }
 
-    /// The word that stands for it: `stood-still`.
+    /// Its name: `stood-still`.
     pub fn word(self) -> String {
         let word = serde_json::to_value(self).expect("a name is JSON");
         word.as_str().expect("a name is a string").to_owned()
     }
 }
 
-/// How the violation that is told became possible; `None` where nothing is violated.
+/// How the told violation became possible; `None` if nothing is violated.
 pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
     let violation = witness.primary?;
     let found = match violation.kind {
