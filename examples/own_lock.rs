@@ -1,7 +1,7 @@
 //! A lock of one's own on lockstorm's RESP client: SET NX PX, and a compare-and-delete in Lua.
 //!
-//! `cargo run --example own-lock` hunts for a violation within what the lock assumes, and finds
-//! none; the scenario beside this file shows what lies outside of it.
+//! `cargo run --example own-lock` hunts for a violation within the lock's assumptions, and finds
+//! none; the scenario beside this file shows what lies outside of them.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token}
 use lockstorm::plan::TopologyKind;
 use lockstorm::test::HuntTest;
 
-/// How scenarios name the lock, and how one is made. It promises what every lease does.
+/// The name of the lock in scenarios, and its constructor. It makes the promise of every lease.
 const OWN: Algorithm = Algorithm::lease("own-lock", |setting| Box::new(OwnLock::new(setting)));
 
 /// The lock of one caller.
@@ -58,7 +58,7 @@ impl Lock for OwnLock {
     }
 }
 
-/// Whatever is found within what the lock assumes is a bug of the lock.
+/// Every violation within the lock's assumptions is a bug of the lock.
 fn quarry() -> HuntTest {
     lockstorm::test::hunt_own(OWN, TopologyKind::Single).within_assumptions().seeds(1..=300)
 }

@@ -1,11 +1,11 @@
-//! A lock on redis-rs, the way people write it in production, with a bug that people ship.
+//! A lock on redis-rs, written as in production, with a bug that people ship.
 //!
-//! A request that times out may have been done all the same. The hasty lock wants to leave
-//! nothing behind and sends a DEL, without a look at whose key it deletes. The careful one tells
-//! its caller that nobody knows, and leaves the rest to its release, which compares.
+//! A request that timed out may have been executed all the same. The hasty lock tries to leave
+//! nothing behind and sends a DEL, without a check of whose key it deletes. The careful one returns
+//! unknown to its caller, and leaves the rest to its release, which compares.
 //!
 //! `cargo run --example redis-rs` hunts the hasty lock, `-- careful` the other, and `-- tokio` the
-//! other once more, with the tasks and timers of tokio that a service gives it.
+//! careful one again, with tokio's tasks and timers as in a service.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -31,12 +31,12 @@ const HASTY: Algorithm = Algorithm::lease("redis-rs-hasty", |setting| {
     Box::new(RedisRs::new(setting, AfterTimeOut::Delete))
 });
 
-/// The lock as it was mended.
+/// The fixed lock.
 const CAREFUL: Algorithm = Algorithm::lease("redis-rs-careful", |setting| {
     Box::new(RedisRs::new(setting, AfterTimeOut::Tell))
 });
 
-/// The mended lock with tokio's own tasks and timers, as a service has them. It is run on turmoil.
+/// The fixed lock with tokio's own tasks and timers, as in a service. It runs on turmoil.
 const ON_TOKIO: Algorithm = Algorithm {
     runs_tokio: true,
     ..Algorithm::lease("redis-rs-on-tokio", |setting| {
@@ -45,21 +45,21 @@ const ON_TOKIO: Algorithm = Algorithm {
     })
 };
 
-/// Who drives the connection.
+/// What drives the connection.
 #[derive(Clone, Copy)]
 enum Connect {
     /// The lock's host, on any engine.
     Host,
-    /// `tokio::spawn`, with time-outs on `tokio::time`.
+    /// `tokio::spawn`, with timeouts on `tokio::time`.
     Tokio,
 }
 
-/// What an acquire does that got no answer.
+/// What an acquire does after a request without a reply.
 #[derive(Clone, Copy)]
 enum AfterTimeOut {
-    /// Deletes what it may have left behind, and calls that a refusal.
+    /// Deletes what it may have left behind, and returns a refusal.
     Delete,
-    /// Tells its caller that nobody knows.
+    /// Returns unknown to its caller.
     Tell,
 }
 
@@ -73,14 +73,14 @@ struct RedisRs {
     open: Option<Open>,
 }
 
-/// A connection that was opened once and serves until it breaks.
+/// A connection that is opened once and used until it breaks.
 struct Open {
     connection: MultiplexedConnection,
     is_alive: Rc<dyn Fn() -> bool>,
 }
 
-/// Connects redis-rs to the lock's node: the only lines that know of a simulation. The time-outs
-/// of redis-rs are off, since they need tokio's clock; the lock has its own round every request.
+/// Connects redis-rs to the lock's node: the only lines that know of a simulation. The timeouts of
+/// redis-rs are off, since they need tokio's clock; the lock has its own around every request.
 async fn connect(setting: &Setting, wire: &Wire, timeout: u64) -> RedisResult<Open> {
     let stream = wire.open(timeout).await?;
     let info = RedisConnectionInfo::default();
@@ -98,8 +98,8 @@ async fn connect(setting: &Setting, wire: &Wire, timeout: u64) -> RedisResult<Op
     Ok(Open { connection, is_alive: Rc::new(move || alive.get()) })
 }
 
-/// As a service connects, but for where the bytes go: redis-rs keeps its own time-outs, and its
-/// driver is tokio's task.
+/// Connects as a service does, except for the transport: redis-rs keeps its own timeouts, and its
+/// driver is a tokio task.
 #[expect(clippy::disallowed_methods, reason = "this is what a lock on tokio does")]
 async fn connect_on_tokio(wire: &Wire, timeout: u64) -> RedisResult<Open> {
     let timeout = Duration::from_nanos(timeout);
@@ -127,8 +127,8 @@ impl RedisRs {
         RedisRs { setting, choices, after_time_out, wire, connect: Connect::Host, open: None }
     }
 
-    /// Asks on the open connection, or on a new one, with our time-out. A connection on which
-    /// something went wrong is not used again.
+    /// Sends a request on the open connection, or on a new one, with the lock's timeout. A
+    /// connection with an error is not used again.
     async fn ask<T>(
         &mut self,
         question: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
@@ -186,7 +186,7 @@ impl Lock for RedisRs {
             (Ok(false), _) => Acquired::Refused(HELD.to_owned()),
             (Err(_), AfterTimeOut::Tell) => Acquired::Unknown(grant),
             (Err(why), AfterTimeOut::Delete) => {
-                // Here is the bug: by now the key may be another's.
+                // This is the bug: by now the key may be another caller's.
                 let _ = self.delete().await;
                 Acquired::Refused(why.to_string())
             }
@@ -206,7 +206,7 @@ impl Lock for RedisRs {
     }
 }
 
-/// Whatever is found within what a lock assumes is a bug of the lock.
+/// Every violation within a lock's assumptions is a bug of the lock.
 fn quarry(lock: Algorithm) -> HuntTest {
     lockstorm::test::hunt_own(lock, TopologyKind::Single).within_assumptions().seeds(1..=300)
 }

@@ -1,8 +1,8 @@
-//! What happened, as far as a checker may know: plain data, no world.
+//! The record of a run, as far as a checker may see it: plain data, no world.
 //!
-//! Instants are trace positions; the order of two things is the order of their `seq`. Intervals
-//! are half-open. What a lock broke of its contract is written down as it was noticed; of the rest
-//! a history says nothing about right or wrong.
+//! Instants are trace positions; the order of two records is the order of their `seq`. Intervals
+//! are half-open. Breaches of a lock's contract are recorded when they are noticed; otherwise a
+//! history contains no judgement.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::default::is_default;
 use crate::promise::contract::Clause;
 
-/// The process that wants the lock once all is healed.
+/// The process that tries to acquire the lock after the heal.
 pub const PROBE: &str = "probe";
 /// The host that guards what the lock is for, and what is accessed there.
 pub const RESOURCE: &str = "resource";
@@ -23,64 +23,63 @@ pub const PROBE_MARGIN: Nanos = 5 * SECOND;
 /// Number of an operation in its history.
 pub type OpId = u32;
 
-/// Everything that one run left behind.
+/// Everything that one run recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct History {
-    /// Operations in the order of their ids; a history that was recorded whole has each from 0 on.
+    /// Operations in the order of their ids; a complete history has every id from 0 on.
     pub ops: Vec<Op>,
     /// Changes of keys on nodes, in order.
     pub keys: Vec<Key>,
-    /// What was done to hosts and links, in order of their beginning.
+    /// Fault intervals on hosts and links, in order of their beginnings.
     pub conditions: Vec<Condition>,
-    /// What the guarded resource saw, in the order in which it saw it.
+    /// The accesses that the guarded resource received, in its order.
     pub accesses: Vec<Access>,
-    /// Requests from clients to nodes and to the resource, and how far each came, in order of
-    /// sending.
+    /// Requests from clients to nodes and to the resource with their progress, in order of sending.
     pub requests: Vec<Request>,
-    /// Every host's clocks, piece by piece, in order of their beginning.
+    /// The clocks of every host, piece by piece, in order of the beginnings.
     pub clocks: Vec<ClockPiece>,
-    /// What nodes became, and what Sentinels and nodes of a cluster saw of masters, in order.
+    /// Changes of nodes' roles, and views of masters by Sentinels and cluster nodes, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sightings: Vec<Sighting>,
-    /// Where a lock broke the contract of locks, in order.
+    /// Breaches of the contract of locks, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<Breach>,
-    /// How many messages did not arrive at once; `None` where nobody counted.
+    /// How many messages did not arrive at their first try; `None` if not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// When the faults were healed, the workload was told to stop and the probe was started.
+    /// When the faults were healed, the workload was stopped and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.
     pub end: Instant,
 }
 
-/// Messages that did not arrive when they were sent first, between any hosts.
+/// Messages that did not arrive at their first try, between any hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
-    /// Tries that were lost; each is sent again.
+    /// Tries that were lost; each is retransmitted.
     pub lost: u64,
     /// Messages that met a link which a fault had cut.
     pub cut: u64,
 }
 
-/// A line of the contract that a lock did not keep.
+/// A clause of the contract that a lock did not keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breach {
     /// When.
     pub at: Instant,
     /// The host whose process runs the lock.
     pub process: String,
-    /// The operation that its caller was in, or was in last, if there is one.
+    /// The current or last operation of its caller, if there is one.
     pub op: Option<OpId>,
-    /// The line.
+    /// The clause.
     pub clause: Clause,
-    /// What was found, in words.
+    /// The details, in words.
     pub details: String,
 }
 
 impl Breach {
-    /// The line, and what was found.
+    /// The clause, and the details.
     pub fn text(&self) -> String {
         format!("{}; {}", self.clause.line(), self.details)
     }
@@ -95,25 +94,25 @@ pub struct Op {
     pub process: String,
     /// The thread of control within the process; by default the process's name.
     pub caller: String,
-    /// What it is about: the lock's key, or the resource's name.
+    /// Its object: the lock's key, or the resource's name.
     pub object: String,
     /// When it was invoked.
     pub call: Stamp,
     /// When it returned; `None` if it never did.
     pub ret: Option<Stamp>,
-    /// What was asked.
+    /// What was requested.
     pub kind: OpKind,
-    /// What came back.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What an operation asks for.
+/// What an operation requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OpKind {
-    /// Ask for the lock.
+    /// Acquire the lock.
     Acquire,
-    /// Prolong the grant of that acquire.
+    /// Extend the grant of an acquire.
     Extend {
         /// The acquire.
         grant: OpId,
@@ -121,12 +120,12 @@ pub enum OpKind {
         #[serde(default, skip_serializing_if = "is_default")]
         background: bool,
     },
-    /// Give back the grant of that acquire.
+    /// Release the grant of an acquire.
     Release {
         /// The acquire.
         grant: OpId,
     },
-    /// The loss of that acquire's grant became visible to its caller. Call and return are one.
+    /// The loss of a grant became visible to its caller. Call and return coincide.
     Lost {
         /// The acquire.
         grant: OpId,
@@ -150,13 +149,13 @@ pub enum OpKind {
     },
 }
 
-/// What an operation was told.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It has not returned.
     Pending,
-    /// Nobody knows whether it took effect: a time-out, a broken connection.
+    /// It is unknown whether it took effect: a timeout, a broken connection.
     Unknown,
     /// The lock was granted.
     Granted {
@@ -164,7 +163,7 @@ pub enum Outcome {
         token: String,
         /// The increasing number, if the lock gives one.
         fence: Option<u64>,
-        /// Until when the grant may be counted on, on the named clock of the caller's host.
+        /// Until when the grant is valid, on the named clock of the caller's host.
         deadline: Option<(Clock, Nanos)>,
     },
     /// The lock was refused, or the resource refused the access.
@@ -172,23 +171,23 @@ pub enum Outcome {
         /// Why, in the lock's or the resource's words.
         why: String,
     },
-    /// The grant was prolonged.
+    /// The grant was extended.
     Kept {
         /// The new deadline.
         deadline: Option<(Clock, Nanos)>,
     },
-    /// The grant could not be prolonged: it is no longer the caller's.
+    /// The grant could not be extended: it is no longer the caller's.
     Lost,
-    /// The lock was given back.
+    /// The lock was released.
     Released,
-    /// There was nothing of the caller's to give back.
+    /// The caller had nothing to release.
     NotMine,
     /// The resource was read.
     Value {
         /// What it held.
         value: i64,
     },
-    /// The resource took the write or the entry.
+    /// The resource accepted the write or the entry.
     Accepted,
 }
 
@@ -203,44 +202,44 @@ pub struct Key {
     pub at: Instant,
     /// What happened to it.
     pub change: KeyChange,
-    /// When the key ends after the change, on the node's wall clock in Unix milliseconds.
+    /// The key's expiry after the change, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// The operation that caused it, however it came to this node.
+    /// The operation that caused it, by whichever path it reached this node.
     pub by: Option<OpId>,
 }
 
-/// Something that was done to a host or a link.
+/// A fault interval on a host or a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// The fault's number in the plan.
     pub fault: u32,
     /// What it did, with its figures.
     pub verb: Verb,
-    /// To whom.
+    /// The host or links that it acted on.
     pub target: Target,
     /// When it struck.
     pub from: Instant,
-    /// When it was over; `None` if it lasted to the end, and for what acts in one instant
-    /// the same as `from`.
+    /// When it ended; `None` if it lasted to the end of the run. For a momentary fault the same as
+    /// `from`.
     pub to: Option<Instant>,
-    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it struck
-    /// nothing. `None`: nobody has counted.
+    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it had no
+    /// effect. `None` if not counted.
     #[serde(default)]
     pub met: Option<u64>,
 }
 
 impl Condition {
-    /// Whether it names this host as its target, or as an end of its links.
+    /// Whether its target is this host, or links of this host.
     pub fn touches(&self, host: &str) -> bool {
         self.target.hosts().contains(&host)
     }
 
-    /// Whether it is that host, and no link, that it happened to.
+    /// Whether its target is this host, and not a link.
     pub fn strikes(&self, host: &str) -> bool {
         matches!(&self.target, Target::Host(target) if target == host)
     }
 
-    /// When it was over in a run that ended then.
+    /// Its end, in a run that ended at `end`.
     pub fn until(&self, end: Instant) -> Instant {
         self.to.unwrap_or(end)
     }
@@ -261,9 +260,9 @@ pub struct Access {
     pub kind: AccessKind,
     /// The fence that it carried.
     pub fence: Option<u64>,
-    /// What was read, or is to be written; 0 for an entry.
+    /// The value that was read, or is to be written; 0 for an entry.
     pub value: i64,
-    /// Whether the resource took it.
+    /// Whether the resource accepted it.
     pub accepted: bool,
 }
 
@@ -290,30 +289,30 @@ pub struct Request {
     pub to: String,
     /// The command in upper case.
     pub command: String,
-    /// How far it came, and when. The first is `Sent`, or `Unsent` and the only one.
+    /// Its progress. The first leg is `Sent`, or `Unsent` as the only one.
     pub legs: Vec<(Leg, Instant)>,
     /// Whether the node answered with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
     #[serde(default, skip_serializing_if = "is_default")]
     pub declined: bool,
-    /// The first word of that error, where it is known.
+    /// The first word of that error, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
 
-/// What a node became, or what somebody saw of a master.
+/// A change of a node's role, or an observer's view of a master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
     /// When.
     pub at: Instant,
-    /// Who became something, or saw it: a node, a Sentinel.
+    /// The node whose role changed, or the observer: a node, a Sentinel.
     pub by: String,
-    /// What.
+    /// What happened.
     pub what: Seen,
-    /// The master that is meant.
+    /// The master in question.
     pub master: String,
 }
 
-/// What is told in a [`Sighting`].
+/// The content of a [`Sighting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
@@ -321,14 +320,14 @@ pub enum Seen {
     Leads,
     /// It follows the master from now on.
     Follows,
-    /// Its process ended by itself.
+    /// Its process exited on its own.
     Exited,
-    /// A Sentinel saw its clock jump and acts on nothing for 30 s: TILT, in the documentation of
+    /// A Sentinel saw its clock jump and takes no action for 30 s: TILT, in the documentation of
     /// Sentinel.
     Tilted,
-    /// It told a client that too few replicas have what was written to it.
+    /// It reported to a client that too few replicas have the client's writes.
     Unreplicated,
-    /// The master, by who watches it.
+    /// An observer's view of the master.
     #[serde(untagged)]
     Watched(Sight),
 }
@@ -340,13 +339,13 @@ pub struct ClockPiece {
     pub host: String,
     /// Which of its clocks.
     pub clock: Clock,
-    /// From when on.
+    /// The beginning of the piece.
     pub from: Instant,
     /// The line that it follows.
     pub line: Line,
 }
 
-/// The words for what operations ask and are told: the events that an anchor may wait for.
+/// The words for requests and results of operations: the events that an anchor may wait for.
 pub const WORDS: [&str; 18] = [
     "acquire",
     "acquired",

@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
+//! Lengths of time in text: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
 
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -16,7 +16,7 @@ const UNITS: [(&str, Nanos); 7] = [
     ("ns", 1),
 ];
 
-/// Words for units that people use and that are near to none of ours.
+/// Common words for units that are not similar to any valid unit.
 const OTHER_UNITS: [(&str, &str); 10] = [
     ("sec", "s"),
     ("secs", "s"),
@@ -55,7 +55,7 @@ pub fn read_shift(text: &str) -> Result<i64, Refusal> {
     Ok(sign * i64::try_from(length).expect("the longest length fits an i64"))
 }
 
-/// Writes a length so that [`read`] reads it back: `1m30s`.
+/// Writes a length so that [`read`] parses it: `1m30s`.
 pub fn write(length: Nanos) -> String {
     let mut left = length;
     let mut text = String::new();

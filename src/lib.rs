@@ -1,13 +1,10 @@
 //! lockstorm breaks Redis locks on purpose, and explains how.
 //!
-//! The modules stand in the order of the data path, lowest first:
+//! The modules are in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`], [`field`], [`default`]: what a person typed, and need not type
-//! - [`quantity`]: times and lists as a person reads them
-//! - [`promise`]: what a lock promises and counts on, as data
+//! - [`refusal`], [`length`]: user input
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
-//! - [`lock`]: what a lock is, the client it speaks through, a file an algorithm
-//! - [`history`]: operations, key changes, accesses: all that a checker may see
+//! - [`lock`]: one file per algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
 //! - `reading`: one reading of a history: holds, coverage, lives of keys
@@ -15,17 +12,20 @@
 //! - [`check`]: a file a verdict
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
-//! - [`explain`]: the witness turned into a causal story
+//! - [`reading`]: a reading of a history: holds, coverage, lives of keys
+//! - [`check`]: one file per verdict
+//! - [`ledger`]: which assumptions of a lock a run breached
+//! - [`explain`]: the evidence of a violation as a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
-//! - `report`: the same content, a file a format
-//! - `custody`: who owned which key, from what nodes wrote down alone (feature `live`)
+//! - [`report`]: the same contents, one file per format
+//! - `custody`: who owned which key, derived from node records alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
-//! - [`edge`]: what is outside: files, the terminal, exit codes, real time
+//! - `guest`: a fake node in a user's own turmoil simulation (feature `turmoil`)
 //! - [`test`]: for users' own `#[test]` functions
-//! - [`cli`]: the command line
+//! - [`cli`]: the command line: the only module with files, terminal and environment
 
-/// What the README shows is compiled.
+/// Compiles the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

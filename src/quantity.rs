@@ -1,4 +1,4 @@
-//! Times and lists as words, by integer arithmetic only.
+//! Times and lists as words, with integer arithmetic only.
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 /// A day in nanoseconds.
 const DAY: Nanos = 86_400 * SECOND;
 
-/// A true time: `12.345 s`, cut to the millisecond.
+/// A true time: `12.345 s`, truncated to the millisecond.
 pub fn moment(at: Nanos) -> String {
     format!("{}.{:03} s", at / SECOND, at % SECOND / MILLISECOND)
 }
@@ -33,7 +33,7 @@ pub fn rate(ppm: u64) -> String {
     if ppm >= 10_000 { format!("{} %", decimal(ppm / 10, 1_000)) } else { format!("{ppm} ppm") }
 }
 
-/// Thousandths as a number with a point: `3100` is `3.1`.
+/// Thousandths as a decimal number: `3100` is `3.1`.
 pub fn thousandths(number: u64) -> String {
     decimal(number, 1_000)
 }
@@ -44,7 +44,7 @@ pub fn signed(ns: i64) -> String {
     format!("{sign}{}", length(ns.unsigned_abs()))
 }
 
-/// A length with its sign, cut to three digits: `+8.98 s`, `-12.3 ms`.
+/// A length with its sign, truncated to three digits: `+8.98 s`, `-12.3 ms`.
 pub fn three_digits(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
     let length = ns.unsigned_abs();
@@ -74,7 +74,7 @@ pub fn figure(figure: &Figure) -> String {
     }
 }
 
-/// The same beside the verb's word, where a sign says which way: ` +200 ms`, ` +100 ppm`.
+/// The same beside the verb's word, with a sign for the direction: ` +200 ms`, ` +100 ppm`.
 pub fn mark(of: &Figure) -> String {
     match of {
         Figure::None => String::new(),
@@ -89,7 +89,7 @@ pub fn list(names: &[String]) -> String {
     row(names, "and")
 }
 
-/// `one, two or three`, with that word before the last.
+/// `one, two or three`, with `word` before the last.
 pub fn row(names: &[String], word: &str) -> String {
     match names {
         [] => "nobody".to_owned(),

@@ -139,14 +139,14 @@ struct Shown {
     source_text: NamedSource<String>,
 }
 
-/// A span cut to the text and to whole characters.
+/// A span limited to the text and to whole characters.
 fn within(span: &Range<usize>, text: &str) -> Range<usize> {
     let start = text.floor_char_boundary(span.start.min(text.len()));
     let end = text.ceil_char_boundary(span.end.clamp(start, text.len()));
     start..end
 }
 
-/// The word that was probably meant, if any is near enough.
+/// The word that was probably meant, if one is near enough.
 pub fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), known);
     let near = words.iter().min_by_key(|known| distance(known))?;

@@ -1,8 +1,8 @@
 //! The only place that joins world and locks: a plan goes in, a history and a trace come out.
 //!
-//! A run has two phases. In the first the clients work while faults strike; then everything is
-//! healed, the clients are told to stop, and a probe has to get the lock. What it runs on is a
-//! [`Ground`]: nodes of ours in a simulated world, or real servers.
+//! A run has two phases. In the first, the clients work while faults strike. Then all faults are
+//! healed, the clients are stopped, and a probe must acquire the lock. The environment is a
+//! [`Ground`]: simulated nodes in a simulated world, or real servers.
 
 pub mod asked;
 pub mod evidence;
@@ -41,18 +41,18 @@ use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
 
-/// Where nodes listen.
+/// The port of nodes.
 const NODE_PORT: u16 = 6379;
-/// Where Sentinels listen.
+/// The port of Sentinels.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// So many clients have their address in the first network of clients.
+/// The number of clients with an address in the first network of clients.
 const FULL: u32 = 255;
-/// The first of the further networks of clients, and how many each of them has.
+/// The first of the additional networks of clients, and the number of clients in each.
 const MORE_CLIENTS: u8 = 16;
 const PER_NET: u32 = 254;
 
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Clone)]
 pub struct Run {
     /// All that a checker may see.
@@ -61,7 +61,7 @@ pub struct Run {
     pub trace: Digest,
     /// The named points that locks passed, in order.
     pub steps: Vec<Step>,
-    /// Every record as a line, where the trace was kept whole.
+    /// Every record as a line, if the trace was kept whole.
     pub lines: Vec<String>,
 }
 
@@ -76,17 +76,17 @@ pub struct Step {
     pub at: Instant,
 }
 
-/// Where plans are run, and the locks that they may name.
+/// What plans are run with: the engine, and the locks that plans may name.
 #[derive(Clone, Debug, Default)]
 pub struct Lab {
-    /// What drives the worlds.
+    /// The engine that drives the worlds.
     pub engine: EngineKind,
-    /// Whether all that takes time takes whole milliseconds, as on every engine but `event` it
-    /// must: only then two engines can be compared.
+    /// Whether all durations are whole milliseconds, as every engine except `event` requires: only
+    /// then can two engines be compared.
     pub whole_ms: bool,
-    /// The catalogue, and locks of the caller's own.
+    /// The catalogue, and a caller's own locks.
     pub locks: Locks,
-    /// Where it can be seen from outside whether runs come forward.
+    /// The progress of runs, visible from outside.
     pub progress: Progress,
 }
 
@@ -102,19 +102,19 @@ impl Lab {
         Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
     }
 
-    /// The lab that runs a plan again to explain it: on the event engine, which tells the same and
-    /// is the quick one, unless the lock needs a runtime of its own.
+    /// The lab that runs a plan again to explain it: on the event engine, which is the fast one and
+    /// gives the same result, unless the lock needs a tokio runtime.
     pub fn quick(&self, plan: &Plan) -> Lab {
         let needs_tokio = self.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
         let engine = if needs_tokio { self.engine } else { EngineKind::Event };
         Lab { engine, ..self.clone() }
     }
 
-    /// The same lab, which also knows a lock of the caller's own. One that runs tokio's tasks takes
-    /// it to the turmoil engine.
+    /// The same lab with a caller's own lock in addition. A lock that runs tokio's tasks moves the
+    /// lab to the turmoil engine.
     ///
     /// # Panics
-    /// If there is a lock of this name, or it needs an engine that is not built in.
+    /// If a lock of this name exists, or it needs an engine that is not built in.
     #[must_use]
     #[track_caller]
     pub fn with_lock(self, own: Algorithm) -> Lab {
@@ -146,10 +146,10 @@ impl Lab {
         run_in(self, plan, true)
     }
 
-    /// What the lock of a plan promises.
+    /// The promise of a plan's lock.
     ///
     /// # Panics
-    /// If it promises no holder: at least one can hold a lock.
+    /// If it allows no holder: at least one client must be able to hold a lock.
     pub fn promise(&self, plan: &Plan) -> Promise {
         let algorithm = self.algorithm(plan);
         let work = work(&plan.workload, &plan.links, plan.lock.ttl);
@@ -162,7 +162,7 @@ impl Lab {
         promise
     }
 
-    /// What the history of a plan is judged by.
+    /// The terms on which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
         let asked = asked_nodes(plan, self.algorithm(plan)).len();
@@ -175,7 +175,7 @@ impl Lab {
             ttl: plan.lock.ttl,
             longest_ttl: plan.longest_ttl(),
             invariant: match plan.workload.kind {
-                // Each workload is sound only if one alone changes the resource at a time.
+                // Each workload is sound only if the resource has one holder at a time.
                 _ if promise.holders > 1 => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
@@ -201,24 +201,24 @@ impl Lab {
     /// The lock that a plan names.
     ///
     /// # Panics
-    /// If the lab does not know it.
+    /// If the lab does not contain it.
     pub fn algorithm(&self, plan: &Plan) -> &Algorithm {
         let found = self.locks.find(&plan.lock.algorithm);
         found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
     }
 }
 
-/// What a plan is run on: where its machines are, what its nodes are, and how time passes.
+/// The environment of a run: addresses of machines, processes of nodes, passage of time.
 pub trait Ground {
-    /// Where the machine is that has this address in a simulated world.
+    /// The address of the machine that has address `simulated` in a simulated world.
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
-    /// What the process of the `n`th node runs, counted from 1.
+    /// The process of the `n`th node, counted from 1.
     fn node(&self, plan: &Plan, n: u32) -> Process;
-    /// What the process of the `n`th Sentinel runs, counted from 1.
+    /// The process of the `n`th Sentinel, counted from 1.
     fn sentinel(&self, plan: &Plan, n: u32) -> Process;
     /// The world of these machines.
     fn world(&mut self, spec: WorldSpec) -> World;
-    /// Lets the world run until true time `limit`.
+    /// Runs the world until true time `limit`.
     fn pass(&mut self, world: &mut World, limit: Nanos);
 }
 
@@ -254,7 +254,7 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     run_on(&mut Simulated, lab, plan, whole_trace)
 }
 
-/// Runs a plan on a ground.
+/// Runs a plan in an environment.
 ///
 /// # Panics
 /// As [`Lab::run`].
@@ -302,7 +302,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
     }
 }
 
-/// The names that failovers move, with the nodes that they stand for at the start.
+/// The names that failovers redirect, with their initial nodes.
 fn moving_names(plan: &Plan) -> BTreeMap<String, SocketAddrV4> {
     if plan.topology.replicas_each == 0 {
         return [(MASTER.to_owned(), node_address(1))].into();
@@ -355,7 +355,7 @@ fn host(plan: &Plan, name: String, address: SocketAddrV4, part: Part, run: Proce
     HostSpec { name, address, clocks, part, process: run }
 }
 
-/// A process from what it runs on its host.
+/// A process from the function that it runs on its host.
 pub fn process<F, R>(run: F) -> Process
 where
     F: Fn(Host) -> R + 'static,
@@ -364,30 +364,30 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-/// Where the `n`th node is in a simulated world, counted from 1.
+/// The address of the `n`th node in a simulated world, counted from 1.
 pub fn node_address(n: u32) -> SocketAddrV4 {
     address(0, n, NODE_PORT)
 }
 
-/// Where the `n`th Sentinel is in a simulated world, counted from 1.
+/// The address of the `n`th Sentinel in a simulated world, counted from 1.
 pub fn sentinel_address(n: u32) -> SocketAddrV4 {
     address(3, n, SENTINEL_PORT)
 }
 
-/// Where the resource is in a simulated world.
+/// The address of the resource in a simulated world.
 pub fn resource_address() -> SocketAddrV4 {
     address(2, 1, RESOURCE_PORT)
 }
 
-/// Nodes live in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
+/// Nodes are in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
 /// Sentinels in 10.0.3.0/24.
 fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
     let n = u8::try_from(n).expect("a valid plan has under 256 hosts of a kind");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
 }
 
-/// Where the `n`th client is, counted from 1. Those for whom 10.0.1.0/24 has no number live from
-/// 10.0.16.1 on, 254 in each network.
+/// The address of the `n`th client, counted from 1. Clients beyond 10.0.1.0/24 start at 10.0.16.1,
+/// with 254 in each network.
 fn client_address(n: u32) -> SocketAddrV4 {
     let Some(above) = n.checked_sub(FULL + 1) else { return address(1, n, NODE_PORT) };
     let net = u8::try_from(above / PER_NET).expect("a valid plan has at most 1,000 clients");
@@ -404,14 +404,14 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     }
 }
 
-/// The master that a node is told to follow at the start; a cluster knows its masters by itself.
+/// The initial master of a node by configuration; cluster nodes determine theirs on their own.
 pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     let topology = &plan.topology;
     let told = topology.kind != TopologyKind::Cluster;
     topology.master_of(n).filter(|_| told).map(node_address)
 }
 
-/// What a Sentinel at this port is set up with, that watches this master.
+/// The configuration of a Sentinel at this port that monitors this master.
 pub fn sentinel_config(sentinels: &Sentinels, port: u16, master: SocketAddrV4) -> SentinelConfig {
     SentinelConfig {
         port,
@@ -424,7 +424,7 @@ pub fn sentinel_config(sentinels: &Sentinels, port: u16, master: SocketAddrV4) -
     }
 }
 
-/// What every node of a cluster is set up with, whose nodes are at these addresses.
+/// The configuration of every node of a cluster with these node addresses.
 pub fn cluster_of(shards: &Shards, nodes: &[SocketAddrV4]) -> ClusterConfig {
     let member = |(n, address): (u32, &SocketAddrV4)| {
         let master = shards.master_of(n).map(|master| nodes[master as usize - 1]);
@@ -441,7 +441,7 @@ pub fn cluster_of(shards: &Shards, nodes: &[SocketAddrV4]) -> ClusterConfig {
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
-    // What the resource keeps outlives its process, as a database's data does.
+    // The resource's data outlives its process, as a database's does.
     let resource = Resource::new(&plan.workload, job.recorder.clone());
     let run = process(move |host| resource.clone().run(host));
     host(plan, RESOURCE.to_owned(), resource_address(), Part::Other, run)

@@ -1,7 +1,8 @@
-//! For users' own `#[test]` functions: run a scenario, a hunt or a saved plan, and panic readably.
+//! For users' own `#[test]` functions: run a scenario, a hunt or a saved plan, and panic with a
+//! readable message.
 //!
-//! A panic names the seed, the plan file that was written, and the line that runs it again. Locks
-//! are those of the catalogue, and each [`Algorithm`] that a test is given with `lock`.
+//! A panic names the seed, the saved plan file, and the line that runs it again. The locks are
+//! those of the catalogue, and each [`Algorithm`] that a test adds with `lock`.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use crate::report::text;
 use crate::run::Lab;
 use crate::scenario::expectation::Met;
 
-/// Where plans of failed tests are written, seen from the package's root.
+/// The folder for plans of failed tests, relative to the package's root.
 const FAILURES: &str = "target/lockstorm";
 
 /// A scenario file to be run by a test.
@@ -51,10 +52,10 @@ pub struct ScenarioTest {
 }
 
 impl ScenarioTest {
-    /// The file may name this lock too.
+    /// The file may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> ScenarioTest {
         ScenarioTest { lab: self.lab.with_lock(own), ..self }
@@ -67,12 +68,12 @@ impl ScenarioTest {
         ScenarioTest { lab, ..self }
     }
 
-    /// Runs it on this seed, not on those that the file names.
+    /// Runs it on this seed instead of the file's seeds.
     pub fn seed(self, seed: u64) -> ScenarioTest {
         ScenarioTest { seeds: Some(vec![seed]), ..self }
     }
 
-    /// Runs it on these seeds, not on those that the file names.
+    /// Runs it on these seeds instead of the file's seeds.
     pub fn seeds(self, seeds: RangeInclusive<u64>) -> ScenarioTest {
         ScenarioTest { seeds: Some(seeds.collect()), ..self }
     }
@@ -80,7 +81,7 @@ impl ScenarioTest {
     /// Runs it.
     ///
     /// # Panics
-    /// If the file is no scenario, or something else is found than it expects.
+    /// If the file is no scenario, or the result is not the expected one.
     #[track_caller]
     pub fn run(self) {
         let paths = std::slice::from_ref(&self.path);
@@ -135,7 +136,7 @@ pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
     hunt_from(ground_of(&lock, topology)).lock(lock)
 }
 
-/// A hunt whose plans are like `base`, its faults apart.
+/// A hunt with plans like `base`, except for its faults.
 pub fn hunt_from(base: Plan) -> HuntTest {
     HuntTest { quarry: Quarry::like(base), lab: Lab::default(), patience: watchdog::PATIENCE }
 }
@@ -149,10 +150,10 @@ pub struct HuntTest {
 }
 
 impl HuntTest {
-    /// The plans may name this lock too.
+    /// The plans may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> HuntTest {
         HuntTest { lab: self.lab.with_lock(own), ..self }
@@ -171,62 +172,62 @@ impl HuntTest {
         self
     }
 
-    /// Clients work for so long, ns, and for no other time.
+    /// Fixes the work time of clients, ns.
     pub fn hold(mut self, length: Nanos) -> HuntTest {
         self.quarry.hold(length);
         self
     }
 
-    /// Leases are so long, ns, and no plan has others.
+    /// Fixes the lease, ns.
     pub fn ttl(mut self, length: Nanos) -> HuntTest {
         self.quarry.ttl(length);
         self
     }
 
-    /// There are so many nodes, replicas included.
+    /// Fixes the number of nodes, including replicas.
     pub fn nodes(mut self, count: u32) -> HuntTest {
         self.quarry.nodes(count);
         self
     }
 
-    /// There are so many clients.
+    /// Fixes the number of clients.
     pub fn clients(mut self, count: u32) -> HuntTest {
         self.quarry.clients(count);
         self
     }
 
-    /// The lock waits so long for a request, ns.
+    /// Fixes the timeout of the lock's requests, ns.
     pub fn timeout(mut self, length: Nanos) -> HuntTest {
         self.quarry.timeout(length);
         self
     }
 
-    /// Clients prolong their grants so, and not otherwise.
+    /// Fixes when clients extend their grants.
     pub fn extend(mut self, extend: Extend) -> HuntTest {
         self.quarry.extend(extend);
         self
     }
 
-    /// Whether clients take the lock again while they hold it.
+    /// Whether clients re-enter the lock while they hold it.
     pub fn reenter(mut self, reenter: bool) -> HuntTest {
         self.quarry.reenter(reenter);
         self
     }
 
-    /// Whether clients look at their deadline before each access.
+    /// Whether clients check their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
         self.quarry.check_validity(check);
         self
     }
 
-    /// The plans differ in their faults, and in how many clients they have, alone.
+    /// The plans differ only in their faults and in the number of clients.
     pub fn as_it_is(mut self) -> HuntTest {
         self.quarry.as_it_is();
         self
     }
 
-    /// How long, in real time, one poll of the lock may take before the process is ended with
-    /// exit code 70: the lock loops without an await.
+    /// The maximum real time of one poll of the lock before the process exits with code 70: the
+    /// lock loops without an await.
     pub fn patience(self, patience: Duration) -> HuntTest {
         HuntTest { patience, ..self }
     }
@@ -258,7 +259,7 @@ impl HuntTest {
         report.tally
     }
 
-    /// Hunts, and expects a violation: the smallest plan that shows it.
+    /// Hunts, and expects a violation; returns the smallest plan that shows it.
     ///
     /// # Panics
     /// If nothing is found on any of the seeds.
@@ -270,8 +271,8 @@ impl HuntTest {
         found.finding(&lab, None)
     }
 
-    /// Hunts, and tells what came of it on standard output: for a `main`. The exit codes are
-    /// those of the command line.
+    /// Hunts, and reports the result on standard output: for a `main`. The exit codes are those of
+    /// the command line.
     pub fn tell(self) -> ExitCode {
         let (lab, report) = self.hunt();
         let tested = &report.tally;
@@ -299,7 +300,7 @@ impl HuntTest {
     }
 }
 
-/// A saved plan to be run again by a test: what a failed test has written, once it is mended.
+/// A saved plan that a test runs again: the plan of a failed test, once the bug is fixed.
 pub fn replay(path: impl AsRef<Path>) -> ReplayTest {
     ReplayTest { path: path.as_ref().to_owned(), lab: Lab::default() }
 }
@@ -312,10 +313,10 @@ pub struct ReplayTest {
 }
 
 impl ReplayTest {
-    /// The plan may name this lock too.
+    /// The plan may also name this lock.
     ///
     /// # Panics
-    /// If there is a lock of this name.
+    /// If a lock of this name exists.
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> ReplayTest {
         ReplayTest { lab: self.lab.with_lock(own), ..self }
@@ -337,7 +338,7 @@ impl ReplayTest {
     }
 }
 
-/// Writes the plan down and panics with the whole story.
+/// Saves the plan and panics with the whole story.
 #[track_caller]
 fn fail(finding: &Finding, expected: &str) -> ! {
     panic!("{}\n{expected}\n{}\n", story(finding), kept(finding));
@@ -347,7 +348,7 @@ fn story(finding: &Finding) -> String {
     text::page(finding, &explain(finding), false)
 }
 
-/// Writes the plan down; how it is run again.
+/// Saves the plan; returns how to run it again.
 fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}.plan.json", finding.scenario, finding.seed);
     let place = Path::new(FAILURES).join(&name);
@@ -355,7 +356,7 @@ fn kept(finding: &Finding) -> String {
     let written = output::write(Path::new(FAILURES), &[page]);
     let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
     let again = match written {
-        // The command line knows the catalogue alone.
+        // The command line knows only the catalogue.
         Ok(()) if own => format!("again: lockstorm::test::replay({place:?}).lock(...).holds()"),
         Ok(()) => format!("again: lockstorm replay {}", place.display()),
         Err(_) => format!("the plan could not be written to {}", place.display()),

@@ -1,4 +1,4 @@
-//! What made the difference to a violation, and from which figure on, against what is derived by
+//! What made the difference to a violation, and the thresholds, compared with results derived by
 //! hand.
 
 use std::path::Path;
@@ -27,7 +27,7 @@ fn experiments(finding: &Finding) -> &Experiments {
     finding.experiments.as_ref().expect("a violated run is explained")
 }
 
-/// Scenarios with what is necessary, the smallest sets that suffice, and what makes no difference.
+/// Scenarios with the necessary parts, the minimal sufficient sets, and the idle parts.
 #[test]
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     use Part::{Fault, Jitter, Offsets, Persistence};
@@ -44,10 +44,10 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     check("promoted-replica-with-fast-clock", &all, &[&all], &[Jitter, Persistence]);
     let all = [Fault(1), Fault(2), Persistence];
     check("redlock-amnesiac-restart", &all, &[&all], &[Jitter]);
-    // Without its compat there is no WAITAOF, and no such plan.
+    // Without its compat there is no WAITAOF, and no valid plan.
     let all = [Fault(1), Persistence];
     check("waitaof-valkey-power-loss", &all, &[&all], &[Jitter]);
-    // It takes two Sentinels whose clocks step, whichever, and the master's death.
+    // It takes two Sentinels whose clocks step, any two, and the master's death.
     let two = |one, other| [Fault(one), Fault(other), Fault(4)];
     check(
         "sentinel-clock-step-delays-failover",
@@ -57,7 +57,7 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     );
 }
 
-/// A pause of a holder that is as long, so long after its grant.
+/// A pause of a holder of this length, this long after its grant.
 fn pause(id: u32, who: &str, plus: Nanos, length: Nanos) -> Fault {
     let event = Pattern::Outcome { who: who.to_owned(), what: "acquired".to_owned() };
     Fault {
@@ -128,8 +128,8 @@ fn a_fault_that_is_made_longer_puts_the_heal_off() {
     assert_eq!(short.heal_at, plan.heal_at);
 }
 
-/// Figures in milliseconds: what theory gives, and by how much the run may differ from it, since
-/// who waits asks now and then and messages take their time.
+/// Figures in milliseconds: the theoretical value, and the tolerance, since waiting clients poll
+/// from time to time and messages take their time.
 #[test]
 fn thresholds_are_where_theory_has_them() {
     let check = |name: &str, of: &str, theory: i64, within: i64| {
@@ -142,24 +142,25 @@ fn thresholds_are_where_theory_has_them() {
         let off = (threshold.breaks / 1_000_000 - theory).abs();
         assert!(off <= within, "{name} {of}: {} ms, not {theory}", threshold.breaks / 1_000_000);
     };
-    // Lease against pause: 10 s from the request on, 500 ms of it over when the pause begins; the
-    // other asks every 100 ms or so, and the holder's last write comes before its release.
+    // Lease against pause: 10 s from the request on, 500 ms of which have passed when the pause
+    // begins; the other retries every 100 ms or so, and the holder's last write precedes its
+    // release.
     check("gc-pause-outlives-lease", "fault:1.for", 10_000 - 500, 200);
-    // The watchdog stands still with its process.
+    // The watchdog is paused with its process.
     check("token-lua-renewed-pause", "fault:1.for", 10_000 - 500, 200);
-    // A node's clock against the rest of the lease when the holder, after 2 s, is done.
+    // A node's clock against the rest of the lease when the holder finishes after 2 s.
     check("node-clock-steps-forward", "fault:1.by", 10_000 - 2_000, 200);
     check("redlock-clock-step", "fault:2.by", 10_000 - 3_000, 300);
-    // A promoted replica's clock against the rest of the lease when the holder is done.
+    // A promoted replica's clock against the rest of the lease when the holder finishes.
     check("promoted-replica-with-fast-clock", "clocks.n2.wall_offset", 10_000 - 6_000, 200);
-    // Without the check of validity: the second may enter when the first's keys are gone, and has
-    // 8 s of work to meet the first, whose votes come so late.
+    // Without the check of validity: the second may enter when the first's keys are gone, and works
+    // for 8 s, in which it overlaps the first, whose votes are this late.
     check("redlock-no-validity-slow-votes", "fault:1.extra", 10_000 - 8_000, 100);
     // Work against lease.
     check("token-lua-long-work", "workload.hold", 10_000, 200);
-    // Lag against failover: 1 s until the master is down for a Sentinel, and the vote.
+    // Lag against failover: 1 s until a Sentinel considers the master down, and the vote.
     check("sentinel-failover-loses-grant", "fault:1.extra", 1_000 + 450, 150);
-    // A master in a minority refuses once its replicas are silent for longer than this; the others
-    // have a new one after 2 s of suspicion and two of vote and turn.
+    // A master in a minority rejects writes once its replicas are silent for longer than this; the
+    // others have a new one after 2 s of suspicion and two of vote and promotion.
     check("minority-master-min-replicas-usual-lag", "topology.min_replicas_lag", 5_000, 1_000);
 }

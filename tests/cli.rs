@@ -1,5 +1,5 @@
-//! The command as a whole: what it prints, what it refuses, how it ends. Each test starts the
-//! real program in a folder of its own.
+//! The command as a whole: its output, its refusals, its exit codes. Each test starts the real
+//! program in a folder of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use lockstorm::scenario::Scenario;
 
 const WHOLE: &str = include_str!("whole.toml");
 
-/// A folder of one test, gone when the test is over.
+/// A folder of one test, deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,7 +43,7 @@ fn lockstorm(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).args(arguments).output().unwrap()
 }
 
-/// The program ends with this code and says these texts on the stream that fits.
+/// The program exits with this code and writes these texts to the matching stream.
 fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) {
     let output = folder.run(arguments);
     let stream = if code == 3 { &output.stderr } else { &output.stdout };
@@ -180,7 +180,7 @@ fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     }
 }
 
-/// The scenario of these tests with a pause that its holder does not survive unharmed.
+/// The scenario of these tests with a pause that harms its holder.
 fn paused() -> String {
     std::fs::read_to_string("scenarios/gc-pause-outlives-lease.toml").unwrap()
 }
@@ -248,7 +248,7 @@ fn only_what_lockstorm_wrote_is_replaced() {
     refused(&hunt, &["reports/hunt-none.plan.json would be replaced"]);
     fs::write(folder.0.join("none-counter-race.svg"), "<svg/>").unwrap();
     refused(&run, &["none-counter-race.svg would be replaced", "nor another file there"]);
-    // What stands in a folder of its own was written by lockstorm, and is replaced.
+    // The files in such a folder were written by lockstorm, and are replaced.
     for _ in 0..2 {
         check(&folder, &["run", "scenarios", "--report", "own"], 0, &["1 as expected"]);
     }

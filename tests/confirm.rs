@@ -1,5 +1,5 @@
-//! `confirm` as a whole: real servers where they are installed, and what is said where they are
-//! not. Each test starts the real program in a folder of its own.
+//! `confirm` as a whole: real servers if they are installed, and the message if they are not. Each
+//! test starts the real program in a folder of its own.
 #![cfg(feature = "live")]
 
 use std::fs;
@@ -36,7 +36,7 @@ after  = { event = "acquired", by = "c1", nth = 1, plus = "100ms" }
 for    = "3s"
 "#;
 
-/// The same, and a resource that looks at fences.
+/// The same with a resource that checks fences.
 fn fenced() -> String {
     let text = PAUSED.replace("remedy  = \"fenced\"\n", "").replace("\"paused\"", "\"fenced\"");
     let text = text.replace("\"token-lua\"", "\"fenced\"").replace(", \"corruption\"", "");
@@ -73,7 +73,7 @@ after  = { event = "acquired", by = "c1", nth = 1, plus = "200ms" }
 for    = "5s"
 "#;
 
-/// A folder of one test, gone when the test is over.
+/// A folder of one test, deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -98,7 +98,7 @@ impl Drop for Folder {
     }
 }
 
-/// The program ends with this code and says these texts on the stream that fits. Files of servers
+/// The program exits with this code and writes these texts to the matching stream. Files of servers
 /// go to the folder's own `passing`, and none is left there.
 fn check(name: &str, path: Option<&str>, arguments: &[&str], code: i32, texts: &[&str]) {
     let folder = Folder::new(name);

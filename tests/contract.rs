@@ -1,6 +1,6 @@
-//! A user's lock never brings the lab down. Each case is a small lock that does one odd thing:
-//! what the contract allows is run and judged like anything else; what breaks it is a finding with
-//! the line that was broken.
+//! A user's lock never brings the lab down. Each case is a small lock with one odd behaviour:
+//! behaviour that the contract allows is run and judged normally; a breach is a finding with the
+//! line of the contract.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use lockstorm::run::Lab;
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_platform::trace::Event;
 
-/// token-lua that does one odd thing.
+/// token-lua with one odd behaviour.
 struct Odd {
     lock: TokenLua,
     setting: Setting,
@@ -30,7 +30,7 @@ struct Odd {
     last: Option<Grant>,
 }
 
-/// What it does.
+/// The odd behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Oddity {
     PanicsInAcquire,
@@ -125,7 +125,7 @@ impl Odd {
         }
     }
 
-    /// What it does once it has the lock.
+    /// The odd behaviour once it has the lock.
     async fn granted(&mut self, mut grant: Grant) -> Grant {
         let host = self.setting.host.clone();
         match self.does {
@@ -188,7 +188,7 @@ impl Odd {
         self.outward(grant)
     }
 
-    /// The grant as its caller sees it: the node knows another token.
+    /// The grant as its caller receives it: the node knows another token.
     fn outward(&self, grant: Grant) -> Grant {
         let token = match self.does {
             Oddity::OneToken => "always".to_owned(),
@@ -300,7 +300,7 @@ fn run(lock: Algorithm) -> Vec<Finding> {
     findings.into()
 }
 
-/// The lock breaks this line of the contract, and is said to; or none.
+/// The lock breaks this line of the contract, and the finding says so; or it breaks none.
 #[track_caller]
 fn check(does: &str, build: fn(Setting) -> Box<dyn Lock>, broken: Option<(Clause, &str)>) {
     let lock = Algorithm { fences: true, ..Algorithm::lease("odd", build) };
@@ -338,7 +338,7 @@ fn a_lock_that_panics_is_a_finding() {
         Oddity::PanicsInRelease => broken("it panicked: a release of the lock");
         Oddity::PanicsInTask => broken("it panicked: a task of the lock");
         Oddity::PanicsInTaskWithANumber => broken("it panicked: no text");
-        // The system drops what is left of a process; nobody is there any more to hear of it.
+        // The system drops the remains of a process; no observer is left.
         Oddity::PanicsWhenDropped => None;
     }
     check("PanicsBeforeItsFuture", |_| panic!("no lock is made"), broken("no lock is made"));
@@ -419,7 +419,7 @@ fn a_request_that_is_dropped_half_way_answers_no_other() {
     assert_eq!(finding.judgement.verdict, Verdict::Holds);
 }
 
-/// What the process is told by that plays the one that stands still.
+/// The environment variable that makes the process play the one that stands still.
 const CHILD: &str = "LOCKSTORM_STANDS_STILL";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Two engines have to tell the same of a plan, and a difference has to be noticed. The whole
-//! folder of scenarios is compared by `lockstorm --engine both`.
+//! Two engines must agree about a plan, and a difference must be detected. `lockstorm --engine
+//! both` compares the whole folder of scenarios.
 
 #![cfg(feature = "turmoil")]
 
@@ -11,8 +11,8 @@ use lockstorm::history::Outcome;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 
-/// Scenarios that go through what the engines do by different means: back-off after partitions,
-/// refused connects, loss, power loss, paused processes, sleeping machines, reset connections.
+/// Scenarios with everything that the engines implement differently: back-off after partitions,
+/// refused connects, loss, power loss, paused processes, suspended machines, reset connections.
 const FEW: [&str; 6] = [
     "check-then-set-race",
     "gc-pause-outlives-lease",
@@ -49,7 +49,7 @@ fn a_plan_has_one_trace_on_turmoil_too() {
     assert_eq!(hash(), hash());
 }
 
-/// Does something to what one engine tells.
+/// Changes the finding of one engine, and expects a difference.
 #[track_caller]
 fn notices(finding: &Finding, what: &str, tamper: impl FnOnce(&mut Finding)) {
     let mut other = finding.clone();

@@ -1,5 +1,5 @@
-//! Every file in `tests/histories/` is a case: a history, and what the checks must say to it.
-//! To add a case, add a file; `accept-` must not show its folder's kind, `reject-` must.
+//! Every file in `tests/histories/` is a case: a history and its expected judgement. To add a case,
+//! add a file; `accept-` must not show its folder's kind, `reject-` must.
 
 mod story;
 
@@ -80,7 +80,7 @@ fn check(file: &Path) -> Result<(), String> {
     same("broken", story.broken.as_ref(), &broken(&story)).map_err(wrong)
 }
 
-/// The breaches that the ledger sees, as a file writes them.
+/// The breaches in the ledger, in the notation of a file.
 fn broken(story: &Story) -> Vec<String> {
     let (history, terms) = (story.history(), story.terms());
     let seen = seen::seen(&Case::new(&history, &terms), &terms.site);
@@ -125,7 +125,7 @@ fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
     same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
 }
 
-/// The longest time without the lock and why, as a file writes them; nothing if there was none.
+/// The longest time without the lock and its reason, in the notation of a file, or empty.
 fn unavailable(judgement: &Judgement) -> String {
     let Some(out) = &judgement.availability.unavailable else { return String::new() };
     let reason = serde_json::to_value(out.reason).expect("a reason has a word");

@@ -1,5 +1,5 @@
-//! Hunts have power: they find what is wrong, leave what is right in peace, and find the same
-//! whatever runs beside them.
+//! The power of hunts: they find violations, report none in correct locks, and find the same
+//! whatever runs in parallel.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,9 +55,8 @@ fn kinds(finding: &Finding) -> BTreeSet<Kind> {
     violations.iter().map(|violation| violation.kind).collect()
 }
 
-/// The hunt finds this kind, in the model or not, within so many seeds: by faults alone, the usual
-/// ones if none is named, since a
-/// longer hold or another time-out would show other kinds first.
+/// The hunt finds this kind, in the model or not, within this many seeds: by faults alone, since a
+/// longer hold or another timeout would show other kinds first.
 #[track_caller]
 fn finds(base: Plan, verbs: &[&str], within: bool, seeds: u64, kind: Kind) -> Finding {
     let hunt = |from| {
@@ -71,7 +70,7 @@ fn finds(base: Plan, verbs: &[&str], within: bool, seeds: u64, kind: Kind) -> Fi
         assert!(finding.seed < seeds, "{:?}", kinds(&finding));
         finding = hunt(finding.seed + 1);
     }
-    // What is found within the assumptions is a bug; beyond them it may be either.
+    // A violation within the assumptions is a bug; beyond them it may be either.
     assert!(
         !within || finding.class.as_ref().is_some_and(Class::is_in_model),
         "{:?}",
@@ -95,13 +94,13 @@ fn planted_bugs_are_found_within_the_assumptions() {
     let verbs = ["partition", "delay", "loss"];
     finds(base("redlock-no-validity", many, patient), &verbs, true, 300, Kind::DoubleGrant);
     finds(base("check-then-set", single, |_| {}), &verbs, true, 20, Kind::DoubleGrant);
-    // The same owner value each time: what was sent long ago is let through.
+    // The same owner value each time: an old delayed request is accepted.
     finds(base("redisson", single, |_| {}), &["partition"], true, 300, Kind::DoubleGrant);
 }
 
 #[test]
 fn broken_assumptions_are_found_by_what_they_do() {
-    // A node that forgets its keys would be found first.
+    // A node that loses its keys would be found first.
     let keeps = |plan: &mut Plan| plan.topology.persistence = Persistence::AofAlways;
     let single = |lock| base(lock, TopologyKind::Single, keeps);
     finds(single("setnx"), &["crash"], false, 100, Kind::Stuck);
@@ -134,7 +133,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
         let trial = attempt(&lab, plan);
         (trial.run.trace, trial.signature(&classify(&lab, plan, &trial)))
     };
-    // Writes that come too late look the same, whether their client stood still or its link did.
+    // Late writes have the same signature, whether their client or its link was stopped.
     for from in [1, 51, 101, 151] {
         let verbs = ["pause", "partition", "jitter", "delay"].map(str::to_owned).into();
         let alphabet = Alphabet { verbs, ..alphabet("token-lua") };
@@ -151,7 +150,7 @@ fn what_is_shrunk_keeps_its_signature_and_gets_no_larger() {
     }
 }
 
-/// The locks that are hunted for what shrinking leaves, by turns.
+/// The locks whose shrunk plans are tested, in turn.
 const SHRUNK: [(&str, TopologyKind); 8] = [
     ("token-lua", TopologyKind::Single),
     ("setnx", TopologyKind::Single),
@@ -163,8 +162,8 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
     ("token-lua", TopologyKind::Sentinel),
 ];
 
-/// What is left of a plan cannot be left out, and no length can be half as long or whole seconds.
-/// `LOCKSTORM_HUNTS` hunts at length.
+/// No part of a shrunk plan can be removed, and no length can be halved or rounded to whole
+/// seconds. `LOCKSTORM_HUNTS` sets a larger number of hunts.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
 fn of_what_is_shrunk_nothing_can_go() {
@@ -176,7 +175,7 @@ fn of_what_is_shrunk_nothing_can_go() {
     assert!(found * 2 > hunts, "{found} of {hunts} hunts found anything");
 }
 
-/// Whether the hunt finds anything; what it finds must be minimal.
+/// Whether the hunt finds anything; the result must be minimal.
 fn is_minimal(nth: usize) -> bool {
     let lab = Lab::default();
     let (lock, kind) = SHRUNK[nth % SHRUNK.len()];
@@ -231,7 +230,7 @@ fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
     }
 }
 
-/// The leases that are drawn are too short for some of it.
+/// Some of the drawn leases are too short for it.
 #[test]
 fn what_is_given_is_in_every_plan_within_assumptions() {
     let base = base("token-lua", TopologyKind::Single, |plan| {
@@ -291,8 +290,8 @@ fn the_shortest_time_out_that_is_drawn_is_enough_without_faults() {
     }
 }
 
-/// A lock whose calls take a time that it counts from run to run, and which frees what it does not
-/// own.
+/// A lock whose calls take a time that it counts from run to run, and which frees keys that it does
+/// not own.
 struct Unsteady(Setting, TokenLua);
 
 static CALLS: AtomicU64 = AtomicU64::new(0);

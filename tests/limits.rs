@@ -1,12 +1,12 @@
-//! The largest plans that are allowed run: what is documented is not refused, and nothing panics.
-//! One more of each is refused.
+//! The largest allowed plans run: documented limits are not refused, and nothing panics. One more
+//! of each is refused.
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::examine;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 
-/// A short scenario with this topology and so many clients.
+/// A short scenario with this topology and this many clients.
 fn text(topology: &str, lock: &str, clients: u32) -> String {
     format!(
         "name = 'large'\nask = 'x'\nheal_at = '1s'\nuntil = '7s'\n[topology]\n{topology}\n\

@@ -1,5 +1,5 @@
-//! What locks answer to single calls in the states that matter: the key is gone or another's, the
-//! answer is late, too few nodes grant. One caller on whole nodes, with nobody to judge.
+//! The results of single calls of locks in the relevant states: the key is gone or another's, the
+//! reply is late, too few nodes grant. One caller on whole nodes, without checkers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 const KEY: &str = "lock";
 const TTL: Nanos = 5 * SECOND;
 
-/// Where one caller sits.
+/// The environment of one caller.
 #[derive(Clone)]
 struct Desk {
     host: Host,
@@ -72,7 +72,7 @@ impl Desk {
         Numbered { lock: build(setting), call, desk: self.clone() }
     }
 
-    /// What every node answers to a request.
+    /// The reply of every node to a request.
     async fn ask_all(&self, line: &str) -> Vec<Reply> {
         let mut replies = Vec::new();
         let words: Vec<&str> = line.split(' ').collect();
@@ -127,7 +127,7 @@ where
     }
 }
 
-/// Lets the caller `c` do that on so many nodes.
+/// Runs a script as caller `c` with this many nodes.
 #[track_caller]
 fn play<R>(nodes: u8, faults: Vec<Fault>, script: impl Fn(Desk) -> R + 'static)
 where
@@ -165,7 +165,7 @@ where
     assert!(done.get(), "the caller came to its end");
 }
 
-/// The caller stands still for so long when it comes to that step for the nth time.
+/// Pauses the caller for this long when it reaches that step for the nth time.
 fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
     let event = Pattern::Step { who: "c".to_owned(), label: label.to_owned() };
     vec![Fault {
@@ -177,7 +177,7 @@ fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
     }]
 }
 
-/// Locks that can be prolonged, and on how many nodes they are.
+/// Locks that can be extended, and their numbers of nodes.
 const PROLONGED: [(&str, u8); 5] =
     [("token-lua", 1), ("token-lua-renewed", 1), ("fenced", 1), ("redisson", 1), ("redlock", 5)];
 
@@ -344,7 +344,7 @@ fn too_few_acknowledgements_are_a_refusal() {
 fn an_error_reply_is_no_grant() {
     for (name, nodes) in PROLONGED {
         play(nodes, vec![], move |desk| async move {
-            // A node that needs a replica and has none refuses every write.
+            // A node that needs a replica and has none rejects every write.
             desk.ask_all("CONFIG SET min-replicas-to-write 1").await;
             let acquired = desk.lock(name, |_| {}).acquire().await;
             assert!(matches!(acquired, Acquired::Refused(_)), "{name}: {acquired:?}");
@@ -371,7 +371,7 @@ fn a_number_comes_with_the_grant_in_one_round_trip() {
     });
 }
 
-/// Else the clean-up of a try that comes late deletes the key of a later one.
+/// Otherwise the late clean-up of one try deletes the key of a later one.
 #[test]
 fn every_try_has_a_token_of_its_own() {
     play(5, vec![], |desk| async move {
@@ -389,7 +389,7 @@ fn every_try_has_a_token_of_its_own() {
                 }
             }
         });
-        // Three of five are another's, so each try is given back.
+        // Three of five are another's, so each try is released.
         for n in 1..=3 {
             let to = desk.host.resolve(&format!("n{n}")).expect("a node");
             let stream = desk.host.connect(to).await.expect("it is up");

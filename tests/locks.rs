@@ -200,7 +200,7 @@ fn granted(op: &Op) -> bool {
 
 #[test]
 fn every_lock_that_holds_without_faults_loses_no_update() {
-    // Of the others, one is never granted where there are no replicas.
+    // Of the others, one is never granted without replicas.
     let others = ["none", "check-then-set", wait_replicas::NAME];
     for algorithm in ALGORITHMS.iter().filter(|a| !others.contains(&a.name)) {
         let (ops, accesses) = run(algorithm.name).play();
@@ -266,7 +266,7 @@ fn a_dead_holder_of_setnx_blocks_everybody_and_of_a_lease_nobody() {
         assert_eq!(count(&ops, |op| op.process == "c1" && op.ret.is_none()), 1, "{name}");
         count(&ops, |op| op.process == PROBE && granted(op))
     };
-    // The heal starts a crashed client again, but what its dead self held stays.
+    // The heal restarts a crashed client, but the key of its previous process remains.
     assert_eq!(after_crash("setnx"), 0);
     assert_eq!(after_crash("setnx-expire"), 1);
     assert_eq!(after_crash("token-lua"), 1);

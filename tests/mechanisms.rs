@@ -1,4 +1,4 @@
-//! How violations became possible: of each scenario as its story has it, and of drawn plans.
+//! How violations became possible: for each scenario as its story says, and for drawn plans.
 //!
 //! `LOCKSTORM_MECHANISMS` sets how many seeds of each row are drawn.
 
@@ -80,7 +80,7 @@ fn drawn_violations_have_a_mechanism() {
     assert!(counts.len() > 10, "few mechanisms are met: {counts:?}");
 }
 
-/// The mechanism of the plan that a seed draws, where it is violated.
+/// The mechanism of the plan that a seed draws, if it is violated.
 fn told(hunt: &Hunt, seed: u64) -> Option<(String, How)> {
     let plan = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &plan);

@@ -1,11 +1,11 @@
-//! What each fault met: something while the clients work, nothing once they are done, for every
-//! verb and on both engines.
+//! What each fault strikes: something while the clients work, nothing once they have finished, for
+//! every verb and on both engines.
 
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::time::SECOND;
 
-/// While the clients work, and when they are done.
+/// While the clients work, and after they have finished.
 const EARLY: &str = "700ms";
 const LATE: &str = "15s";
 
@@ -36,7 +36,7 @@ fn labs() -> Vec<Lab> {
     ]
 }
 
-/// The fault meets something at 700 ms, and at 15 s something or nothing.
+/// The fault strikes something at 700 ms, and at 15 s something or nothing.
 fn check(topology: &str, fault: &str, meets_late: bool) {
     for lab in labs() {
         let (early, late) = (met(&lab, topology, fault, EARLY), met(&lab, topology, fault, LATE));
@@ -88,7 +88,7 @@ fn faults_on_clients() {
         ("suspend", "for = '400ms'", false),
         ("clock-rate", "ppm = 200\nfor = '400ms'", false),
         ("crash", "", false),
-        // What starts again works again.
+        // A restarted client works again.
         ("crash", "for = '400ms'", true),
         ("power-loss", "for = '400ms'", true),
         ("restart", "", true),

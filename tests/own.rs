@@ -1,4 +1,4 @@
-//! Locks of a caller's own: they are run, promised and judged as those of the catalogue are.
+//! A user's own locks: they are run, promised and judged like those of the catalogue.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use lockstorm_platform::time::{Clock, SECOND};
 /// token-lua by another name.
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));
 
-/// What `mine` was before it was mended: its release asks nobody whose key it deletes.
+/// `mine` before it was fixed: its release does not check whose key it deletes.
 const BEFORE: Algorithm = Algorithm::lease("mine", |setting| Box::new(PxConstant::new(setting)));
 
 #[test]
@@ -106,10 +106,10 @@ fn clients_that_run_tokios_tasks_are_not_paused() {
     assert!(tally.grants > 0);
 }
 
-/// token-lua whose extend asks nobody: it always says that the lock is kept.
+/// token-lua whose extend sends no request: it always returns kept.
 struct Optimist(TokenLua, Setting);
 
-/// How it is made.
+/// Its constructor.
 const OPTIMIST: Algorithm = Algorithm::lease("optimist", |setting| {
     Box::new(Optimist(TokenLua::new(setting.clone()), setting))
 });

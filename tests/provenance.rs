@@ -1,6 +1,6 @@
-//! Whose a key is, against the truth: a lock that writes its token down as the name of a second
-//! key, in the same step. So each node says itself which acquire a key comes from, whatever way it
-//! came there.
+//! The owner of a key, compared with the truth: a lock that records its token as the name of a
+//! second key, in the same step. So each node itself shows the acquire of a key, however the key
+//! reached the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,17 +86,17 @@ impl Lock for Named {
     }
 }
 
-/// What the comparison has seen.
+/// What the comparison has observed.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Creations of second keys, and how many of them came from elsewhere.
+    /// Creations of second keys, and how many of them were copies.
     names: u32,
     copies: u32,
-    /// Creations of lock keys where others were lost: at a start or a resynchronisation.
+    /// Creations of lock keys that replaced lost ones: at a start or a resynchronisation.
     loaded: u32,
 }
 
-/// Compares what the join says of one history with what the nodes say.
+/// Compares the owners in one history with the truth on the nodes.
 struct Truth<'a> {
     history: &'a History,
     /// The acquire of each second key.
@@ -111,7 +111,7 @@ impl<'a> Truth<'a> {
         Truth { history, acquires, expired, seen: Seen::default() }
     }
 
-    /// What a client was granted is known from there, what it never heard of from the request.
+    /// The acquire of a granted token is known from the grant, otherwise from the request.
     fn acquire_of(&mut self, key: &'a Key) -> Option<OpId> {
         let token = key.key.split_once("}:")?.1;
         let granted = self.history.ops.iter().find(
@@ -151,8 +151,8 @@ impl<'a> Truth<'a> {
         }
     }
 
-    /// What happens on a node in one instant: afterwards the lock's key is that of a second key
-    /// that lives.
+    /// The changes on a node in one instant: afterwards the owner of the lock's key matches a
+    /// second key that exists.
     fn check_node(&mut self, node: &str) -> Result<(), String> {
         let changes: Vec<&Key> = self.history.keys.iter().filter(|k| k.node == node).collect();
         let (mut owner, mut names) = (None, BTreeSet::new());
@@ -198,7 +198,7 @@ impl<'a> Truth<'a> {
     }
 }
 
-/// The kinds of what is violated in the runs of a scenario, by their seeds.
+/// The violated kinds in the runs of a scenario, by seed.
 fn kinds(text: &str) -> Vec<BTreeSet<Kind>> {
     let scenario = Scenario::parse("a scenario", text).unwrap_or_else(|why| panic!("{why:?}"));
     let kinds = |seed: &u64| match attempt(&Lab::default(), &scenario.plan(*seed)).judgement.verdict
@@ -221,7 +221,7 @@ fn a_stream_that_comes_late_hides_nobody() {
     assert!(kinds.iter().all(|kinds| kinds.contains(&Kind::ForeignRelease)), "{kinds:?}");
 }
 
-/// What makes nodes forget, sleep, change roles and come back.
+/// Faults that make nodes lose data, stop, change roles and come back.
 const VERBS: [&str; 13] = [
     "suspend",
     "pause",
@@ -241,7 +241,7 @@ const VERBS: [&str; 13] = [
 fn hunt(kind: TopologyKind, persistence: Persistence) -> Hunt {
     let mut base = ground_of(&NAMED, kind);
     base.topology.persistence = persistence;
-    // Much is done: a restarted master comes to the offsets that a replica has not applied yet.
+    // A high load: a restarted master reaches the offsets that a replica has not applied yet.
     base.workload.rounds = 60;
     base.workload.hold = 100 * MILLISECOND;
     let alphabet = Alphabet {
@@ -253,8 +253,8 @@ fn hunt(kind: TopologyKind, persistence: Persistence) -> Hunt {
     Hunt { lab: Lab::default().with_lock(NAMED), base, alphabet, seeds: 1..=1 }
 }
 
-/// In every other plan a replica also sleeps while its master restarts, or a single node loses its
-/// power, at a moment that moves with the seed: random faults seldom meet so.
+/// In every other plan, a replica is also suspended while its master restarts, or a single node
+/// loses its power, at a moment that varies with the seed: random faults seldom coincide like this.
 fn strike_for_certain(plan: &mut Plan, seed: u64) {
     if seed.is_multiple_of(2) {
         return;
@@ -276,7 +276,7 @@ fn strike_for_certain(plan: &mut Plan, seed: u64) {
     add(Verb::Restart, "n1", from + 500 * MILLISECOND, None);
 }
 
-/// How many random plans of a kind are compared; more where the environment says so.
+/// The number of random plans of a kind that are compared; the environment may set more.
 fn plans() -> u64 {
     #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
     let plans = std::env::var("LOCKSTORM_PLANS").ok().and_then(|n| n.parse().ok());

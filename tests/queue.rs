@@ -1,5 +1,5 @@
-//! Clients that are told instead of asking over and over: waiters of a release, and who follows a
-//! master that Sentinels replace.
+//! Clients that are notified instead of polling: waiters of a release, and followers of a master
+//! that Sentinels replace.
 
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::run::Lab;
@@ -16,7 +16,7 @@ fn history(name: &str, line: &str, by: &str) -> History {
     Lab::default().run(&scenario.plan(1)).history
 }
 
-/// How often an operation asked a node, and which one last.
+/// The number of requests of an operation, and the node of the last one.
 fn asked(history: &History, op: &Op) -> (usize, String) {
     let requests = history.requests.iter().filter(|request| request.op == op.id);
     let nodes: Vec<&String> = requests.map(|request| &request.to).collect();

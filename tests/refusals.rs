@@ -1,5 +1,5 @@
-//! What people type wrongly: each file in `bad-scenarios` is refused with the text beside it, and
-//! nothing that is typed panics.
+//! Mistakes in user input: each file in `bad-scenarios` is refused with the text beside it, and no
+//! input panics.
 
 use std::fs;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn a_plan_that_is_none_of_ours_is_refused() {
     insta::assert_snapshot!(all);
 }
 
-/// A change of a text that a clumsy hand could make.
+/// A random edit of a text, as by a typing mistake.
 #[derive(Clone, Debug)]
 enum Slip {
     Cut(Index, Index),

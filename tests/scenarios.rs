@@ -1,6 +1,5 @@
-//! Every scenario is a test by being there: it must be found what it expects, with the same trace
-//! in debug and release, alone and beside others, and the committed reports must be what a run
-//! writes.
+//! Every scenario is a test by its presence: its expectation must be met, with the same trace in
+//! debug and release, alone and in parallel, and the committed reports must equal those of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +18,7 @@ use lockstorm_platform::fault::{Fault, Verb};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use serde_json::Value;
 
-/// Where the trace hashes, verdicts and signatures of all scenarios are written down.
+/// The file with the trace hashes, verdicts and signatures of all scenarios.
 const GOLDEN: &str = "tests/golden/scenarios.txt";
 
 fn root() -> &'static Path {
@@ -49,7 +48,7 @@ fn all() -> Vec<(Scenario, u64)> {
     scenarios().into_iter().flat_map(each).collect()
 }
 
-/// What is held of a finding: one line.
+/// The recorded line of a finding.
 fn line(finding: &Finding) -> String {
     let name = format!("{}@{}", finding.scenario, finding.seed);
     let words = lockstorm::explain::sentence::verdict_words(&finding.judgement.verdict);
@@ -99,7 +98,7 @@ fn a_run_leaves_no_mark_on_the_next_one() {
 #[test]
 fn the_committed_reports_are_what_a_run_writes() {
     let scenarios = scenarios();
-    // What is shown alone is explained: the index of all tells verdicts.
+    // Only showcases are explained: the index of all needs verdicts.
     let examine = |scenario: &Scenario| match act::SHOWCASES.contains(&scenario.name.as_str()) {
         true => examine::scenario(&Lab::default(), scenario, scenario.seeds()[0]),
         false => examine::judged(&Lab::default(), scenario, scenario.seeds()[0]),
@@ -143,7 +142,7 @@ fn a_plan_that_is_written_as_a_scenario_is_read_as_the_same_plan_from_no_longer_
         let text = written::text(&Locks::default(), &plan, &question).expect(&scenario.name);
         let read = Scenario::parse("written", &text).unwrap_or_else(|no| panic!("{no:?}\n{text}"));
         assert_eq!(read.plan(seed), plan, "{}", scenario.name);
-        // The file of a person has no seed, and may leave out the note.
+        // A hand-written file has no seed, and may omit the note.
         let longest = settings(&scenario.text) + 2;
         assert!(settings(&text) <= longest, "{}:\n{text}", scenario.name);
     }
@@ -178,8 +177,8 @@ fn every_file_is_one_question_in_plain_words() {
     assert!(questions.len() >= 24);
 }
 
-/// What a remedy may change: the lock, the nodes' care for its keys, the clocks, what the resource
-/// and the client do. How long the run goes on hangs on the lock's lease.
+/// What a remedy may change: the lock, the durability of the nodes, the clocks, the behaviour of
+/// resource and client. The end of the run depends on the lock's lease.
 fn is_a_remedys(path: &str) -> bool {
     let tables = ["name", "seed", "until", "clocks.", "topology.persistence", "topology.compat"];
     let keys = ["topology.min_replicas", "workload.fence", "workload.extend"];
@@ -198,7 +197,8 @@ fn is_a_remedys(path: &str) -> bool {
     is_of_lock || tables.iter().chain(&keys).any(|start| path.starts_with(start))
 }
 
-/// A restart is the operator's doing, and to put it off is a remedy; all else strikes as it did.
+/// A restart is done by the operator, so postponing it is a remedy; all other faults must stay the
+/// same.
 fn is_kept(fault: &Fault, with_remedy: &Fault) -> bool {
     let put_off = Fault { verb: Verb::Crash, length: with_remedy.length, ..fault.clone() };
     fault == with_remedy || fault.verb == Verb::Restart && *with_remedy == put_off
@@ -236,7 +236,7 @@ fn a_remedy_changes_nothing_but_the_remedy() {
             if faults.len() == kept.len() && faults.iter().zip(&kept).all(|(a, b)| is_kept(a, b)) {
                 other["faults"] = one["faults"].clone();
             }
-            // A lock without a lease may get one, and one with it keeps it.
+            // A lock without a lease may receive one, and one with a lease keeps it.
             if one["lock"]["ttl"].is_null() {
                 other["lock"]["ttl"] = one["lock"]["ttl"].clone();
             }

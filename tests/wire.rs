@@ -1,4 +1,4 @@
-//! What the wire writes down for a client library that knows nothing of us.
+//! What the wire records for a client library that knows nothing of lockstorm.
 
 use async_trait::async_trait;
 use lockstorm::explore::ground::ground_of;
@@ -13,7 +13,7 @@ use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Greets, sets and deletes the key on a connection of its own each time.
+/// Greets, sets and deletes the key on a new connection each time.
 const RAW: Algorithm = Algorithm::lease("raw", |setting| {
     let wire = Wire::new(&setting, &setting.nodes[0]);
     Box::new(Raw { setting, wire })
@@ -25,7 +25,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Writes the greeting and the request at once, as pipelines do, and reads two lines.
+    /// Writes the greeting and the request together, as pipelines do, and reads two lines.
     async fn ask(&self, request: &str) -> std::io::Result<String> {
         let mut library = self.wire.open(SECOND).await?;
         library.write_all(format!("PING\r\n{request}\r\n").as_bytes()).await?;

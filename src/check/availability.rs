@@ -1,13 +1,14 @@
-//! Availability and fairness: how well callers were served until the faults were healed. Nothing
-//! of the probe counts. It decides no verdict; a scenario may limit it.
+//! Availability and fairness: how well callers were served until the faults were healed. Operations
+//! of the probe do not count. These figures decide no verdict; a scenario may set limits on them.
 //!
-//! A caller *wants* the lock from the call of its first try on, until it is granted, its process
-//! dies, or the faults are healed: that is one wait. Who asks again while it holds wants nothing.
-//! The lock is *unavailable* while somebody wants it, fewer hold it than may, and nobody is
-//! granted it; a grant ends one such stretch, and another may begin in the same instant.
+//! A caller *wants* the lock from the call of its first try until it is granted, its process dies,
+//! or the faults are healed: that is one wait. A caller that acquires again while it holds the lock
+//! does not want it. The lock is *unavailable* while a caller wants it, fewer callers than allowed
+//! hold it, and none is granted it; a grant ends such a stretch, and another may begin in the same
+//! instant.
 //!
-//! Every wait counts with what it lasted, also one that ended without a grant: to leave those out
-//! would flatter a lock that serves nobody.
+//! Every wait counts with its full length, even one that ended without a grant: leaving those out
+//! would flatter a lock that serves no caller.
 
 pub(crate) mod reason;
 mod wait;
@@ -26,36 +27,36 @@ use crate::default::is_default;
 use crate::history::{History, OpId, Outcome, PROBE};
 use crate::reading::moment::Moment;
 
-/// How well callers were served. What is in thousandths says so.
+/// How well callers were served. Fields in thousandths are marked as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
-    /// Grants a minute, cut to a whole number.
+    /// Grants per minute, rounded down.
     pub grants_per_minute: u32,
-    /// The same of the same plan without its faults, if that was tried.
+    /// The grants per minute of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_per_minute_without_faults: Option<u32>,
     /// The longest stretch in which the lock was unavailable; the first of several.
     pub unavailable: Option<Unavailable>,
     /// How long callers waited.
     pub waits: Waits,
-    /// Acquires that were refused, of those that were answered, in thousandths.
+    /// Refused acquires among those that returned, in thousandths.
     pub refused: u32,
-    /// Acquires whose outcome is unknown, of those that were answered, in thousandths.
+    /// Acquires with an unknown outcome among those that returned, in thousandths.
     pub unknown: u32,
-    /// Tries for each grant, in thousandths; `None` without a grant.
+    /// Tries per grant, in thousandths; `None` without a grant.
     pub tries_per_grant: Option<u64>,
-    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    /// Requests to nodes per grant, in thousandths; `None` without a grant.
     pub requests_per_grant: Option<u64>,
 }
 
-/// A stretch in which somebody wanted the lock, it could be had, and nobody got it.
+/// A stretch in which a caller wanted the lock, it was available, and no caller acquired it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
-    /// From when on.
+    /// Its beginning.
     pub from: Instant,
-    /// Until when.
+    /// Its end.
     pub to: Instant,
-    /// Why nobody got it.
+    /// Why no caller acquired it.
     pub reason: Reason,
     /// The acquire whose key stood in the way longest, where a key is the reason.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -72,28 +73,28 @@ impl Unavailable {
 /// How long callers waited, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
-    /// How many waits there were.
+    /// The number of waits.
     pub count: u32,
-    /// Those that ended without a grant: with the heal or a death.
+    /// The waits that ended without a grant: with the heal or a death.
     pub ungranted: u32,
-    /// Half of them lasted no longer.
+    /// The median.
     pub median: Nanos,
-    /// 99 in a hundred lasted no longer.
+    /// The 99th percentile.
     pub percentile_99: Nanos,
-    /// None lasted longer.
+    /// The maximum.
     pub longest: Nanos,
-    /// Each caller's longest, the longest first.
+    /// The longest wait of each caller, the longest first.
     pub callers: Vec<CallerWaits>,
 }
 
-/// How one caller fared.
+/// How one caller was served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerWaits {
     /// The caller.
     pub caller: String,
     /// Its longest wait, ns; the first of several.
     pub longest: Nanos,
-    /// When that began.
+    /// When that wait began.
     pub from: Instant,
     /// How many of its waits ended with a grant.
     pub grants: u32,
@@ -128,7 +129,7 @@ fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     u32::try_from(found * 1_000 / all.max(1)).unwrap_or(1_000)
 }
 
-/// How many requests clients had sent to nodes by then.
+/// The number of requests that clients sent to nodes before `until`.
 fn requests(case: &Case, until: Moment) -> usize {
     let sent = case.history.requests.iter().filter(|request| {
         let at = request.legs.first().map(|(_, at)| Moment::from(*at));
@@ -151,7 +152,7 @@ fn summed_up(case: &Case, waits: &[Wait]) -> Waits {
     }
 }
 
-/// What so many in a hundred did not exceed: the nearest rank. 0 of none.
+/// The percentile by nearest rank. 0 for an empty slice.
 fn no_longer(sorted: &[Nanos], percent: usize) -> Nanos {
     let rank = (sorted.len() * percent).div_ceil(100);
     rank.checked_sub(1).map_or(0, |index| sorted[index])
@@ -173,7 +174,7 @@ fn callers(waits: &[Wait], history: &History) -> Vec<CallerWaits> {
     callers
 }
 
-/// What changes in an instant.
+/// The changes in one instant.
 #[derive(Default)]
 struct Change {
     wanting: i64,

@@ -1,4 +1,4 @@
-//! A reading of a history with the terms that it is judged by. Every check reads from here; none
+//! A reading of a history with the terms by which it is judged. Every check reads a case; none
 //! changes it.
 
 use std::ops::Deref;
@@ -8,16 +8,16 @@ use crate::history::History;
 use crate::reading::history::Reading;
 use crate::reading::tenure;
 
-/// What is judged, and by what.
+/// What is judged, and by which terms.
 pub struct Case<'a> {
     /// What happened.
     pub reading: Reading<'a>,
-    /// What it is judged by.
+    /// The terms.
     pub terms: &'a Terms,
 }
 
 impl<'a> Case<'a> {
-    /// Makes a history ready to be judged.
+    /// Prepares a history for the checks.
     pub fn new(history: &'a History, terms: &'a Terms) -> Case<'a> {
         let nests = tenure::nest(terms.reenters, terms.holders);
         Case { reading: Reading::of(history, &terms.lock_key, nests), terms }

@@ -1,4 +1,4 @@
-//! Broken contract: the lock did what no lock may do. It is written down where it happens; here
+//! Broken contract: the lock did what no lock may do. The breach is recorded where it happens; here
 //! it becomes a violation.
 
 use crate::check::case::Case;

@@ -1,6 +1,7 @@
-//! Corruption: the guarded resource's own invariant failed, and where that came from.
+//! Corruption: the guarded resource's own invariant failed, and the cause of that.
 //!
-//! Judged by what the resource accepted, in its order; the lock's history only names the cause.
+//! Judged by the accesses that the resource accepted, in its order; the lock's history only gives
+//! the cause.
 
 use crate::check::case::Case;
 use crate::check::terms::Invariant;
@@ -9,7 +10,7 @@ use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{Ended, Hold};
 use crate::reading::moment::Moment;
 
-/// Every access that broke the invariant; or, if none did, the end of a run whose sum is wrong.
+/// Every access that broke the invariant; if none did, the end of a run whose sum is wrong.
 pub fn violations(case: &Case) -> Vec<Violation> {
     match case.terms.invariant {
         Invariant::None => Vec::new(),
@@ -19,7 +20,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
 }
 
-/// Each accepted write must be the value before it plus `step`, and a stock never below zero.
+/// Each accepted write must be the previous value plus `step`, and a stock must never be negative.
 fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut writes = Vec::new();
@@ -38,7 +39,7 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     found
 }
 
-/// The callers were told of more updates than the resource has, or of more sales than items.
+/// More updates were confirmed to callers than the resource has, or more sales than items.
 fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
     let key = case.terms.lock_key.as_str();
     let told = case.history.ops.iter().filter(|op| {
@@ -59,8 +60,8 @@ fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violatio
     })
 }
 
-/// The writes whose effect the access undid: those since its caller's last read, or else the
-/// last one.
+/// The writes whose effect the access undid: those since its caller's last read, otherwise the last
+/// write.
 fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
     let accesses = &case.history.accesses;
     let writer = &accesses[index];
@@ -75,7 +76,7 @@ fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
     writes[since..].to_vec()
 }
 
-/// An accepted entry must not be of an earlier tenure than one that is there already.
+/// An accepted entry must not belong to an earlier tenure than an entry that already exists.
 fn ledger(case: &Case) -> Vec<Violation> {
     let mut found = Vec::new();
     // The first entry of each tenure.
@@ -91,8 +92,8 @@ fn ledger(case: &Case) -> Vec<Violation> {
     found
 }
 
-/// Whether the lock was granted to one before another. Where they asked at the same time, the
-/// numbers that it gave say so: an answer may have been late.
+/// Whether the lock was granted to one before the other. If they were called concurrently, their
+/// fence numbers decide: a reply may have arrived late.
 fn precedes(one: &Op, other: &Op) -> bool {
     let granted_at = |op: &Op| op.ret.map_or(Moment::NEVER, Moment::from);
     let before = |one: &Op, other: &Op| granted_at(one) <= other.call.into();
@@ -120,7 +121,7 @@ fn granted<'a>(case: &Case<'a>, access: &Access) -> Option<&'a Op> {
     case.op(case.outermost(access.grant.filter(|grant| case.is_granted(*grant))?))
 }
 
-/// What stands for the tenure in which an access was sent, if it was sent under any acquire.
+/// The acquire that represents an access's tenure, if it was sent under any acquire.
 fn tenure(case: &Case, access: &Access) -> Option<OpId> {
     access.grant.map(|grant| case.outermost(grant))
 }
@@ -133,7 +134,7 @@ fn violation(case: &Case, harmed: &[usize], index: usize) -> Violation {
     Violation { ops, accesses, cause, ..Violation::new(Kind::Corruption, at, at) }
 }
 
-/// The access's own fault first, then what is wrong with the holds, then the harmed one's fault.
+/// The access's own fault first, then what is wrong with the holds, then the harmed access's fault.
 fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     let harmed = harmed.iter().map(|index| &case.history.accesses[*index]).collect::<Vec<_>>();
     let own = own_fault(case, access);
@@ -148,7 +149,7 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     faults.into_iter().find(|fault| *fault != Cause::None).unwrap_or(Cause::None)
 }
 
-/// Whether an access came without a grant, or after its tenure was over.
+/// Whether an access was sent without a grant, or arrived after its tenure had ended.
 fn own_fault(case: &Case, access: &Access) -> Cause {
     let Some(hold) = access.grant.and_then(|grant| held(case, grant)) else { return Cause::Caller };
     let over = hold.ended != Ended::Open && hold.end <= access.at.into();

@@ -1,4 +1,4 @@
-//! How much a run tested. The probe's operations are not counted.
+//! How much a run tested. The probe's operations do not count.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ pub fn count(case: &Case) -> Counts {
     }
 }
 
-/// How many grants clients were given before the faults were healed.
+/// How many grants clients received before the faults were healed.
 pub fn granted_before_heal(history: &History, terms: &Terms) -> u32 {
     let healed = history.healed.unwrap_or(history.end);
     number(history.ops.iter().filter(|op| {
@@ -69,7 +69,7 @@ fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
     u32::try_from(items.into_iter().count()).unwrap_or(u32::MAX)
 }
 
-/// Whether a hold was there at that moment; the one that the moment itself ended counts.
+/// Whether any caller held the lock at that moment; a hold that ended in that very moment counts.
 fn somebody_held(case: &Case, moment: Moment) -> bool {
     let holds = case.holds.iter().filter(|hold| !hold.by_probe);
     holds.into_iter().any(|hold| hold.start <= moment && moment <= hold.end)

@@ -1,10 +1,11 @@
-//! Fence regress: a grant has no larger number than one that came before it, or two grants share
-//! one. Grants of one tenure may: what is taken again has no smaller number.
+//! Fence regress: a grant has a smaller fence number than an earlier grant, or two grants share a
+//! number. Grants of one tenure may share one; a re-entrant grant must not have a smaller number.
 //!
-//! One came before another if its acquire had returned before the other was called; or, where one
-//! alone may hold, if it had been given back before the other was granted: a resource that has seen
-//! the larger number refuses the holder. Who is granted when the lease is over already is not: that
-//! lease may have been the earlier one.
+//! A grant is earlier than another if its acquire returned before the other was called. If only one
+//! caller may hold, it is also earlier if it was released before the other was granted: a resource
+//! that has seen the larger number rejects the holder. This second rule applies only to a grant
+//! that is covered when it returns: a grant whose lease is already over may have been the earlier
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpId, Outcome};
 use crate::reading::moment::Moment;
 
-/// A grant with a number.
+/// A grant with its fence number.
 struct Numbered {
     op: OpId,
     call: Moment,
@@ -21,7 +22,7 @@ struct Numbered {
     fence: u64,
 }
 
-/// One violation for each grant whose number is too small or taken, in order of its call.
+/// One violation for each grant whose number is too small or already taken, in order of its call.
 pub fn violations(case: &Case) -> Vec<Violation> {
     let mut grants = case.acquires().filter_map(numbered).collect::<Vec<_>>();
     grants.sort_by_key(|grant| grant.call);
@@ -47,7 +48,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     found
 }
 
-/// The largest number of the grants that had come so far by each moment.
+/// The largest number among the grants up to each moment.
 struct Largest<'a>(Vec<(Moment, &'a Numbered)>);
 
 impl<'a> Largest<'a> {
@@ -69,7 +70,7 @@ impl<'a> Largest<'a> {
     }
 }
 
-/// When a grant was known to be given back, where no other may hold meanwhile.
+/// When a grant was known to be released, if no other caller may hold in the meantime.
 fn given_back_at(case: &Case, grant: &Numbered) -> Option<Moment> {
     let released = case.releases(grant.op).filter(|op| op.outcome == Outcome::Released);
     let released = released.filter_map(|op| op.ret).map(Moment::from).min();

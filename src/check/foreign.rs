@@ -1,8 +1,8 @@
-//! Foreign releases and extends: a command for one caller that removed, overwrote or prolonged the
-//! key that another's acquire, or an extend of its grant, created. An acquire may set the key of a
-//! grant anew that is over: by its lease, or with its caller; and that of an acquire that was never
-//! granted, on which nobody counts. Where several may hold, one key can be theirs together, and
-//! says nothing of who may touch it.
+//! Foreign releases and extends: a command of one caller removed, overwrote or extended the key
+//! that another caller's acquire, or an extend of its grant, had created. An acquire may set the
+//! key of a grant again whose lease or caller has ended, and the key of an acquire that was never
+//! granted, on which no caller relies. If several callers may hold, they can share one key, so it
+//! does not show who may change it.
 
 use std::collections::BTreeMap;
 
@@ -42,9 +42,9 @@ fn harm(change: KeyChange) -> Option<Kind> {
     }
 }
 
-/// Whether a change is an acquire that sets the key anew of a grant that is over by its lease, or
-/// with its caller, or of an acquire that nobody was ever granted: how a lock is taken over whose
-/// keys say themselves until when they count.
+/// Whether a change is an acquire that sets the key of a grant again whose lease or caller has
+/// ended, or the key of an acquire that was never granted: this is how a lock is taken over whose
+/// keys contain their own expiry time.
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
@@ -57,7 +57,7 @@ fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {
     case.caller(one) == case.caller(other)
 }
 
-/// `keys` holds births and harms in turn, in order of the harms.
+/// `keys` alternates births and harms, in the order of the harms.
 fn violation(case: &Case, harm: (Kind, OpId, OpId), mut keys: Vec<usize>) -> Violation {
     let (kind, by, victim) = harm;
     let at = |index: usize| case.history.keys[index].at;

@@ -1,19 +1,19 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
-//! What a fault touched is counted in the world and stands in [`Condition::met`]; where nobody
-//! counted, it is taken to have touched something. All work is over once every operation of the
-//! clients has returned and nobody holds the lock: a fault behind that can change no answer.
+//! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
+//! assumed to have touched something. All work is over once every operation of the clients has
+//! returned and no caller holds the lock: a later fault cannot change any outcome.
 //!
-//! A person chose each fault of a scenario: there each must strike something, or the run does not
-//! answer the question. A hunt draws its faults, and of several that are drawn some come to
-//! nothing in most plans: there one that strikes something is enough. Neither takes a violation
-//! back: that only decides between `Holds` and `Unknown`.
+//! The faults of a scenario are chosen deliberately: each must strike something, otherwise the run
+//! does not answer the question. A hunt draws its faults, and in most plans some of several drawn
+//! faults strike nothing: there, one that strikes something is enough. Neither rule removes a
+//! violation: they decide only between `Holds` and `Unknown`.
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
 use crate::reading::moment::Moment;
 
-/// Why the run tested nothing, as far as faults go: a reason for each that tested nothing.
+/// Why the faults make the run test nothing: a reason for each fault that tested nothing.
 pub fn reasons(case: &Case) -> Vec<String> {
     let over = work_is_over(case);
     let faults = &case.terms.faults;
@@ -38,7 +38,7 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
 }
 
 /// When the last operation of a client had returned, or had died with its process, and the last
-/// hold was over. `None` if there was no work.
+/// hold had ended. `None` if there was no work.
 fn work_is_over(case: &Case) -> Option<Moment> {
     let ops = case.history.ops.iter().filter(|op| op.process != PROBE);
     let returns = ops.map(|op| {

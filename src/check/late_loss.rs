@@ -1,12 +1,12 @@
-//! Late loss: a lock that promises to tell of a loss told a running caller too late, or never.
+//! Late loss: a lock that promises to report a loss notified a running caller too late, or never.
 
 use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
-/// One violation for each tenure that outlived its coverage while its caller ran. What one grant
-/// of several counts on says nothing while another covers its caller.
+/// One violation for each tenure that outlived its coverage while its caller ran. The deadline of a
+/// single grant does not matter while another grant covers the caller.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if !case.terms.tells_loss {
         return Vec::new();
@@ -29,11 +29,11 @@ fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
     })
 }
 
-/// That moment, or the end of the pauses in which the process stands at it.
+/// That moment, or the end of the pauses of the process that include it.
 fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     let mut from = moment;
-    // They stand in order of their beginning, so one pass chains what overlaps. A caller that
-    // stops in the very nanosecond has not run: here, and only here, times decide.
+    // Pauses are in order of their beginning, so one pass chains those that overlap. A caller that
+    // stops in that very nanosecond has not run: only here, times decide.
     for halt in case.halts(process) {
         if halt.from.at <= from.at && from.at < halt.to.at {
             from = halt.to;

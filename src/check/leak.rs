@@ -1,23 +1,23 @@
-//! Leaks: keys that nobody owns any more and that made another's acquire fail.
+//! Leaks: keys that no caller owns any more and that made another caller's acquire fail.
 //!
-//! Left over is a key that
-//! - an acquire left that was told refused or unknown, or
-//! - lives on after its owner's release returned as released, or came to it and returned as not
-//!   its own, or
-//! - an extend set, whose grant was given up: its release returned, or its loss was told.
+//! A key is left over if
+//! - its acquire returned refused or unknown, or
+//! - it still exists after its owner's release returned as released, or reached the key and
+//!   returned as not mine, or
+//! - an extend set it and its grant was given up: its release returned, or its loss was reported.
 //!
-//! A key is not left while the tenure lasts in which its acquire was called: an inner grant that is
-//! given back may only have been counted down.
+//! A key is not left over during the tenure in which its acquire was called: the release of an
+//! inner grant may only decrement a counter.
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
-//! part, and the time to live bounds the rest. So is one that nobody could ask the lock to free:
-//! its caller had dropped the acquire half-way. That excuse ends where the release said that it had
-//! removed the key, unless its acquire had given that very key up before it tried again: such a key
-//! is excused only while its owner is in another hold that shares it. A key without a time to live
-//! is excused only while its owner is in a hold.
+//! part, and the time to live bounds the rest. So is a key that no caller could ask the lock to
+//! free because its caller had dropped the acquire half-way. That excuse ends when the release
+//! reported that it had removed the key, unless the acquire itself had given up that key before it
+//! retried: such a key is excused only while its owner is in another hold that shares it. A key
+//! without a time to live is excused only while its owner is in a hold.
 //!
-//! An acquire failed by a key if the key was there when its first request that the node did not
-//! answer with an error was applied.
+//! A key made an acquire fail if it existed when the acquire's first request to which the node did
+//! not reply with an error was applied.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ use crate::history::{Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 
-/// A key from the moment on at which nobody owned it.
+/// A key from the moment on at which it had no owner.
 struct Leftover<'a> {
     key: &'a Incarnation<'a>,
     /// The acquire whose key it is.
@@ -39,12 +39,12 @@ struct Leftover<'a> {
     from: Moment,
     /// Whether the owner tried to free it.
     freed: bool,
-    /// From when on a release had said that it was removed.
+    /// When a release first reported that it was removed.
     denied: Option<Moment>,
 }
 
-/// One violation for each set of acquires whose leftovers made another's acquire fail, with the
-/// first acquire that failed.
+/// One violation for each set of acquires whose leftovers made another caller's acquire fail, with
+/// the first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
     let requests = Requests::of(case);
     let mut leftovers = Vec::new();
@@ -71,7 +71,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     found.into_values().collect()
 }
 
-/// The acquire whose key was left, and from when on nobody owned it.
+/// The acquire whose key was left, and the moment from which on it had no owner.
 fn left_over_from(
     case: &Case,
     requests: &Requests<'_>,
@@ -92,15 +92,15 @@ fn left_over_from(
     (from < key.to).then_some((owner, from))
 }
 
-/// Whether the caller dropped an acquire: who is told unknown by the lock asks it to free what may
-/// have been left.
+/// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a
+/// release to free what may be left.
 fn was_dropped(case: &Case, acquire: OpId) -> bool {
     let mut releases = case.ops_of(acquire).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     releases.next().is_none() && case.op(acquire).is_some_and(|op| op.outcome == Outcome::Unknown)
 }
 
-/// When a release that gave a key's tenure back was first answered: as released, or, though it had
-/// come to the key, as not its own.
+/// When a release that gave up a key's tenure first returned: as released, or, if it had reached
+/// the key, as not mine.
 fn answered_at(
     case: &Case,
     requests: &Requests<'_>,
@@ -112,10 +112,10 @@ fn answered_at(
     })
 }
 
-/// From when on a release had said that it removed the key of its grant, or that there was none
-/// though it had come to it. With several nodes an answer speaks of a majority, and so of those
-/// alone that it came to while the key was there. It speaks of no key that was set later, as by a
-/// re-entry that was long under way.
+/// When a release first reported that it removed the key of its grant, or that there was none
+/// although it had reached the key. With several nodes, the outcome is about a majority, so only
+/// about the nodes that the release reached while they had the key. It says nothing of a key that
+/// was set later, for example by a re-entry that was delayed.
 fn denied_from(
     case: &Case,
     requests: &Requests<'_>,
@@ -128,10 +128,10 @@ fn denied_from(
     })
 }
 
-/// When a release that gave an acquire's key back was first answered as released or not its own, of
-/// those that speak of a key.
+/// When a release that gave up an acquire's key first returned as released or not mine, among those
+/// that refer to a key.
 fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Option<Moment> {
-    // "Not mine" is true of a key that another acquire of the tenure has set.
+    // "Not mine" is correct if another acquire of the tenure has set the key.
     let own = OpKind::Release { grant: owner };
     let answered = case.releases(owner).filter(|release| {
         let is_answer = release.outcome == Outcome::Released
@@ -141,8 +141,8 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
     answered.filter_map(|release| release.ret).map(Moment::from).min()
 }
 
-/// Whether a command set a key after a release had returned, or had come to its node. What a start
-/// has put back was set before.
+/// Whether a command set a key after a release had returned or had reached its node. A key that a
+/// restart restored was set earlier.
 fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let applied = |of: OpId| {
         let to_node = requests.of_op(of).iter().filter(|request| request.to == key.node);
@@ -154,8 +154,7 @@ fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool 
     is_new && (returned || applied(release.id).any(|at| Moment::from(at) < key.from))
 }
 
-/// Whether a release came to the node of a key while the key was there, and was not answered with
-/// an error.
+/// Whether a release reached the node of a key while the key existed, and the reply was no error.
 fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
     let mut sent = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
@@ -166,7 +165,7 @@ fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     })
 }
 
-/// The requests of each operation. They are sorted when somebody asks: most runs leave nothing.
+/// The requests of each operation, sorted on first use: most runs leave nothing.
 struct Requests<'a> {
     all: &'a [Request],
     ids: usize,
@@ -193,13 +192,13 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// What is known of how a key came to its node and was to be freed.
+/// How a key reached its node and how it was meant to be freed.
 struct Way<'a> {
     owner: OpId,
     node: &'a str,
     /// The requests of the operation that created it.
     own: &'a [&'a Request],
-    /// When the one that created it was sent, if that went to the node.
+    /// When the creating request was sent, if it went to the node.
     created: Option<Instant>,
     /// Whether the creator is the owner's acquire, which may free by a script; an extend may not.
     by_acquire: bool,
@@ -218,15 +217,16 @@ impl<'a> Way<'a> {
         Way { owner, node: key.node, own, created, by_acquire: creator == owner }
     }
 
-    /// Whether a request went to the key's node after the one that created it. A key that came by
-    /// replication counts as reached by what was sent to any node.
+    /// Whether a request went to the key's node after the one that created the key. A key that
+    /// arrived by replication counts as reached by a request to any node.
     fn follows(&self, request: &Request) -> bool {
         let to_node = self.created.is_none() || request.to == self.node;
         to_node && tried(request) > self.created
     }
 
     /// Whether the operation that created the key meant to free it at once: it was one of several
-    /// tries, or came too late. What came to the key and left it there was no clean-up.
+    /// tries, or came too late. A request that reached the key and left it in place was no
+    /// clean-up.
     fn was_cleaned(&self, key: &Incarnation) -> bool {
         let frees = |request: &Request| deletes(request) || self.by_acquire && is_script(request);
         let spared = |request: &Request| {
@@ -239,7 +239,7 @@ impl<'a> Way<'a> {
         later.any(|request| frees(request) && !spared(request))
     }
 
-    /// Whether the owner released it by a request, or died in its release.
+    /// Whether the owner sent a release request, or died in its release.
     fn was_released(&self, case: &Case, requests: &Requests<'_>) -> bool {
         let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
         own.chain(case.releases(self.owner)).any(|op| {
@@ -254,12 +254,12 @@ fn deletes(request: &Request) -> bool {
     matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX")
 }
 
-/// What may delete without the word for it in its name.
+/// Commands that may delete without a deleting name.
 fn is_script(request: &Request) -> bool {
     matches!(request.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")
 }
 
-/// When the client set out to send it; it may never have come to that.
+/// When the client began to send it; it may never have been sent.
 fn tried(request: &Request) -> Option<Instant> {
     request.legs.first().map(|(_, at)| *at)
 }
@@ -268,7 +268,7 @@ fn leg(request: &Request, leg: Leg) -> Option<Instant> {
     request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
 }
 
-/// The leftovers without which the refused acquire would have had its quorum.
+/// The leftovers without which the refused acquire would have reached its quorum.
 fn blocking<'a>(
     case: &Case,
     leftovers: &'a [Leftover<'a>],
@@ -295,7 +295,7 @@ fn blocking<'a>(
     blocking
 }
 
-/// When an acquire met the leftover; any moment of it, where no requests are known at all.
+/// When an acquire met the leftover; any moment of the acquire if no requests are known at all.
 fn met_at(
     case: &Case,
     leftover: &Leftover,
@@ -328,7 +328,7 @@ fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     leftover.freed || death.is_some_and(|death| death.at <= moment)
 }
 
-/// Whether an acquire changed the key of another: a re-entrant owner's grants have one key.
+/// Whether an acquire changed the key of another: the grants of a re-entrant owner share one key.
 fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     let mut touches = case
         .lives
@@ -338,7 +338,7 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether the key was to end by itself, as it stood at that moment.
+/// Whether the key had an expiry at that moment.
 fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let changes = changes.take_while(|change| Moment::from(change.at) <= moment);

@@ -1,9 +1,9 @@
-//! Stuck and never settles: what the phase after the heal shows.
+//! Liveness: stuck and never settles, from the phase after the heal.
 //!
-//! The probe must be granted within the longest time to live and a margin, counted from when
-//! nobody holds any more and no acquire that was sent before the heal arrives; time without a node
-//! that leads is added, up to as much as that margin. A run that ends before that time has passed
-//! shows nothing. Whoever waits for an answer for so long after the heal waits for ever.
+//! The probe must be granted within the maximum time to live plus a margin, counted from the moment
+//! at which no caller holds the lock any more and no acquire sent before the heal is still to
+//! arrive; time without a master is added, up to the length of that margin. A run that ends earlier
+//! shows nothing. An operation that stays pending for this long after the heal never returns.
 
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Leg;
@@ -21,7 +21,7 @@ use crate::reading::moment::Moment;
 pub struct Liveness {
     /// What is wrong.
     pub violations: Vec<Violation>,
-    /// Why nothing can be said, if so.
+    /// Why no verdict is possible, if so.
     pub unknown: Option<String>,
 }
 
@@ -41,8 +41,8 @@ pub fn judge(case: &Case) -> Liveness {
     liveness
 }
 
-/// From when on, after the heal, no caller holds, and nothing that was asked for before it is still
-/// under way; `None` if one holds to the end.
+/// The moment after the heal from which on no caller holds and no request from before the heal is
+/// in flight; `None` if a caller holds to the end.
 fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     let holds = case.holds.iter().filter(|hold| !hold.by_probe && hold.end > healed);
     let mut free = last_arrival(case, healed).unwrap_or(healed);
@@ -55,7 +55,7 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     Some(free)
 }
 
-/// When the last request of an acquire that was sent before a moment came to its node after it.
+/// When the last request of an acquire that was sent before a moment reached its node after it.
 fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     let late = case.history.requests.iter().filter_map(|request| {
         let sent = request.legs.first().map(|(_, at)| Moment::from(*at))?;
@@ -91,14 +91,15 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     Liveness { violations: vec![stuck], unknown: None }
 }
 
-/// For how long from a moment on no node led.
+/// How long after a moment there was no master.
 fn leaderless_after(case: &Case, moment: Moment) -> Nanos {
     let gaps = leaders::leaderless(case, case.terms.site.quorum).into_iter();
     gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(moment.at))).sum()
 }
 
-/// Operations that did not return though their process lived on from their call to the end, as long
-/// after the heal as the probe may take. Who asks for a lock that nobody gets may wait for ever.
+/// Operations that did not return although their process was alive from the call to the end, for at
+/// least as long after the heal as the probe may take. While no caller is granted the lock, an
+/// acquire may wait for ever.
 fn never_settled(case: &Case, healed: Moment, granted: bool) -> Vec<Violation> {
     let patience = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let pending = case.history.ops.iter().filter(|op| op.ret.is_none() && op.process != PROBE);

@@ -1,19 +1,20 @@
-//! Lost early: the key of a covered hold went before its lease had ended, though nobody got in.
+//! Lost early: the key of a covered hold was lost before its lease had expired, though no other
+//! caller acquired the lock.
 //!
-//! The lease is what the holder may count on, by its grants' deadlines on its own clock; the keys
-//! live on their nodes, by theirs. What is taken again keeps the same keys, so a tenure is judged
-//! as one. A loss counts from the moment at which so many of its keys are gone that another could
-//! get its quorum: the first such moment in its coverage since each of its grants was asked for.
-//! What was gone before the grant was told is lost when it is told. A breach in the ledger that can
-//! end a key, or move a deadline, excuses it: then the environment did more than the lock
-//! withstands. What the owner ended with an acquire or an extend, or shortened with the last change
-//! of the end, is no loss unless the same operation promised more; a release of the tenure ends no
-//! key that it still covers. What another's command ended is foreign, and if another did get in,
-//! that is the violation.
+//! The lease is what the holder may rely on, by its grants' deadlines on its own clock; the keys
+//! live on their nodes, by the clocks of those. Re-entries keep the same keys, so a tenure is
+//! judged as one. A loss counts from the first moment, within the coverage and since each of its
+//! grants was called, at which enough keys are gone for another caller to reach its quorum. A key
+//! that was gone before the grant returned is lost at that return. A breach in the ledger that can
+//! end a key, or shift a deadline, excuses the loss: the environment exceeded what the lock
+//! tolerates. What the owner ended with an acquire or an extend, or shortened with the last change
+//! of the expiry, is no loss unless the same operation promised more; a release within the tenure
+//! ends no key that the tenure still covers. What another caller's command ended is foreign, and if
+//! another caller did acquire the lock, that is the violation.
 //!
-//! A master and its replicas count once, and by the key of who leads: a copy on a replica keeps
-//! nobody out. Clocks excuse no more than they did: with what they were wrong by since the lease
-//! was asked for, as many keys as are needed must have lived as long as the lease.
+//! A master and its replicas count once, by the key of the current master: a copy on a replica
+//! keeps no caller out. Clocks excuse a loss only as far as their error explains it: corrected by
+//! their error since the lease was requested, enough keys must have lived as long as the lease.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tenure::Tenure;
 
-/// One violation for each key that went early in a tenure, unless the ledger excuses it.
+/// One violation for each key that was lost early in a tenure, unless the ledger excuses it.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
@@ -60,9 +61,9 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     found.into_iter().map(|(_, loss)| loss).collect()
 }
 
-/// Whether a breach can be why a key was lost: it had begun by then, on one of these hosts; what
-/// takes keys was not over before the holder asked for them, and took none from a node that has its
-/// keys from another.
+/// Whether a breach can explain the loss of a key: it had begun by then, on one of these hosts. A
+/// breach that takes keys must not have ended before the holder requested them, and must not be on
+/// a node that receives its keys from another.
 fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str>) -> bool {
     if !ends_keys(breach.what) {
         return false;
@@ -80,8 +81,8 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str
     by_fault || by_start || breach.parts.is_empty() && was_seen(case, breach.what, loss)
 }
 
-/// The hosts whose faults can be why a key of a tenure was lost: its holder's, the nodes that had
-/// one, and those that they follow or are followed by. What happens to another changes nothing.
+/// The hosts whose faults can explain the loss of a key of a tenure: its holder's, the nodes that
+/// had a key, and their masters and replicas. Faults of other hosts change nothing.
 fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTreeSet<&'a str> {
     let keys = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
     let nodes: BTreeSet<&str> = keys.map(|key| key.node).collect();
@@ -91,13 +92,13 @@ fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTr
     hosts
 }
 
-/// Whether a breach of this moves clocks, and nothing else.
+/// Whether a breach of this assumption affects only clocks.
 fn is_of_clocks(what: Bounded) -> bool {
     matches!(what, Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
 }
 
-/// Whether, had all clocks run true since the lease was asked for, so many keys would have lived to
-/// its end that nobody else could have got a quorum.
+/// Whether enough keys to deny any other caller a quorum would have lived to the end of the lease,
+/// had all clocks run true since the lease was requested.
 fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &Violation) -> bool {
     let behind = holder_behind(case, tenure, loss);
     let moment = Moment::from(loss.from);
@@ -116,11 +117,11 @@ fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &V
     groups.len() > spare(case)
 }
 
-/// Ends of keys are counted in milliseconds.
+/// Expiry times of keys have a resolution of milliseconds.
 const ROUNDING: Nanos = MILLISECOND;
 
-/// By how much the clock that the lease runs on fell behind while the lease lasted, ns: so much too
-/// late its end is. Without a deadline it is counted as true.
+/// By how much the clock of the lease fell behind during the lease, ns: its end is late by this
+/// much. Without a deadline it counts as true.
 fn holder_behind(case: &Case, tenure: &Tenure, loss: &Violation) -> i128 {
     let op = case.op(covering(case, tenure, loss.from.into()));
     let deadline = op.and_then(|op| match op.outcome {
@@ -131,7 +132,7 @@ fn holder_behind(case: &Case, tenure: &Tenure, loss: &Violation) -> i128 {
     -ahead(case, process, clock, (asked_at(case, loss), loss.to.into()))
 }
 
-/// By how much a clock ran ahead of true time between two moments, ns; below 0, if it fell behind.
+/// By how much a clock ran ahead of true time between two moments, ns; negative if it fell behind.
 fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) -> i128 {
     let read = |moment| case.clocks.line(host, clock, moment).map(|line| line.at(moment.at));
     let (Some(began), Some(ended)) = (read(from), read(to)) else { return 0 };
@@ -139,7 +140,7 @@ fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) ->
     i128::from(ended) - i128::from(began) - passed
 }
 
-/// Whether what no fault did was seen in time to be why a key was lost.
+/// Whether a breach that no fault caused was seen in time to explain the loss of a key.
 fn was_seen(case: &Case, what: Bounded, loss: &Violation) -> bool {
     if what == Bounded::Failover {
         let promoted = leaders::promoted(case);
@@ -157,23 +158,23 @@ fn was_seen(case: &Case, what: Bounded, loss: &Violation) -> bool {
         || exits.any(|exit| is_within(exit.at))
 }
 
-/// Whether a fault that takes keys was over before the holder asked for its own.
+/// Whether a fault that takes keys had ended before the holder requested its own.
 fn is_over(case: &Case, fault: &Condition, breach: &Breach, loss: &Violation) -> bool {
     takes_keys(breach.what) && Moment::from(fault.until(case.history.end)) < asked_at(case, loss)
 }
 
-/// Whether a breach of this takes the keys that are there, and none that are set later.
+/// Whether a breach of this assumption takes the existing keys, and none that are set later.
 fn takes_keys(what: Bounded) -> bool {
     matches!(what, Bounded::AmnesiacRestart | Bounded::KeyRemoval)
 }
 
-/// When the tenure of a loss was asked for.
+/// When the tenure of a loss was requested.
 fn asked_at(case: &Case, loss: &Violation) -> Moment {
     let first = case.outermost(loss.ops[0]);
     case.op(first).map_or(loss.from.into(), |op| op.call.into())
 }
 
-/// Whether a breach of this can be why a key ends before a lease.
+/// Whether a breach of this assumption can end a key before its lease.
 fn ends_keys(what: Bounded) -> bool {
     match what {
         Bounded::NodeClockStep
@@ -231,9 +232,9 @@ fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
     holds.find(covers).map_or(tenure.whole.grant, |hold| hold.grant)
 }
 
-/// The key with whose end another could have got its quorum for the first time since a grant was
-/// asked for, and when. An end while nothing covers the tenure, as when a try that came to nothing
-/// is cleaned up, loses nothing that is there again when the grant is told.
+/// The key whose end for the first time since the call of a grant would have given another caller
+/// its quorum, and when. An end while nothing covers the tenure, as in the clean-up of a failed
+/// try, loses nothing that exists again when the grant returns.
 fn lost_at(
     case: &Case,
     leaders: &Leaders,
@@ -254,15 +255,15 @@ fn lost_at(
     moments.sort_by_key(|(at, _)| *at);
     moments.into_iter().find(|(at, _)| {
         let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
-        // What one command removes and sets again was never gone.
+        // A key that one command removes and sets again was never gone.
         let alive = alive.filter(|key| key.from.at <= at.at && *at < gone(key));
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
         kept(leaders, &alive, *at) <= spare(case)
     })
 }
 
-/// How many groups keep others out by a key on one of these nodes: the key of who leads counts, or
-/// any while nobody does.
+/// How many groups keep others out by a key on one of these nodes: the key of the current master
+/// counts, or any key while there is no master.
 fn kept(leaders: &Leaders, alive: &BTreeSet<&str>, at: Moment) -> usize {
     let groups: BTreeSet<&str> = alive.iter().map(|node| leaders.group(node)).collect();
     let keeps = |group: &&&str| {
@@ -272,13 +273,13 @@ fn kept(leaders: &Leaders, alive: &BTreeSet<&str>, at: Moment) -> usize {
     groups.iter().filter(keeps).count()
 }
 
-/// How many of the nodes that are asked need not grant.
+/// How many of the queried nodes need not grant.
 fn spare(case: &Case) -> usize {
     case.terms.site.asked.saturating_sub(case.terms.site.quorum) as usize
 }
 
-/// Whether an operation ended the key: one of its tenure, unless that promised a lease which still
-/// ran, or was the release of an inner grant; or another caller's, which is foreign.
+/// Whether an operation ended the key: one of its tenure, unless that promised a lease that was
+/// still running, or was the release of an inner grant; or another caller's, which is foreign.
 fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure, at: Moment) -> bool {
     let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
@@ -288,8 +289,8 @@ fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure, at: Moment) -> bool
     case.caller(op.id) != tenure.whole.owner || is_own
 }
 
-/// Whether the last change of the key's end was one of the owner's own to an earlier one, which
-/// promised no more than that by the moment at which the key went.
+/// Whether the last change of the key's expiry was one of the owner's that shortened it, and by the
+/// moment of the loss that operation promised no more than that.
 fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure, gone: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let life = changes.take_while(|change| Moment::from(change.at) < key.to);
@@ -301,7 +302,7 @@ fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure, gone: Moment) -
     last < before && is_of(case, by, tenure) && !promises(case, by, gone)
 }
 
-/// Whether an operation was answered with a lease that still ran at that moment.
+/// Whether an operation returned a lease that was still running at that moment.
 fn promises(case: &Case, by: Option<OpId>, at: Moment) -> bool {
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
     let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
@@ -313,7 +314,7 @@ fn promises(case: &Case, by: Option<OpId>, at: Moment) -> bool {
     })
 }
 
-/// Whether another held the lock from the loss on, before the lease had ended.
+/// Whether another caller held the lock after the loss, before the lease had expired.
 fn another_got_in(case: &Case, hold: &Hold, (from, until): (Moment, Moment)) -> bool {
     let mut others = case.holds.iter().filter(|other| other.owner != hold.owner);
     others.any(|other| other.start.max(from) < other.end.min(until))

@@ -1,11 +1,6 @@
-//! Verdicts: a history and its terms go in, what was violated comes out, with a witness.
+//! Verdicts: a history and its terms go in; the violations come out, with their evidence.
 //!
-//! One file a verdict. Specs stand apart from searches. Nothing here sees a world.
-//!
-//! - [`terms`]: what a history is judged by
-//! - [`verdict`]: the answer, and what was violated
-//! - [`case`]: a reading with its terms, which every check takes
-//! - [`judge`]: all checks, and their worst
+//! One file per verdict. Specifications are separate from searches. Nothing here sees a world.
 
 pub mod availability;
 pub mod case;

@@ -1,13 +1,13 @@
-//! How near a run came to a violation, or how far past it: for each tenure that wrote, the time
-//! from its last guarded write to the next instant at which another could have been let in; where
-//! one could at that write, the time since it could, negative.
+//! How close a run came to a violation, or how far it went past one. For each tenure that wrote:
+//! the time from its last guarded write to the next instant at which another caller could have
+//! acquired the lock. If one already could at that write, the time since it could, negative.
 //!
-//! Another is let in where a quorum of seats is free. A seat is a node that stands for itself, or
-//! nodes that replicate each other; it is free while the one of its nodes that leads, of several
-//! the one that was made master last, has no key of the tenure. So what a replica has counts from
-//! its promotion on, and not before. A key counts until its lease ends by its node's wall clock, as
-//! if its owner had sent no release; what another's command, a restart or an eviction ended, ended
-//! then.
+//! Another caller can acquire the lock if a quorum of seats is free. A seat is a single node, or a
+//! group of nodes that replicate each other. It is free while its master (of several, the most
+//! recently promoted one) has no key of the tenure. So a replica's keys count from its promotion
+//! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
+//! owner had sent no release. A key that another caller's command, a restart or an eviction ended
+//! counts until that end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,29 +20,30 @@ use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// What came nearest to a violation.
+/// The nearest miss of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearestMiss {
-    /// From the write to when another could have been let in, ns; negative: it came too late.
+    /// From the write to the moment at which another caller could have acquired the lock, ns;
+    /// negative: the write was too late.
     pub by: i64,
-    /// The acquire that stands for the tenure.
+    /// The acquire that represents the tenure.
     pub grant: OpId,
-    /// Index of the write among the accesses.
+    /// The index of the write among the accesses.
     pub write: usize,
-    /// The node that was the last to be free of those that another needed; none if enough of them
-    /// were free when the lock was granted.
+    /// The last of the nodes needed by another caller to become free; empty if enough of them were
+    /// free when the lock was granted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
 }
 
-/// A node, and whenever it led: whether it was promoted, from when, to when.
+/// A node and the periods in which it was a master: whether it was promoted, from when, to when.
 struct Seated<'a> {
     node: &'a str,
     leads: Vec<(bool, Moment, Moment)>,
 }
 
-/// The nearest miss of the run, over the tenures that wrote. `None` if none did, or none of their
-/// keys ends by itself.
+/// The nearest miss of the run, over the tenures that wrote. `None` if no tenure wrote, or none of
+/// their keys expires.
 pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<(&Incarnation, Moment)>> = BTreeMap::new();
@@ -65,7 +66,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     misses.min_by_key(|miss| miss.by)
 }
 
-/// The last accepted change in each tenure, by the acquire that stands for it.
+/// The last accepted change in each tenure, by the acquire that represents it.
 fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
     let accesses = case.history.accesses.iter().enumerate();
     let writes = accesses.filter(|(_, access)| access.accepted && access.kind != AccessKind::Read);
@@ -74,7 +75,7 @@ fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
     granted.map(|(grant, write, at)| (case.outermost(grant), (write, at.into()))).collect()
 }
 
-/// The seats that an acquire asks. Where one is enough, that of the nodes that had the lock's key.
+/// The seats that an acquire queries. If one is enough: that of the nodes that had the lock's key.
 fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);
@@ -99,7 +100,7 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     seats.map(|seat| seat.into_iter().map(seated).collect()).collect()
 }
 
-/// The nodes that acquires were sent to: those whose keys decide. All, if it is not known.
+/// The nodes to which acquires were sent: their keys decide. All nodes if that is not known.
 fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     let requests = case.history.requests.iter();
     let sent = requests
@@ -113,9 +114,9 @@ fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     asked
 }
 
-/// Since when so many seats had been free at once at a tenure's last write that another could have
-/// got its quorum, or else when they next were; and the node of them that was the last to be free.
-/// None where that was so from the grant on.
+/// Since when enough seats had been free at a tenure's last write for another caller to reach its
+/// quorum, or else when they next were; and the last of those nodes to become free. No node if that
+/// was so from the grant on.
 fn free_at<'a>(
     case: &Case,
     grant: OpId,
@@ -148,9 +149,9 @@ fn free_at<'a>(
     Some((found, last.or_else(|| free(found).next())?.1))
 }
 
-/// The node of a seat that leads at a moment, and since when: of several the one that was made
-/// master last, whom the others follow once they hear of it, and only then one that was started as
-/// one.
+/// The node of a seat that is master at a moment, and since when. Of several masters it is the one
+/// that was promoted last, which the others follow once they learn of it; a node that was started
+/// as a master ranks below a promoted one.
 fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
     let reign = |seated: &Seated<'a>| {
         let (promoted, from, _) =
@@ -160,7 +161,7 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
     seat.iter().filter_map(reign).max().map(|(_, since, node)| (since, node))
 }
 
-/// When a key would have ended if its owner had sent no release.
+/// When a key would have expired or been lost if its owner had sent no release.
 fn gone_at(case: &Case, key: &Incarnation, owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };

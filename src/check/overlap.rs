@@ -1,10 +1,10 @@
 //! Double grants and stale holders: stretches in which more callers hold than the lock allows.
 //!
-//! A caller counts once for each of its tenures: grants that nest are one, permits are not. A
-//! stretch is as long as it can be. It is a double grant if at some instant of it more than the
-//! allowed number are covered, or if one of its grants was dead on arrival while nothing else
-//! covered its caller; else at least one holder is past its deadline: stale. Neither says who is to
-//! blame. In a stretch that takes no time nobody can have done anything: it is none.
+//! A caller counts once for each of its tenures: nested grants are one tenure, permits are not. A
+//! stretch is as long as possible. It is a double grant if more than the allowed number of holds
+//! are covered at some instant of it, or if one of its grants was dead on arrival while nothing
+//! else covered its caller. Otherwise at least one holder is past its deadline: stale. Neither
+//! assigns blame. A stretch of zero length is ignored: no caller can have done anything in it.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
 use crate::reading::moment::Moment;
 
-/// A longest stretch in which too many hold.
+/// A maximal stretch with too many holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// From when on too many hold.
+    /// When too many begin to hold.
     pub from: Moment,
-    /// Until when.
+    /// Its end.
     pub to: Moment,
-    /// Indices of the case's holds that are held during it, in order of their start.
+    /// Indices of the case's holds during the stretch, in order of their start.
     pub holds: Vec<usize>,
     /// Whether too many were covered at once, or one was dead on arrival.
     pub is_double_grant: bool,
@@ -36,7 +36,7 @@ pub fn overlaps(case: &Case) -> Vec<Overlap> {
     sweep.found
 }
 
-/// The violations that the overlaps are.
+/// The violations that follow from the overlaps.
 pub fn violations(case: &Case, overlaps: &[Overlap]) -> Vec<Violation> {
     overlaps.iter().map(|overlap| violation(case, overlap)).collect()
 }
@@ -50,7 +50,7 @@ fn violation(case: &Case, overlap: &Overlap) -> Violation {
     Violation { ops, ..Violation::new(kind, from, to) }
 }
 
-/// A change of what is held or covered. Ends come before beginnings at one moment.
+/// A change of what is held or covered. At one moment, ends sort before beginnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Edge {
     EndOfCover(usize),
@@ -76,10 +76,10 @@ fn edges(case: &Case) -> Vec<(Moment, Edge)> {
     edges
 }
 
-/// Walks through the edges in order and notes the stretches with too many holders.
+/// Walks through the edges in order and records the stretches with too many holders.
 struct Sweep<'a> {
     case: &'a Case<'a>,
-    /// How many of the holds of each tenure there are now, and how many of them are covered.
+    /// For each tenure, the number of its current holds, and how many of them are covered.
     held: Vec<(u32, u32)>,
     /// The tenure of each hold.
     tenures: Vec<usize>,
@@ -110,7 +110,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Judges the stretch from the last edge to this moment, in which nothing changed.
+    /// Judges the stretch from the previous edge to this moment, in which nothing changed.
     fn pass(&mut self, moment: Moment) {
         if moment == self.now {
             return;

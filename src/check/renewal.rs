@@ -1,15 +1,15 @@
 //! Renewals after the release, and renewals that set the key again.
 //!
-//! Only effects count: what an extend's own request changed on the node that it was sent to. A
-//! renewal that finds nothing of its owner's does nothing, however late it comes; what a replica
+//! Only effects count: what an extend's own request changed on the node to which it was sent. A
+//! renewal that finds no key of its owner does nothing, however late it arrives; what a replica
 //! applies late was done in time. An effect is a violation if
-//! - the extend was invoked after a release of its tenure had returned, whatever that came to, or
-//! - it comes after a release had returned as released or not mine, and the lock asks one node:
-//!   with several such an answer says nothing of the one node that the extend came to late, or
-//! - the extend creates the key, though fewer nodes than grant the lock still had it.
+//! - the extend was invoked after a release of its tenure had returned, with any outcome, or
+//! - it occurs after a release had returned as released or not mine, and the lock queries one node:
+//!   with several, such an outcome says nothing of the one node that the extend reached late, or
+//! - the extend creates the key although fewer nodes than grant the lock still had it.
 //!
-//! While a tenure lasts, a release of one of its grants makes nothing late. A key of another tenure
-//! is not an extend's business: that of another caller is a foreign extend.
+//! While a tenure lasts, a release of one of its grants makes nothing late. Keys of other tenures
+//! are not checked here: an extend of another caller's key is a foreign extend.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,27 +46,27 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     late.into_iter().map(|(extend, keys)| violation(case, extend, keys)).collect()
 }
 
-/// The extend that made a change, and the acquire that it is for.
+/// The extend that made a change, and the acquire to which it belongs.
 fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
     let op = case.op(by?)?;
     matches!(op.kind, OpKind::Extend { .. }).then_some((op, case.owner(op.id)?))
 }
 
-/// Whether a key is that of a grant's tenure.
+/// Whether a key belongs to a grant's tenure.
 fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
     let owner = case.lives.incarnations[life].by.and_then(|by| case.owner(by));
     owner.is_some_and(|owner| case.are_one(owner, grant))
 }
 
-/// Whether the operation's own request can have made a change: the node had not ended since, and
-/// put back what it had made. Taken for granted where no requests are known at all.
+/// Whether the operation's own request can have made a change, rather than a restart of the node
+/// that restored it. Assumed if no requests are known at all.
 fn asked(case: &Case, op: &Op, change: &Key) -> bool {
     let mut applied = case.commands(op.id, &change.node).map(Moment::from);
     case.history.requests.is_empty()
         || applied.any(|at| !case.ended_within(&change.node, at, change.at.into()))
 }
 
-/// The first release of a tenure that had returned by then and makes what the extend does late.
+/// The first release of a tenure that had returned by then and makes the extend's effect late.
 fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
     let is_sole = case.terms.asks_one_node();
     let returned =
@@ -84,7 +84,7 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
 }
 
 /// Whether too few nodes had the tenure's key just before that moment, a master and its replicas
-/// counted once. With one node to ask there is nobody else who could have it.
+/// counted once. With one node no other node could have it.
 fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
     if case.terms.asks_one_node() {
         return true;

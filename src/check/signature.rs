@@ -1,33 +1,33 @@
-//! What makes two violations the same for a search.
+//! The signature by which a search treats two violations as the same.
 
 use serde::{Deserialize, Serialize};
 
 use crate::check::verdict::{Kind, Verdict};
 
-/// The signature of a violated run. The checks know the kinds; whoever knows the plan and the
+/// The signature of a violated run. The checks know the kinds; the code that knows the plan and the
 /// trace adds the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Signature {
     /// What was violated, each kind once, in order.
     pub kinds: Vec<Kind>,
-    /// `in-model` or `out-of-model`, once a run without the breaking faults has told.
+    /// `in-model` or `out-of-model`, once a run without the breaking faults has decided it.
     pub class: Option<String>,
     /// The kinds that are the lock's fault.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_model: Vec<Kind>,
     /// The assumptions whose breach made a difference, in order.
     pub broken: Vec<String>,
-    /// How it became possible: the word of a mechanism.
+    /// How it became possible: the name of a mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
-    /// The last step that each holder of the first violation had passed: where it was seen, which
-    /// does not tell what made the difference.
+    /// The last step that each holder of the first violation had passed: the place of the
+    /// violation, not its cause.
     pub steps: Vec<String>,
 }
 
 impl Signature {
-    /// What a verdict alone tells: its kinds.
+    /// The signature of a verdict alone: its kinds.
     pub fn of(verdict: &Verdict) -> Signature {
         let Verdict::Violated(violations) = verdict else { return Signature::default() };
         let mut kinds = violations.iter().map(|violation| violation.kind).collect::<Vec<_>>();
@@ -36,7 +36,7 @@ impl Signature {
         Signature { kinds, ..Signature::default() }
     }
 
-    /// Whether shrinking has kept this of another: all but where it was seen.
+    /// Whether shrinking has kept this signature of another run: everything but the place.
     pub fn keeps(&self, other: &Signature) -> bool {
         let nowhere = |signature: &Signature| Signature { steps: Vec::new(), ..signature.clone() };
         nowhere(self) == nowhere(other)

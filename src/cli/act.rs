@@ -1,5 +1,4 @@
-//! The seams between the command line and the rest of the house: what a plan comes to, what is
-//! written about it, what a hunt finds.
+//! The interface between the command line and the laboratory: results of plans, reports, hunts.
 
 use std::path::Path;
 
@@ -22,7 +21,7 @@ use crate::report::{index, json, mark, markdown, svg, text};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
-/// The scenarios whose reports are kept with the source, as examples.
+/// The scenarios whose reports are committed as examples.
 pub const SHOWCASES: [&str; 8] = [
     "gc-pause-outlives-lease",
     "gc-pause-fenced",
@@ -34,23 +33,23 @@ pub const SHOWCASES: [&str; 8] = [
     "setnx-holder-crashes",
 ];
 
-/// How the names of the pages about one scenario end.
+/// The endings of the names of the pages about one scenario.
 const ENDINGS: [&str; 4] = [".md", ".svg", ".json", ".plan.json"];
-/// The page that leads to all others.
+/// The page that links all others.
 pub const CONTENTS: &str = "README.md";
-/// The same with every report linked, where [`CONTENTS`] links the showcases alone. A scenario
-/// cannot have this name.
+/// The same with a link to every report; [`CONTENTS`] links only the showcases. A scenario cannot
+/// have this name.
 pub const ALL_LINKED: &str = "INDEX.md";
 
 /// What a hunt came to.
 pub struct Catch {
     /// How much was tested.
     pub tally: hunt::Tally,
-    /// The violation that was found: its small plan, and how many plans shrinking ran.
+    /// The violation that was found: its shrunk plan, and the number of plans that shrinking ran.
     pub found: Option<(Finding, u32)>,
-    /// Whether no smaller plan is left that does the same.
+    /// Whether no smaller plan has the same signature.
     pub is_minimal: bool,
-    /// The scenario file that says the same, if one can.
+    /// The scenario file that describes it, if possible.
     pub scenario: Option<Page>,
 }
 
@@ -75,12 +74,12 @@ pub fn report_names(scenario: &str) -> impl Iterator<Item = String> {
     ENDINGS.map(|ending| format!("{scenario}{ending}")).into_iter()
 }
 
-/// The pages that lead to all others, for the folder that all their reports are written to.
+/// The index pages for the folder of all reports.
 ///
-/// `README.md` links every report. Where the main job of this project's own scenarios writes it,
-/// it is committed, and of the reports only the showcases are: then it links those alone, so that
-/// whoever reads it in the repository meets no dead link, and `INDEX.md`, which is not committed,
-/// links every report.
+/// `README.md` links every report. If it is written by the main job for this project's own
+/// scenarios, it is committed, but of the reports only the showcases are: then it links only those,
+/// so that the repository has no dead links, and `INDEX.md`, which is not committed, links every
+/// report.
 pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     let entries: Vec<index::Entry> =
         findings.iter().map(|finding| index::Entry::of(finding)).collect();
@@ -95,7 +94,7 @@ pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     vec![page(CONTENTS, Linked::Some(&SHOWCASES, ALL_LINKED)), page(ALL_LINKED, Linked::All)]
 }
 
-/// Runs a scenario on a seed, for a report. What is known of its plan is not run again.
+/// Runs a scenario on a seed, for a report. Known results of its plan are not computed again.
 pub fn examine(
     lab: &Lab,
     budget: Option<Budget>,
@@ -125,8 +124,8 @@ pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
     examine::with_margins(lab, budget, explained)
 }
 
-/// Runs a plan twice more. `None` if both runs have the same trace; else what differs first, in
-/// words: a bug of ours.
+/// Runs a plan twice. `None` if both runs have the same trace; otherwise the first difference, in
+/// words: a bug in lockstorm.
 pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
     let (one, other) = trial::divergence(lab, plan)?;
     let name = &plan.name;
@@ -138,16 +137,16 @@ pub fn in_short(finding: &Finding) -> Vec<String> {
     text::short(finding, &explain(finding))
 }
 
-/// What came of asking for thresholds.
+/// The result of a request for thresholds.
 pub enum Asked {
-    /// Nothing can be said of the plan itself.
+    /// The verdict of the plan itself is unknown.
     Unknown(Box<Finding>),
-    /// A line each.
+    /// One line for each threshold.
     Thresholds(Vec<String>),
 }
 
-/// The threshold of one figure of a plan, or of all that it has. What can be asked, if
-/// there is no such figure.
+/// The threshold of one figure of a plan, or of all its figures. The valid names if there is no
+/// such figure.
 pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
     let knobs = threshold::knobs(plan);
     let names: Vec<String> = knobs.iter().map(|knob| knob.name(plan)).collect();
@@ -167,7 +166,7 @@ pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec
     })
 }
 
-/// A line for each threshold of a figure; one that says so where it makes no difference.
+/// A line for each threshold of a figure, or one that says that it makes no difference.
 fn words((name, found): &(String, Found)) -> Vec<String> {
     match found {
         Found::Thresholds(found) => found
@@ -204,7 +203,7 @@ pub fn hunt(
     Catch { tally: report.tally, found, is_minimal, scenario }
 }
 
-/// The name of the scenario file of what a hunt finds.
+/// The name of the scenario file for the result of a hunt.
 pub fn scenario_name(plan: &str) -> String {
     format!("{plan}.toml")
 }

@@ -35,28 +35,28 @@ pub const REPORTS: &str = "reports";
 #[command(version, name = "lockstorm", disable_help_subcommand = true)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
-    /// What drives the worlds of the main job; reports are written by `event` alone
+    /// Engine that runs the worlds of the main job; only `event` writes reports
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineChoice,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run scenarios and compare what is found with what they expect
+    /// Run scenarios and compare the results with their expectations
     Run(RunArguments),
     /// Run a saved plan again
     Replay(ReplayArguments),
-    /// Say why a plan or a scenario is violated: how, what made the difference, from where on
+    /// Explain why a plan or a scenario is violated: mechanism, causes, thresholds
     Explain(ExplainArguments),
-    /// Find the figures from which on a plan or a scenario is violated, to a millisecond
+    /// Find the values of figures from which on a plan or a scenario is violated, to a millisecond
     Threshold(ThresholdArguments),
-    /// Search seeded random plans for a violation, and shrink the first
+    /// Search seeded random plans for a violation, and shrink the first one
     Hunt(HuntArguments),
-    /// Serve fake nodes on real ports to any client, with faults typed while they run
+    /// Serve fake nodes on real ports to any client, with faults typed at run time
     #[cfg(feature = "live")]
     Serve(ServeArguments),
     /// Run plans on real redis-servers, and compare
@@ -64,36 +64,36 @@ pub enum Command {
     Confirm(ConfirmArguments),
     /// List the words that scenarios may use, or the scenarios
     List {
-        /// Of what
+        /// What to list
         what: Listed,
     },
 }
 
-/// What `run` takes.
+/// The arguments of `run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
     /// Scenario files, or folders of them
     #[arg(required = true, value_name = "FILE|DIR")]
     pub inputs: Vec<PathBuf>,
-    /// One seed instead of those that a scenario names
+    /// One seed instead of those of the scenario
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     pub seed: Option<u64>,
-    /// Seeds instead of those that a scenario names, both ends included
+    /// Seeds instead of those of the scenario, inclusive
     #[arg(long, value_name = "A..B", value_parser = seed_range)]
     pub seeds: Option<RangeInclusive<u64>>,
-    /// What drives the worlds; `both` compares the engines
+    /// Engine that runs the worlds; `both` compares the engines
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineChoice,
-    /// Where to write reports; without it none are written. Files of others are never replaced
+    /// Folder for reports; without it none are written. Foreign files are never replaced
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
-    /// Whether nothing was typed.
+    /// Whether lockstorm was started without arguments.
     #[arg(skip)]
     pub is_main_job: bool,
 }
 
 impl RunArguments {
-    /// What `lockstorm` alone stands for.
+    /// The arguments that `lockstorm` alone stands for.
     pub fn main_job(engine: EngineChoice) -> RunArguments {
         let report = (engine == EngineChoice::Event).then(|| REPORTS.into());
         let inputs = vec![SCENARIOS.into()];
@@ -101,61 +101,61 @@ impl RunArguments {
     }
 }
 
-/// What `replay` takes.
+/// The arguments of `replay`.
 #[derive(Args, Debug)]
 pub struct ReplayArguments {
     /// A plan that lockstorm wrote
     pub plan: PathBuf,
-    /// The trace hash that the run must have; without it the plan is run twice
+    /// The expected trace hash of the run; without it the plan is run twice
     #[arg(long, value_name = "HASH", value_parser = trace_hash)]
     pub trace: Option<String>,
-    /// What drives the world
+    /// Engine that runs the world
     #[arg(long, value_enum, default_value_t)]
     pub engine: OneEngine,
 }
 
-/// How long explaining may take where nobody says. On two cores a violation on one node takes
-/// seconds, one behind Sentinels or in a cluster most of a minute.
+/// The default budget for an explanation. On two cores a violation on one node takes seconds, one
+/// behind Sentinels or in a cluster most of a minute.
 const BUDGET: &str = "60s";
 
-/// What `explain` takes.
+/// The arguments of `explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArguments {
     /// A scenario, or a plan that lockstorm wrote
     #[arg(value_name = "SCENARIO|PLAN")]
     pub input: PathBuf,
-    /// The seed, in the place of the first that a scenario names
+    /// The seed, instead of the scenario's first one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Where to write the report; without it none is written. Files of others are never replaced
+    /// Folder for the report; without it none is written. Foreign files are never replaced
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
-    /// How long thresholds and remedies may be looked for; what is left undone is said
+    /// Time limit for the search for thresholds and remedies; skipped work is reported
     #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
     pub budget: Nanos,
 }
 
-/// What `threshold` takes.
+/// The arguments of `threshold`.
 #[derive(Args, Debug)]
 pub struct ThresholdArguments {
     /// A scenario, or a plan that lockstorm wrote
     #[arg(value_name = "SCENARIO|PLAN")]
     pub input: PathBuf,
-    /// Which figure, as `fault:1.for` or `lock.ttl`; all that there are if it is not given
+    /// The figure, such as `fault:1.for` or `lock.ttl`; by default all figures
     #[arg(long, value_name = "FIGURE")]
     pub of: Option<String>,
-    /// The seed, in the place of the first that a scenario names
+    /// The seed, instead of the scenario's first one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
 
-/// What `hunt` takes. What is not given of workload, lease and topology is drawn.
+/// The arguments of `hunt`. Omitted settings of workload, lease and topology are drawn.
 #[derive(Args, Debug)]
 pub struct HuntArguments {
     /// The lock under test
     #[arg(long, value_name = "LOCK", value_parser = words(&ALGORITHMS.map(|lock| lock.name)))]
     pub lock: String,
-    /// How the nodes belong together
+    /// How the nodes are connected
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
     /// What the nodes write to their disks, and when they sync it
@@ -166,37 +166,37 @@ pub struct HuntArguments {
         value_parser = words(&PERSISTENCES.map(|(word, _)| word))
     )]
     pub persistence: String,
-    /// How long the lock's key lives: `3s`
+    /// Time to live of the lock's key: `3s`
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub ttl: Option<Nanos>,
-    /// Time-out of one request of the lock
+    /// Timeout of one request of the lock
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub timeout: Option<Nanos>,
     /// How long a client works under the lock
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub hold: Option<Nanos>,
-    /// How many nodes there are, replicas included
+    /// Number of nodes, including replicas
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub nodes: Option<u32>,
-    /// How many clients there are
+    /// Number of clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub clients: Option<u32>,
-    /// When a client that works prolongs its grant: `never`, `1/2` of the lease, `until-lost`
+    /// When a working client extends its grant: `never`, `1/2` of the lease, `until-lost`
     #[arg(long, value_name = "WHEN", value_parser = extend)]
     pub extend: Option<Extend>,
-    /// Whether a client takes the lock again while it holds it
+    /// Whether a client re-enters the lock while it holds it
     #[arg(long, value_name = "BOOL")]
     pub reenter: Option<bool>,
-    /// Whether a client looks at its deadline before each access
+    /// Whether a client checks its deadline before each access
     #[arg(long, value_name = "BOOL")]
     pub check_validity: Option<bool>,
-    /// What a grant must have left for the work: with less it is given back
+    /// Minimum time left of a grant for the work: with less it is released
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub needs: Option<Nanos>,
-    /// How many nodes have to grant, in the place of the lock's own majority
+    /// Number of nodes that have to grant, instead of the lock's own majority
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub quorum: Option<u32>,
-    /// The kinds of faults to draw from; the usual ones if none is named
+    /// The kinds of faults to draw from; without it the default ones
     #[arg(
         long,
         value_name = "A,B",
@@ -204,50 +204,50 @@ pub struct HuntArguments {
         value_parser = PossibleValuesParser::new(verbs::words())
     )]
     pub faults: Vec<String>,
-    /// Draw only plans that break no assumption of the lock
+    /// Draw only plans that breach no assumption of the lock
     #[arg(long)]
     pub within_assumptions: bool,
-    /// Which seeds to try, both ends included
+    /// Seeds to try, inclusive
     #[arg(long, value_name = "A..B", default_value = "1..1000", value_parser = seed_range)]
     pub seeds: RangeInclusive<u64>,
-    /// What drives the worlds
+    /// Engine that runs the worlds
     #[arg(long, value_enum, default_value_t)]
     pub engine: OneEngine,
-    /// How many plans run at a time; as many as there are cores if it is not given
+    /// Number of parallel runs; by default one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// How long explaining what is found may take; what is left undone is said
+    /// Time limit for explaining what is found; skipped work is reported
     #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
     pub budget: Nanos,
-    /// Where to write the plan that is found, and its report
+    /// Folder for the plan that is found, and for its report
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,
 }
 
-/// What `serve` takes.
+/// The arguments of `serve`.
 #[cfg(feature = "live")]
 #[derive(Args, Debug)]
 pub struct ServeArguments {
-    /// A scenario whose nodes are served, with the faults that strike at a time
+    /// A scenario whose nodes are served, with its faults that strike at a time
     #[arg(
         value_name = "SCENARIO",
         conflicts_with_all = ["topology", "nodes", "persistence", "compat"]
     )]
     pub scenario: Option<PathBuf>,
-    /// How the nodes belong together
+    /// How the nodes are connected
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: Option<String>,
-    /// How many nodes: 1 of `single`, 2 of `replicated` and `sentinel`, 3 of `independent` and 6 of
-    /// `cluster` if it is not given
+    /// Number of nodes; by default 1 for `single`, 2 for `replicated` and `sentinel`, 3 for
+    /// `independent` and 6 for `cluster`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: Option<u16>,
-    /// The port of n1; the others follow, then Sentinels. 0 lets the system choose all ports
+    /// The port of n1; the other nodes follow, then Sentinels. With 0 the system chooses all ports
     #[arg(long, value_name = "FIRST", default_value_t = 7001)]
     pub port: u16,
     /// The address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     pub bind: Ipv4Addr,
-    /// The port that takes orders; the one before n1's if it is not given
+    /// The admin port; by default the one before n1's
     #[arg(long, value_name = "P")]
     pub admin_port: Option<u16>,
     /// What the nodes write to their disks, and when they sync it
@@ -257,7 +257,7 @@ pub struct ServeArguments {
         value_parser = words(&PERSISTENCES.map(|(word, _)| word))
     )]
     pub persistence: Option<String>,
-    /// Which server the nodes answer like
+    /// The server whose behaviour the nodes have
     #[arg(
         long,
         value_name = "SERVER",
@@ -265,7 +265,7 @@ pub struct ServeArguments {
         value_parser = words(&Compat::WORDS.map(|(word, _)| word))
     )]
     pub compat: String,
-    /// A file for what the nodes saw happen to locks: a line of JSON each
+    /// A file for what the nodes observe of locks: one line of JSON each
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
     /// How long to serve; without it until Ctrl-C, SIGTERM or SHUTDOWN
@@ -273,14 +273,14 @@ pub struct ServeArguments {
     pub length: Option<Nanos>,
 }
 
-/// What `confirm` takes.
+/// The arguments of `confirm`.
 #[cfg(feature = "live")]
 #[derive(Args, Debug)]
 pub struct ConfirmArguments {
     /// Scenario files, plans (.json), or folders of scenarios
     #[arg(required = true, value_name = "SCENARIO|PLAN|DIR")]
     pub inputs: Vec<PathBuf>,
-    /// How often each plan is run
+    /// Number of runs of each plan
     #[arg(
         long,
         value_name = "N",
@@ -288,13 +288,13 @@ pub struct ConfirmArguments {
         value_parser = clap::value_parser!(u32).range(1..=100)
     )]
     pub runs: u32,
-    /// The seed, in the place of the first that a scenario names
+    /// The seed, instead of the scenario's first one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Plans that take longer are left out: a plan of 30 s takes 30 s
+    /// Skip plans that take longer: a plan of 30 s takes 30 s
     #[arg(long, value_name = "LENGTH", default_value = "2m", value_parser = length)]
     pub longest: Nanos,
-    /// How many runs at a time
+    /// Number of parallel runs
     #[arg(
         long,
         value_name = "N",
@@ -302,7 +302,7 @@ pub struct ConfirmArguments {
         value_parser = clap::value_parser!(u16).range(1..=256)
     )]
     pub jobs: u16,
-    /// Where to write reports of the real runs; without it none are written
+    /// Folder for reports of the real runs; without it none are written
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -310,7 +310,7 @@ pub struct ConfirmArguments {
 /// One engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OneEngine {
-    /// Our own, in nanoseconds
+    /// lockstorm's own, in nanoseconds
     #[default]
     Event,
     /// turmoil's, in milliseconds: slow, and a second opinion
@@ -319,7 +319,7 @@ pub enum OneEngine {
 }
 
 impl OneEngine {
-    /// Where plans are run on it.
+    /// The lab with this engine.
     pub fn lab(self) -> Lab {
         match self {
             OneEngine::Event => Lab::default(),
@@ -329,10 +329,10 @@ impl OneEngine {
     }
 }
 
-/// One engine, or all.
+/// One engine, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EngineChoice {
-    /// Our own, in nanoseconds
+    /// lockstorm's own, in nanoseconds
     #[default]
     Event,
     /// turmoil's, in milliseconds: slow, and a second opinion
@@ -344,7 +344,7 @@ pub enum EngineChoice {
 }
 
 impl EngineChoice {
-    /// Where plans are run; `None` if on both engines.
+    /// The lab with this engine; `None` for both engines.
     pub fn lab(self) -> Option<Lab> {
         match self {
             EngineChoice::Event => Some(Lab::default()),
@@ -359,21 +359,21 @@ impl EngineChoice {
 /// What can be listed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Listed {
-    /// Algorithms
+    /// Lock algorithms
     Locks,
-    /// What a world can suffer
+    /// Faults of a world
     Faults,
     /// What clients do
     Workloads,
-    /// How nodes belong together
+    /// How nodes are connected
     Topologies,
     /// What is checked
     Verdicts,
-    /// What histories of locks are held against
+    /// The models of locks
     Models,
     /// The questions in scenarios/
     Scenarios,
-    /// In what servers differ from Redis 7.0
+    /// Differences of servers from Redis 7.0
     Compat,
 }
 

@@ -8,12 +8,12 @@ use lockstorm_platform::time::Nanos;
 use crate::cli::progress;
 use crate::explore::budget::Budget;
 
-/// How long explaining may take, from when it begins; a person who watches sees what it is at.
+/// The time limit of an explanation, from its beginning; the terminal shows the current step.
 pub fn budget(length: Nanos) -> Option<Budget> {
     Some(Budget { length: Duration::from_nanos(length), clock: passed, told: progress::explaining })
 }
 
-/// The time since the first look.
+/// The time since the first call.
 #[expect(clippy::disallowed_methods, reason = "the user's patience is real time")]
 fn passed() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();

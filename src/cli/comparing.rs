@@ -1,4 +1,4 @@
-//! `run --engine both`: every plan on two engines, which have to tell the same.
+//! `run --engine both`: every plan on two engines, which must agree.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 use crate::run::Lab;
 use crate::scenario::expectation::Met;
 
-/// What two engines made of one plan.
+/// The results of one plan on two engines.
 struct Compared {
     name: String,
     seed: u64,
@@ -29,8 +29,8 @@ struct Compared {
     agreement: Agreement,
 }
 
-/// Runs what was asked for on both engines, in whole milliseconds. A difference is a bug of ours.
-/// That the answer is another than in nanoseconds is none: it is said, and fails nothing.
+/// Runs the plans on both engines, in whole milliseconds. A difference is a bug in lockstorm. A
+/// result that differs from the one in nanoseconds is none: it is reported, and fails nothing.
 pub fn compare(arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
@@ -110,7 +110,7 @@ fn table(compared: &[Compared]) -> Table {
     table
 }
 
-/// How many times as long the second engine took.
+/// The ratio of the second engine's time to the first's.
 fn slower(compared: &[Compared]) -> u128 {
     let sum = |side: usize| compared.iter().map(|one| one.took[side].as_micros()).sum::<u128>();
     sum(1) / sum(0).max(1)

@@ -1,4 +1,4 @@
-//! `confirm`: plans on real redis-servers, beside what the simulation says.
+//! `confirm`: plans on real redis-servers, compared with the simulation.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,32 +28,32 @@ use crate::report::mark;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
-/// The page with the tables of what was confirmed.
+/// The page with the tables of the results.
 const TABLES: &str = "confirmed.md";
-/// How many runs are made at a time once a machine was too busy.
+/// The number of parallel runs after a machine was too busy.
 const FEW: usize = 6;
-/// Between the beginnings of two runs that go on side by side.
+/// The delay between the starts of two parallel runs.
 const BETWEEN_STARTS: Duration = Duration::from_millis(80);
 
-/// A plan that is to be confirmed, with those that are said to withstand the same.
+/// A plan to confirm, with the plans of its remedies.
 struct Subject {
     plan: Plan,
     remedies: Vec<Plan>,
     /// Why it cannot be confirmed.
     reasons: Vec<String>,
-    /// How it is asked for again.
+    /// The command that confirms it again.
     again: String,
-    /// Whether it was named itself, and not by its folder.
+    /// Whether it was named itself, not through its folder.
     is_named: bool,
 }
 
-/// What became of a plan: in the simulation and on real servers.
+/// The results of a plan: in the simulation and on real servers.
 struct Outcome {
     simulated: Finding,
     real: Vec<Result<Attempt, String>>,
 }
 
-/// Confirms what was asked for.
+/// Confirms the given inputs.
 pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     let Some(version) = processes::version() else {
         let what = "there is no redis-server on the PATH";
@@ -84,7 +84,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     Ok(worst(counted.map(|(_, ending)| *ending)))
 }
 
-/// Violated, then unknown, then held; nothing at all is unknown.
+/// Violated, then unknown, then held; unknown if empty.
 fn worst(endings: impl Iterator<Item = Ending>) -> Ending {
     let order = [Ending::Refused, Ending::Violated, Ending::Unknown, Ending::Held];
     let place = |ending: &Ending| order.iter().position(|known| known == ending);
@@ -144,15 +144,15 @@ fn of_scenario(
     Ok(Subject { plan, remedies, reasons, again, is_named })
 }
 
-/// Every plan that is run, once, by its hash.
+/// Every plan to run, once, by its hash.
 fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
     let possible = subjects.iter().filter(|subject| subject.reasons.is_empty());
     let plans = possible.flat_map(|subject| subject.remedies.iter().chain([&subject.plan]));
     plans.map(|plan| (plan.digest(), plan)).collect()
 }
 
-/// Every plan once in the simulation and so often on real servers, many at a time. What a busy
-/// machine has spoilt is run again, a few at a time.
+/// Every plan once in the simulation and several times on real servers, many in parallel. Runs that
+/// a busy machine disturbed are repeated, a few in parallel.
 fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMap<String, Outcome> {
     let lab = Lab::default();
     let simulate = |(hash, plan): (&String, &&Plan)| {
@@ -169,7 +169,7 @@ fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMa
             real.retain(|run| !run.as_ref().is_ok_and(busy));
             runs.extend((real.len()..arguments.runs as usize).map(|_| *plan));
         }
-        // The longest first: those that run together end together.
+        // The longest first: runs of one group then end at about the same time.
         runs.sort_by_key(|plan| std::cmp::Reverse(plan.until));
         let bar = progress::bar(runs.len().try_into().unwrap_or(u64::MAX), "confirming");
         for together in runs.chunks(side_by_side) {
@@ -188,8 +188,8 @@ fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMa
     outcomes
 }
 
-/// Runs plans side by side: time begins for each when the servers of all are there, for one after
-/// the other, since the beginning is the busiest part.
+/// Runs plans in parallel. Time begins for each plan when the servers of all plans are up, and for
+/// one after the other, since the beginning is the busiest part.
 #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
 fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
     let started = Barrier::new(plans.len());
@@ -210,7 +210,7 @@ fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
     })
 }
 
-/// A report of every real run, `NAME-real-1`, and of all together, `confirmed.md`.
+/// A report of every real run, `NAME-real-1`, and one of all together, `confirmed.md`.
 fn write(
     arguments: &ConfirmArguments,
     subjects: &[Subject],
@@ -238,12 +238,12 @@ fn write(
     output::write(folder, &pages)
 }
 
-/// What the `nth` run of a scenario on real servers is called, counted from 1.
+/// The name of the `nth` run of a scenario on real servers, counted from 1.
 fn real_name(scenario: &str, nth: u32) -> String {
     format!("{scenario}-real-{nth}")
 }
 
-/// Refuses a folder in which a report would replace a file of somebody else: before hours of work.
+/// Refuses a folder in which a report would replace a foreign file, before hours of work.
 fn look_ahead(
     arguments: &ConfirmArguments,
     plans: &BTreeMap<String, &Plan>,
@@ -255,7 +255,7 @@ fn look_ahead(
     output::refuse_foreign(folder, reports.chain([TABLES.to_owned()]))
 }
 
-/// Tells what became of one plan, and of those that withstand the same.
+/// Reports the result of one plan and of its remedies.
 fn tell(subject: &Subject, outcomes: &BTreeMap<String, Outcome>) -> Ending {
     let plan = &subject.plan;
     say(&format!("\n{}  seed {}, plan {}", plan.name, plan.seed, plan.digest()));

@@ -1,4 +1,4 @@
-//! `explain` and `threshold`: why one plan is violated, and from which figure on.
+//! `explain` and `threshold`: why one plan is violated, and from which value on.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 
-/// Explains a plan, or what a scenario makes of a seed: on standard output in short, as a report
-/// where one is asked for.
+/// Explains a plan, or that of a scenario and a seed: in short on standard output, and as a report
+/// if requested.
 pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let budget = clock::budget(arguments.budget);
@@ -46,7 +46,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
     Ok(ending(&finding))
 }
 
-/// From which figure on a plan is violated. That there is one is the answer, and no failure.
+/// The value from which on a plan is violated. A threshold is a result, not a failure.
 pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let plan = plan(&arguments.input, arguments.seed)?;
@@ -126,7 +126,7 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
     }
 }
 
-/// As it was expected, where somebody expected anything: as `run` ends.
+/// The exit code by the expectation, if there is one, as for `run`.
 fn ending(finding: &Finding) -> Ending {
     let met = finding.expected.as_ref().map(|expected| expected.met);
     match (met, &finding.judgement.verdict) {

@@ -1,8 +1,8 @@
-//! What earlier runs of the same build found out by running plans again, kept beside the reports:
-//! a plan that is explained there is not explained anew.
+//! The experiments of earlier runs of the same build, stored with the reports: a plan that is
+//! explained there is not explained again.
 //!
-//! The build is known by the hash of its own file, so nothing is trusted that other code wrote, and
-//! a plan by its digest and the engine that ran it. A file that cannot be read is no file.
+//! A build is identified by the hash of its executable, so results of other code are not trusted; a
+//! plan by its digest and the engine that ran it. An unreadable file counts as absent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use crate::explain::finding::Finding;
 use crate::plan::Plan;
 use crate::report::mark::WRITTEN_BY;
 
-/// Its name in the folder of reports.
+/// Its name in the report folder.
 pub const NAME: &str = "experiments.json";
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -31,7 +31,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a folder of reports has of this build; nothing, if there is none.
+    /// The results of this build in a report folder; empty if there are none.
     pub fn read(folder: Option<&Path>) -> Kept {
         let fresh =
             || Kept { written_by: WRITTEN_BY.to_owned(), build: build(), ..Kept::default() };
@@ -41,8 +41,8 @@ impl Kept {
         kept.unwrap_or_else(fresh)
     }
 
-    /// What is known of the plan of a finding, if nothing was left undone, and these are the
-    /// remedies that were named then.
+    /// The known result for the plan of a finding, if nothing was skipped and the same remedies
+    /// were named.
     pub fn of(&self, finding: &Finding, named: &[Plan]) -> Option<&Experiments> {
         let known = self.experiments.get(&key(finding))?;
         let tried = known.remedies.iter().map(|remedied| &remedied.scenario_plan);
@@ -67,7 +67,7 @@ fn key(finding: &Finding) -> String {
     format!("{} {}", finding.engine, finding.plan_hash)
 }
 
-/// The hash of the running program; empty where it cannot be read, and then nothing is kept.
+/// The hash of the running program; empty if it cannot be read, and then nothing is stored.
 fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read);
     program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", hash_of(&bytes)))

@@ -1,4 +1,4 @@
-//! `list`: the words that scenarios may use, each with what it stands for.
+//! `list`: the words that scenarios may use, each with its meaning.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use lockstorm_platform::fault::verbs::{ROWS, Row};
@@ -13,14 +13,14 @@ use crate::edge::terminal::say;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
 
-/// What the workloads do.
+/// The workloads.
 const WORKLOADS: [(&str, &str); 3] = [
     ("counter", "read, work, write back plus one: no update may be lost"),
     ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
     ("ledger", "append, work, append: no entry of an earlier grant after a later one's"),
 ];
 
-/// What the topologies are.
+/// The topologies.
 const TOPOLOGIES: [(&str, &str); 5] = [
     ("single", "one node"),
     ("replicated", "n1 is the master, the others its replicas; failover by command"),
@@ -29,7 +29,7 @@ const TOPOLOGIES: [(&str, &str); 5] = [
     ("independent", "masters that know nothing of each other"),
 ];
 
-/// What histories of locks are held against.
+/// The models of locks.
 const MODELS: [(&str, &str); 3] = [
     ("none", "no order is promised"),
     ("mutex", "held until released"),
@@ -61,7 +61,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
     Ok(Ending::Held)
 }
 
-/// Which servers do so with how that is known, a line each; and what they do.
+/// The servers with this difference and the evidence for it, one line each; and the difference.
 fn divergence(divergence: &Divergence) -> [String; 2] {
     let line = |(compat, evidence): &(Compat, Evidence)| {
         let word = compat.word();

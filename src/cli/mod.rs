@@ -1,4 +1,6 @@
-//! The command line: what was typed becomes a command, a command becomes work and an exit code.
+//! The command line: the only module that knows files, the terminal and the environment.
+//!
+//! Arguments become a command; a command becomes work and an exit code.
 
 pub mod act;
 pub mod args;

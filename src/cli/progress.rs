@@ -1,4 +1,4 @@
-//! What a person who watches sees on standard error; nothing in a pipe or in CI.
+//! The progress display on standard error; nothing in a pipe or in CI.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is on the terminal now: there is one line for it, whoever is at work.
+/// The current display: there is one line for all work.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// A bar for so many steps; hidden if standard error is no terminal.
+/// A bar with this many steps; hidden if standard error is no terminal.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
     let bar = look(ProgressBar::new(steps), "{msg} [{bar:40}] {pos}/{len}, {eta} left");
     bar.set_message(what.to_owned());
@@ -17,7 +17,7 @@ pub fn bar(steps: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// Says what is done now, and for how long all of it has been.
+/// Shows the current step and the total elapsed time.
 pub fn now(what: &str) {
     let mut shown = SHOWN.lock().expect("nobody panics with it");
     let line = shown.get_or_insert_with(ProgressBar::new_spinner);
@@ -27,12 +27,12 @@ pub fn now(what: &str) {
     *shown = Some(line);
 }
 
-/// Says what is looked for now, to explain a run.
+/// Shows the current step of an explanation.
 pub fn explaining(what: &str) {
     now(&format!("explaining: {what}"));
 }
 
-/// Takes away what is on the terminal.
+/// Removes the display.
 pub fn clear() {
     if let Some(line) = SHOWN.lock().expect("nobody panics with it").take() {
         line.finish_and_clear();

@@ -10,8 +10,8 @@ use crate::edge::input;
 use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
 
-/// Runs a plan again. Another trace than the one asked for is told as a violation; one that differs
-/// from that of a second run is a bug of ours.
+/// Runs a plan again. A trace that differs from the given hash is reported as a violation; one that
+/// differs from that of a second run is a bug in lockstorm.
 pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let (lab, plan) = (watched(arguments.engine.lab()), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());

@@ -1,4 +1,4 @@
-//! `run`, and the main job: scenarios are run on their seeds, told in a table, and written about.
+//! `run`, and the main job: scenarios are run on their seeds and reported in a table and pages.
 
 use std::collections::BTreeSet;
 
@@ -23,23 +23,23 @@ use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::Met;
 
-/// So many plans are run at a time.
+/// The maximum number of plans of one run.
 const MOST_PLANS: usize = 100_000;
 
-/// What is kept of a plan that was run.
+/// What is kept of a finished plan.
 struct Ran<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,
     found: String,
     met: Met,
-    /// How two runs of the plan differ, where they do; looked for on the first seed.
+    /// The difference between two runs of the plan, if any; checked on the first seed.
     diverged: Option<String>,
-    /// The whole finding, of the first seed of each scenario alone: it is what is written about.
+    /// The whole finding, for the first seed of each scenario only: reports need it.
     finding: Option<Finding>,
 }
 
-/// Runs what was asked for. The first seed of each scenario is run again: a trace that differs is
-/// a bug of ours.
+/// Runs the given inputs. The first seed of each scenario is run again: a trace that differs is a
+/// bug in lockstorm.
 pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
@@ -72,11 +72,11 @@ pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     Ok(mets().max().map_or(Ending::Held, Ending::from))
 }
 
-/// A plan that is to be run.
+/// A plan to run.
 pub struct Planned<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
-    /// On one of its seeds.
+    /// Its plan on one of its seeds.
     pub plan: Plan,
     first: bool,
 }
@@ -121,7 +121,7 @@ pub fn plans<'a>(
     Ok(plans)
 }
 
-/// Seeds and the hash of all plans: what stands on the first and on the last line.
+/// Seeds and the hash of all plans, for the first and the last line.
 pub fn headline(plans: &[Planned]) -> String {
     let seeds = plans.iter().map(|planned| planned.plan.seed);
     let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
@@ -136,7 +136,7 @@ pub fn headline(plans: &[Planned]) -> String {
     format!("{word} {}, {hash}", seeds_of(first, last))
 }
 
-/// A line a scenario; seeds that came to the same stand together.
+/// One line per scenario; seeds with the same result are combined.
 fn table(ran: &[Ran]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -160,7 +160,7 @@ fn table(ran: &[Ran]) -> Table {
     table
 }
 
-/// Whether two neighbouring seeds of one scenario came to the same.
+/// Whether two neighbouring seeds of one scenario have the same result.
 fn joins(a: &Ran, b: &Ran) -> bool {
     let tells = |ran: &Ran| (ran.scenario.name.clone(), ran.found.clone(), ran.met);
     tells(a) == tells(b) && a.plan.seed.checked_add(1) == Some(b.plan.seed)
@@ -194,7 +194,7 @@ pub fn found(finding: &Finding) -> String {
     }
 }
 
-/// Refuses a folder in which a report would replace a file of somebody else: before hours of work.
+/// Refuses a folder in which a report would replace a foreign file, before hours of work.
 fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let contents = [kept::NAME, act::CONTENTS, act::ALL_LINKED].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `serve`: nodes on real ports, until somebody ends them.
+//! `serve`: nodes on real ports, until they are stopped.
 
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -23,10 +23,10 @@ use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 use crate::serve::service::Service;
 use crate::serve::setup::{Addresses, Setup};
 
-/// How many Sentinels watch a master where no scenario says it.
+/// The default number of Sentinels that watch a master.
 const SENTINELS: u32 = 3;
 
-/// Serves as asked.
+/// Serves the requested nodes.
 pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
     let setup = setup(arguments)?;
     let mut history = arguments.history.as_deref().map(History::create).transpose()?;
@@ -141,7 +141,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     }))
 }
 
-/// Binds every port before anything starts: one that is taken is refused.
+/// Binds every port before anything starts: an occupied one is refused.
 fn bind(
     arguments: &ServeArguments,
     setup: &Setup,
@@ -165,7 +165,7 @@ fn bind(
     Ok(Addresses { nodes: places, sentinels, desk })
 }
 
-/// Binds a port, and that of the cluster's bus so far above it where there is one.
+/// Binds a port, and the port of the cluster bus at this distance above it, if there is one.
 fn bind_one(
     at: SocketAddrV4,
     bus: Option<u16>,
@@ -202,7 +202,7 @@ fn greet(setup: &Setup, addresses: &Addresses) {
     setup.left_out.iter().for_each(|line| say(line));
 }
 
-/// Lines that are typed, as they come. The end of input ends nothing.
+/// Typed lines, as they arrive. The end of input stops nothing.
 #[expect(clippy::disallowed_methods, reason = "reading a terminal blocks: it has its own thread")]
 fn keyboard() -> Receiver<String> {
     let (send, typed) = channel();

@@ -1,5 +1,5 @@
-//! Which requests went to a server over which connection, so that what the server tells of a
-//! connection finds the request that it is about.
+//! The requests sent to a server on each connection, so that what the tap reports about a
+//! connection can be joined to the request that caused it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,35 +10,35 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::Request;
 use lockstorm_redis::signal::Signal;
 
-/// How long an answer waits for the server to tell of its request.
+/// The maximum time that a reply waits for the tap's report of its request.
 const PATIENCE: Nanos = 50 * MILLISECOND;
 
-/// The requests of every connection to one server, by the address from which it was made.
+/// The requests of every connection to one server, by the client address of the connection.
 #[derive(Default)]
 pub struct Asked {
     lines: RefCell<BTreeMap<SocketAddrV4, Line>>,
     told: Signal,
-    /// How often something happened of which the server has not told.
+    /// The number of gaps: events that the server may not have reported.
     untold: Cell<u32>,
 }
 
 #[derive(Default)]
 struct Line {
-    /// Requests of which nothing was told, with their commands.
+    /// Requests that were not reported yet, with their commands.
     waiting: VecDeque<(Request, String)>,
-    /// The number after that of the last request that was told of.
+    /// The number after that of the last reported request.
     past: u32,
 }
 
 impl Asked {
-    /// A request is about to go to the server.
+    /// Adds a request that is about to be sent to the server.
     pub fn ask(&self, by: SocketAddrV4, request: Request, command: String) {
         let mut lines = self.lines.borrow_mut();
         lines.entry(by).or_default().waiting.push_back((request, command));
     }
 
-    /// The server has told of a command: the request that it was. Requests before it were refused
-    /// without being executed.
+    /// The request of a command that the server has reported. Previous pending requests were
+    /// refused without being executed.
     pub fn tell(&self, by: SocketAddrV4, command: &str) -> Option<Request> {
         let mut lines = self.lines.borrow_mut();
         let line = lines.get_mut(&by)?;
@@ -48,12 +48,12 @@ impl Asked {
         Some(request)
     }
 
-    /// All that was told so far is in the trace.
+    /// Signals that all reports so far are in the trace.
     pub fn settle(&self) {
         self.told.raise();
     }
 
-    /// Waits until the effects of a request that was answered are in the trace.
+    /// Waits until the effects of a request with a reply are in the trace.
     pub async fn until_told(&self, host: &Host, by: SocketAddrV4, request: Request) {
         let is_told = || self.lines.borrow().get(&by).is_some_and(|line| line.past > request.nth);
         let wait = async {
@@ -66,21 +66,22 @@ impl Asked {
         }
     }
 
-    /// Something may have happened of which nobody was told.
+    /// Counts a gap: something may have happened that no report covers.
     pub fn miss(&self) {
         self.untold.set(self.untold.get() + 1);
     }
 
-    /// The connection has ended.
+    /// Removes a closed connection.
     pub fn forget(&self, by: SocketAddrV4) {
-        // What waits is still told of: a request may be executed after its client is gone.
+        // Pending requests stay: the server may execute and report them after the connection is
+        // closed.
         let mut lines = self.lines.borrow_mut();
         if lines.get(&by).is_some_and(|line| line.waiting.is_empty()) {
             lines.remove(&by);
         }
     }
 
-    /// How often something may have happened untold: gaps in the evidence.
+    /// The number of gaps in the evidence.
     pub fn untold(&self) -> u32 {
         self.untold.get()
     }

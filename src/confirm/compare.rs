@@ -1,4 +1,4 @@
-//! The simulated verdict and the real ones, side by side: values in, values out.
+//! Compares the simulated verdict with the real ones: values in, values out.
 
 use std::collections::BTreeSet;
 
@@ -14,33 +14,33 @@ use crate::explore::trial::Trial;
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// Kinds that are judged by who changed which key: with a gap in what servers told, nothing is
-/// said about them.
+/// Kinds whose checks depend on which request changed which key: after a gap in the servers'
+/// reports, these are not compared.
 const BY_KEYS: [Kind; 4] =
     [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak, Kind::RenewalAfterRelease];
 
-/// What is told by then is told at once: real code takes time to run.
+/// A notification within this time counts as immediate: real code takes time to run.
 const AT_ONCE: Nanos = 50 * MILLISECOND;
 
-/// A machine that comes later than this to what it has to do was too busy to say more than that
-/// a verdict is the same.
+/// A machine that acts later than this after the scheduled time was too busy: a verdict that
+/// differs is then unknown.
 const TOO_LATE: Nanos = 25 * MILLISECOND;
 
 /// One real run.
 pub struct Attempt {
-    /// What was found. Its class is not known: nothing was run again.
+    /// What was found. Its class is unknown, because nothing was run again.
     pub finding: Finding,
-    /// How often a server may not have told of something.
+    /// The number of gaps in the servers' reports.
     pub untold: u32,
-    /// The most by which the machine came late, ns.
+    /// The maximum delay of the machine behind its schedule, ns.
     pub latest: Nanos,
 }
 
-/// Runs a plan once on real servers. `begin` is called when they are there, and only once it
-/// returns time begins.
+/// Runs a plan once on real servers. `begin` is called when the servers are up; time begins only
+/// after it returns.
 ///
 /// # Errors
-/// In words: what cannot be started, or that somebody has ended it.
+/// In words: what cannot be started, or that the run was interrupted.
 pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
     let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
     let ground = RealGround::prepare(plan);
@@ -53,20 +53,20 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
             judgement.verdict = Verdict::Holds;
         }
     }
-    // Nothing is classified here: what a simulated run broke was told with its finding.
+    // Nothing is classified here: the breaches of the simulated run are reported with its finding.
     let trial = Trial { run, judgement, breaches: Vec::new() };
     let finding = examine::once(&lab, plan, trial);
     Ok(Attempt { finding, untold, latest })
 }
 
-/// What the real runs of one plan say about the simulated one.
+/// How the real runs of one plan agree with the simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agreement {
-    /// Every real run came to the simulated verdict.
+    /// Every real run reached the simulated verdict.
     Same,
-    /// A real run could say nothing.
+    /// A real run's verdict is unknown.
     Unknown,
-    /// A real run came to another verdict.
+    /// A real run reached another verdict.
     Differs,
 }
 
@@ -76,13 +76,13 @@ pub fn agreement(simulated: &Finding, real: &[&Attempt]) -> Agreement {
     verdicts.max().unwrap_or(Agreement::Unknown)
 }
 
-/// How many real runs came to the simulated verdict.
+/// The number of real runs that reached the simulated verdict.
 pub fn count(simulated: &Finding, real: &[&Attempt]) -> usize {
     let same = |run: &&&Attempt| one(&simulated.judgement.verdict, run) == Agreement::Same;
     real.iter().filter(same).count()
 }
 
-/// Whether a run that came to another verdict was made by a machine too busy to count.
+/// Whether a run with another verdict came from a machine too busy for it to count.
 pub fn was_too_busy(simulated: &Finding, real: &Attempt) -> bool {
     real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != Agreement::Same
 }
@@ -103,12 +103,12 @@ fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
     }
 }
 
-/// The kinds that are not compared after so many gaps in the evidence.
+/// The kinds that are not compared after `untold` gaps in the evidence.
 pub fn left_out(untold: u32) -> BTreeSet<Kind> {
     if untold > 0 { BY_KEYS.into() } else { BTreeSet::new() }
 }
 
-/// The kinds that a verdict names.
+/// The kinds of violation in a verdict.
 pub fn kinds(verdict: &Verdict) -> BTreeSet<Kind> {
     match verdict {
         Verdict::Violated(violations) => violations.iter().map(|found| found.kind).collect(),

@@ -1,5 +1,5 @@
-//! What real nodes become and see of each other: the server is asked, or listened to, on a
-//! connection of its own that nobody else knows of.
+//! What real nodes become and see of each other: polled or subscribed to, on a separate connection
+//! that no client knows of.
 
 use std::cell::Cell;
 use std::io;
@@ -15,15 +15,15 @@ use lockstorm_world::engine::live::outside;
 
 use crate::confirm::asked::Asked;
 
-/// Between two questions.
+/// The interval between two polls.
 const AGAIN: Nanos = 20 * MILLISECOND;
 
-/// The master that a server follows, as far as is known.
+/// The master that a server follows, as far as known.
 pub type Followed = Cell<Option<SocketAddrV4>>;
 
-/// Writes down what a Sentinel tells of masters, until it is gone.
+/// Records what a Sentinel publishes about masters, until it closes the connection.
 pub async fn of_sentinel(host: Host, server: SocketAddrV4) {
-    // What breaks the connection is the server's end.
+    // An error means that the server is down.
     let _ = listen(&host, server).await;
 }
 
@@ -41,8 +41,9 @@ async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
     }
 }
 
-/// Writes down which master a node follows and, in a cluster, which ones it has as failed, until
-/// it is gone. Who follows another takes over what that one has, and does not tell of it: a gap.
+/// Records which master a node follows and, in a cluster, which masters it has marked as failed,
+/// until the connection breaks. A node that begins to follow a master takes over its data set
+/// without reporting the changes: a gap.
 pub async fn of_node(
     host: Host,
     server: SocketAddrV4,
@@ -82,7 +83,7 @@ async fn look(
     }
 }
 
-/// The masters that CLUSTER NODES has as failed.
+/// The masters that CLUSTER NODES marks as failed.
 fn failed_masters(nodes: &str) -> Vec<SocketAddrV4> {
     let failed = |line: &str| {
         let mut words = line.split(' ').skip(1);

@@ -1,21 +1,20 @@
-//! `confirm`: a plan on real redis-servers, in real time, to see whether they do the same.
+//! `confirm`: runs a plan on real redis-servers, in real time, to compare their behaviour.
 //!
 //! Clients, resource, probe, clocks and links are those of every run, on the live engine. A node is
-//! a host whose process starts a redis-server and stands before it: so its death, its pauses and
-//! whatever happens on its links come from the world, and every byte to it passes through.
+//! a host whose process starts a redis-server and relays to it: the world controls the node's
+//! death, its pauses and its links, and every byte to the server passes through the relay.
 //!
-//! - [`possible`]: which plans real servers can show, and why others cannot
-//! - [`processes`]: redis-servers, the only door to processes and signals
-//! - [`told`]: what a server tells of commands and effects, read
-//! - [`asked`]: which requests went to a server, so that what it tells finds its cause
-//! - [`witness`]: what a server tells becomes evidence in the trace
-//! - [`lookout`]: what nodes become, and what Sentinels and nodes of a cluster see of masters
-//! - [`peer`]: who is at the other end of a connection
+//! - [`possible`]: which plans can run on real servers, and why others cannot
+//! - [`processes`]: redis-servers; the only place for processes and signals
+//! - [`told`]: reads what a server reports about commands and effects
+//! - [`asked`]: the requests sent to a server, to join reports with their causes
+//! - [`witness`]: the tap; turns a server's reports into evidence in the trace
+//! - [`lookout`]: roles of nodes, and what Sentinels and cluster nodes see of masters
 //! - [`relay`]: the process of a node
-//! - [`ground`]: what a plan is run on
-//! - [`windows`]: lengths that are measured on both sides
+//! - [`ground`]: the environment of a real run
+//! - [`windows`]: durations measured in both environments
 //! - [`compare`]: the simulated and the real verdicts, side by side
-//! - [`table`]: all of that as Markdown
+//! - [`table`]: the results as Markdown
 
 pub mod asked;
 pub mod compare;

@@ -1,5 +1,5 @@
-//! Which plans real servers can show in real time. What they cannot is told with its reason, by
-//! rule: no scenario is named here.
+//! Which plans can run on real servers in real time. The reasons against a plan follow rules: no
+//! scenario is named here.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
@@ -8,19 +8,19 @@ use lockstorm_redis::compat::Compat;
 use crate::length;
 use crate::plan::{Persistence, Plan};
 
-/// Real time orders nothing that lies closer together than this.
+/// Real time does not order events that are closer together than this.
 const FINEST: Nanos = 5 * MILLISECOND;
 
-/// What there is to confirm with.
+/// What is available for a confirmation.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
-    /// The longest run, ns.
+    /// The maximum length of a run, ns.
     pub longest: Nanos,
-    /// Whether the clocks of servers can be set: libfaketime is there.
+    /// Whether the clocks of servers can be set: libfaketime is installed.
     pub has_clocks: bool,
 }
 
-/// Why a plan cannot be confirmed: a reason each. None if it can.
+/// The reasons why a plan cannot be confirmed; empty if it can.
 pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     let mut reasons: Vec<String> =
         plan.faults.iter().filter_map(|fault| of_fault(fault, plan, means)).collect();
@@ -46,7 +46,7 @@ pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
 }
 
 /// Whether the host is a real server in a real run: a node, or a Sentinel. Clients and the resource
-/// run on machines of ours, which suffer what a plan says.
+/// run on simulated machines, which can suffer every fault.
 fn is_server(plan: &Plan, host: &str) -> bool {
     is_node(plan, host) || plan.sentinels().iter().any(|sentinel| sentinel == host)
 }
@@ -67,7 +67,7 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
     if !is_server(plan, host) {
         return None;
     }
-    // A Sentinel syncs all that it writes.
+    // A Sentinel syncs everything that it writes.
     let unsynced = is_node(plan, host) && unsynced(plan.topology.persistence);
     match fault.verb {
         Verb::PowerLoss if unsynced => Some(format!(
@@ -87,7 +87,7 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
     }
 }
 
-/// Whether something may be acknowledged and not on the disk yet.
+/// Whether a write may be acknowledged before it is on the disk.
 fn unsynced(persistence: Persistence) -> bool {
     matches!(persistence, Persistence::AofEverysec | Persistence::AofNo)
 }
@@ -99,7 +99,8 @@ mod tests {
     use super::{Means, reasons};
     use crate::scenario::Scenario;
 
-    /// A scenario with these lines on its nodes, these clocks and this fault has these reasons.
+    /// Checks the reasons for a scenario with these lines on its nodes, these clocks and this
+    /// fault.
     fn check_on(nodes: &str, clocks: &str, fault: &str, has_clocks: bool, wanted: &[&str]) {
         let text = format!(
             "name = 'x'\nask = 'x'\n[topology]\n{nodes}\n\

@@ -1,8 +1,8 @@
-//! Real redis-servers: how one is set up, started, stopped in its tracks, and ended.
+//! Real redis-servers: setup, start, SIGSTOP and SIGCONT, kill.
 //!
 //! The only place that starts processes and sends signals. A server lives as long as its
-//! [`Server`], its files as long as its [`Home`]: both go when a run ends, however it ends.
-//! Its clock is the machine's, unless libfaketime stands in between.
+//! [`Server`], its files as long as its [`Home`]: both are dropped when a run ends, however it
+//! ends. Its clock is the machine's, unless libfaketime is preloaded.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -20,68 +20,68 @@ use tempfile::TempDir;
 use crate::plan::Sentinels;
 use crate::run::asked::WATCHED;
 
-/// What is started, looked for on the PATH.
+/// The program, searched for on the PATH.
 const PROGRAM: &str = "redis-server";
-/// The file of a home that a Sentinel keeps what it knows in.
+/// The file in a home where a Sentinel keeps its state.
 const SENTINEL_FILE: &str = "sentinel.conf";
-/// `cluster-node-timeout` of a server that starts, ms: until the world begins nothing carries what
-/// nodes say to each other, and nobody is to take another for down by then.
+/// `cluster-node-timeout` of a server that starts, ms: until the world begins, the bus is not
+/// carried between the nodes, and no node may mark another as failed by then.
 const PATIENT_MS: u64 = 60_000;
-/// Looks at a server that starts: so many, so far apart.
+/// The number of polls of a starting server, and the interval between them.
 const LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
-/// Where distributions put libfaketime.
+/// Paths where distributions install libfaketime.
 const CLOCK_LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib64/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 ];
-/// The file of a home that says how far the server's clock is off.
+/// The file in a home with the offset of the server's clock.
 const CLOCK: &str = "clock";
 
-/// How a server is set up.
+/// The setup of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Where it listens. Nobody but the node's relay connects here.
+    /// Where it listens. Only the node's relay connects here.
     pub own: SocketAddrV4,
-    /// Where others find the node: its relay.
+    /// The node's address for others: its relay.
     pub known: SocketAddrV4,
-    /// What it writes to its disk, and when it refuses writes.
+    /// Its persistence, and when it refuses writes.
     pub config: NodeConfig,
     /// The master that it follows.
     pub follows: Option<SocketAddrV4>,
-    /// Whether it may become master or replica: somebody follows somebody.
+    /// Whether its role can change, because the topology has replicas.
     pub changes_role: bool,
     /// Whether its clock can be set.
     pub has_clock: bool,
-    /// What it watches: it is a Sentinel.
+    /// What it monitors, if it is a Sentinel.
     pub watch: Option<Watch>,
-    /// The cluster that it is in.
+    /// Its cluster, if any.
     pub cluster: Option<Membership>,
 }
 
-/// A place in a cluster whose nodes know each other from the start.
+/// Membership in a cluster whose nodes know each other from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Where the server listens to the others. Nobody but the node's relay connects here.
+    /// Where the server listens for the cluster bus. Only the node's relay connects here.
     pub bus: SocketAddrV4,
-    /// Everybody, as others find them.
+    /// All members, with their addresses for others.
     pub config: ClusterConfig,
 }
 
-/// What a Sentinel watches.
+/// What a Sentinel monitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Where the master is at the start.
+    /// The address of the initial master.
     pub master: SocketAddrV4,
-    /// When a majority takes it for down, and what is done then.
+    /// When a majority considers it down, and what follows.
     pub terms: Sentinels,
 }
 
 impl Setup {
-    /// What the server is started with. What it does to others it does from its node's address,
-    /// so that the links between nodes are those of the plan.
+    /// The command line of the server. It connects to others from its node's address, so that the
+    /// links between nodes are those of the plan.
     pub fn arguments(&self) -> Vec<String> {
         if self.watch.is_some() {
             return [SENTINEL_FILE, "--sentinel"].map(str::to_owned).to_vec();
@@ -135,8 +135,7 @@ impl Setup {
         lines.into_iter().flat_map(words).collect()
     }
 
-    /// The file that the server keeps what it knows of others in, and what it holds before the
-    /// server has written anything into it itself.
+    /// The file where the server keeps its state of other nodes, with its initial content.
     fn file(&self) -> Option<(&'static str, String)> {
         if let Some(watch) = &self.watch {
             return Some((SENTINEL_FILE, self.sentinel_file(watch)));
@@ -172,39 +171,40 @@ impl Setup {
     }
 }
 
-/// A folder for the files of one server; it goes with this value.
+/// A directory for the files of one server; it is deleted when this value is dropped.
 pub struct Home(TempDir);
 
 impl Home {
-    /// A new and empty one.
+    /// Creates an empty directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn new() -> io::Result<Home> {
         tempfile::Builder::new().prefix("lockstorm-").tempdir().map(Home)
     }
 
-    /// Sets the clock of the server that lives here, so far ahead of the machine's, ms.
+    /// Sets the clock of the server in this home to `ahead_ms` milliseconds ahead of the machine's.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn set_clock(&self, ahead_ms: i64) -> io::Result<()> {
         let (sign, ms) = (if ahead_ms < 0 { '-' } else { '+' }, ahead_ms.unsigned_abs());
-        // Written beside and renamed: the server reads the file each time that it looks.
+        // Written to another file and renamed, because the server reads it at each look at the
+        // clock.
         let (new, clock) = (self.0.path().join("clock.new"), self.0.path().join(CLOCK));
         fs::write(&new, format!("{sign}{}.{:03}\n", ms / 1_000, ms % 1_000))?;
         fs::rename(new, clock)
     }
 }
 
-/// A running server; it is killed with this value.
+/// A running server; it is killed when this value is dropped.
 pub struct Server(Child);
 
 impl Server {
-    /// Starts a server. It may not answer yet.
+    /// Starts a server. It may not reply yet.
     ///
     /// # Errors
-    /// What the system says; `NotFound` if there is no redis-server on the PATH.
+    /// Those of the system; `NotFound` if there is no redis-server on the PATH.
     pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
         if let Some((name, text)) = setup.file() {
             let file = home.0.path().join(name);
@@ -215,8 +215,8 @@ impl Server {
         let mut command = Command::new(PROGRAM);
         command.args(setup.arguments()).current_dir(home.0.path());
         if let (true, Some(library)) = (setup.has_clock, clock_library()) {
-            // The C library's allocator goes before jemalloc's, which looks at the clock before
-            // libfaketime is ready for it.
+            // The C library's allocator must come before jemalloc's, which reads the clock before
+            // libfaketime is initialised.
             command.env("LD_PRELOAD", format!("{library} libc.so.6"));
             command.env("FAKETIME_TIMESTAMP_FILE", home.0.path().join(CLOCK));
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -225,16 +225,16 @@ impl Server {
         command.spawn().map(Server)
     }
 
-    /// Stops scheduling it, or goes on. One that has ended meanwhile is left alone.
+    /// Stops scheduling the process, or resumes it. Has no effect on a server that has exited.
     pub fn halt(&self, halted: bool) {
         let signal = if halted { Signal::STOP } else { Signal::CONT };
         let _ = kill_process(Pid::from_child(&self.0), signal);
     }
 
-    /// Waits until the server answers, and has its cluster be up if it is in one.
+    /// Waits until the server replies and, if it is in a cluster, reports the cluster state as ok.
     ///
     /// # Errors
-    /// `TimedOut` if it does not, `BrokenPipe` if it has ended.
+    /// `TimedOut` if it does not, `BrokenPipe` if it has exited.
     #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
     pub fn wait(&mut self, setup: &Setup) -> io::Result<()> {
         for _ in 0..LOOKS {
@@ -273,22 +273,22 @@ fn is_ready(setup: &Setup) -> bool {
     ask().unwrap_or(false)
 }
 
-/// A port that nobody uses now.
+/// A port that is currently free.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn free_port(at: SocketAddrV4) -> io::Result<SocketAddrV4> {
     let listener = TcpListener::bind(SocketAddrV4::new(*at.ip(), 0))?;
     let port = listener.local_addr()?.port();
     Ok(SocketAddrV4::new(*at.ip(), port))
 }
 
-/// The library that gives a process a clock of its own, if it is installed.
+/// The library that gives a process its own clock, if it is installed.
 pub fn clock_library() -> Option<&'static str> {
     CLOCK_LIBRARIES.into_iter().find(|path| Path::new(path).exists())
 }
 
-/// The version that the installed redis-server tells of itself: `7.0.15`; `None` if there is none.
+/// The version that the installed redis-server reports: `7.0.15`; `None` if there is none.
 pub fn version() -> Option<String> {
     let output = Command::new(PROGRAM).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,8 +1,8 @@
-//! The process of a node: it starts a redis-server and stands before it.
+//! The process of a node: it starts a redis-server and relays to it.
 //!
-//! What comes from a client is counted and passed on; an answer goes back once its effects are in
-//! the trace, and once the faults that wait for it have struck. What other servers say is passed
-//! on as it is. The server lives as long as the process.
+//! Requests of clients are counted and forwarded; a reply is forwarded once its effects are in the
+//! trace, and once the faults anchored to it have struck. Traffic of other servers is forwarded
+//! unchanged. The server lives as long as the process.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,23 +30,23 @@ use crate::confirm::peer::Peer;
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
 
-/// Between two looks at a server that starts.
+/// The interval between two polls of a starting server.
 const AGAIN: Nanos = 2 * MILLISECOND;
-/// How long a Sentinel is started after the nodes: the replicas have found their master by then,
-/// and the nodes of a cluster each other.
+/// The delay before a Sentinel starts, and before a cluster's timeout is set: by then the replicas
+/// have found their master, and the nodes of a cluster each other.
 const SETTLING: Nanos = 500 * MILLISECOND;
 
-/// A node as the world and whoever runs it share it.
+/// A node, shared by the world and the environment.
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// How its server is set up.
+    /// The setup of its server.
     pub setup: Setup,
-    /// What its clients asked.
+    /// The requests of its clients.
     pub asked: Rc<Asked>,
     /// The master that its server follows.
     followed: Rc<Followed>,
-    /// Goes before its files do.
+    /// Dropped before its files are.
     server: RefCell<Option<Server>>,
     home: Home,
     is_halted: Cell<bool>,
@@ -54,7 +54,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node; its first server may be there already.
+    /// A node; its first server may already be running.
     pub fn new(name: String, setup: Setup, home: Home, server: Option<Server>) -> Node {
         Node {
             name,
@@ -73,7 +73,7 @@ impl Node {
         Witness::begin(host.clone(), &self.setup, asked, followed).await
     }
 
-    /// Has the server do what the world does with the node's process: stand still, or go on.
+    /// Stops or resumes the server as the world does with the node's process.
     pub fn follow(&self, is_halted: bool) {
         if self.is_halted.replace(is_halted) != is_halted
             && let Some(server) = self.server.borrow().as_ref()
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Sets the server's clock so far ahead of the machine's, ms.
+    /// Sets the server's clock to `ahead_ms` milliseconds ahead of the machine's.
     pub fn set_clock(&self, ahead_ms: i64) {
         if self.setup.has_clock && self.ahead_ms.replace(ahead_ms) != ahead_ms {
             let set = self.home.set_clock(ahead_ms);
@@ -91,7 +91,7 @@ impl Node {
     }
 }
 
-/// The server of one run of a node's process: it dies with this value.
+/// The server of one run of a node's process: it is killed when this value is dropped.
 struct Running(Rc<Node>);
 
 impl Drop for Running {
@@ -143,8 +143,8 @@ pub async fn run(host: Host, node: Rc<Node>) {
     drop(running);
 }
 
-/// Listens to the server as long as the process lives: who changes a server's role has it close its
-/// connections.
+/// Runs the tap as long as the process lives: a change of its role makes a server close its
+/// connections, so the tap reconnects.
 async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     loop {
         witness.listen().await;
@@ -153,7 +153,7 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     }
 }
 
-/// Looks at what the server becomes and sees, as long as the process lives.
+/// Polls the server's role and view as long as the process lives.
 async fn look(host: Host, node: Rc<Node>) {
     let Setup { own, cluster, .. } = &node.setup;
     loop {
@@ -163,7 +163,7 @@ async fn look(host: Host, node: Rc<Node>) {
     }
 }
 
-/// Carries what the other nodes of a cluster say to this one. Nothing in it is understood here.
+/// Forwards the cluster bus from the other nodes to this one, without interpreting it.
 async fn carry_bus(host: Host, mut bus: Listener, server: SocketAddrV4) {
     while let Ok(mut other) = bus.accept().await {
         host.spawn(async move {
@@ -174,7 +174,7 @@ async fn carry_bus(host: Host, mut bus: Listener, server: SocketAddrV4) {
     }
 }
 
-/// Has a node of a cluster take others for down as its plan says, once it hears them.
+/// Sets the plan's `cluster-node-timeout` on a cluster node, once it receives the bus.
 async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
     host.sleep(SETTLING).await;
     if let Ok(server) = outside::connect(server).await {
@@ -184,7 +184,7 @@ async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
     }
 }
 
-/// Carries one connection until an end of it closes.
+/// Forwards one connection until an end of it closes.
 async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()> {
     let mut server = outside::connect(node.setup.own).await?;
     match Peer::of(client.connection().client) {
@@ -211,20 +211,20 @@ async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()>
     }
 }
 
-/// What a client and the server say to each other.
+/// The requests and replies of one connection.
 struct Exchange {
     host: Host,
     asked: Rc<Asked>,
-    /// Whether answers wait for their effects: what an operator types is told to nobody.
+    /// Whether replies wait for their effects: an operator's replies do not.
     waits: bool,
     client: Stream,
     server: Stream,
     requests: RequestReader,
     input: BytesMut,
     replies: ReplyReader,
-    /// What the server has said and is not read yet.
+    /// Bytes of the server that are not parsed yet.
     output: BytesMut,
-    /// Requests that are not answered, with their commands.
+    /// Pending requests, with their commands.
     unanswered: VecDeque<(Request, &'static str)>,
     nth: u32,
 }
@@ -262,7 +262,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What a fault has each command or script take longer. One at a time, as on the node.
+    /// Applies the delay that a fault adds to a command or script, one at a time, as on the node.
     async fn delay(&self, command: &str) {
         let slowness = self.host.slowness();
         let is_script = matches!(command, "EVAL" | "EVALSHA" | "FCALL");
@@ -301,7 +301,7 @@ impl Exchange {
     }
 }
 
-/// The request as a real server understands it: a key that is evicted is deleted by command.
+/// The request in a form that a real server understands: an eviction becomes a deletion by command.
 fn as_real(words: Arguments) -> Arguments {
     match &words[..] {
         [debug, evict, key]

@@ -1,5 +1,5 @@
-//! What real servers confirmed, as Markdown for a pull request: the verdicts, and the steps of the
-//! failovers inside them.
+//! The confirmation by real servers, as Markdown for a pull request: the verdicts, and the steps of
+//! their failovers.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
@@ -10,11 +10,11 @@ use crate::quantity;
 
 /// A plan, simulated and run on real servers.
 pub struct Row<'a> {
-    /// What the simulation found.
+    /// The finding of the simulation.
     pub simulated: &'a Finding,
-    /// What was found on real servers.
+    /// The findings on real servers.
     pub real: Vec<&'a Attempt>,
-    /// Those that are said to withstand the same.
+    /// The remedies, which are claimed to withstand the same faults.
     pub remedies: Vec<Row<'a>>,
 }
 
@@ -23,12 +23,12 @@ impl Row<'_> {
         &self.simulated.plan.name
     }
 
-    /// In how many real runs it was the same: `3 of 3`.
+    /// The number of real runs that agree: `3 of 3`.
     fn count(&self) -> String {
         format!("{} of {}", compare::count(self.simulated, &self.real), self.real.len())
     }
 
-    /// The simulated length and the span of the real ones, if there are both.
+    /// The simulated length, and the minimum and maximum of the real ones, if both exist.
     fn measured(&self, measure: Measure) -> Option<[Nanos; 3]> {
         let real: Vec<Nanos> = self.real.iter().filter_map(|run| measure(&run.finding)).collect();
         let (least, most) = (real.iter().min()?, real.iter().max()?);
@@ -54,7 +54,7 @@ pub fn tables(rows: &[Row]) -> String {
     text + &failovers(rows)
 }
 
-/// A plan with how often it was the same: `setnx-holds: 3 of 3`.
+/// A plan with its number of agreeing runs: `setnx-holds: 3 of 3`.
 fn of(row: &Row) -> String {
     format!("{}: {}", row.name(), row.count())
 }
@@ -71,7 +71,7 @@ fn verdict(row: &Row) -> String {
     format!("| {name} | {words}: {} | {span} | {remedies} |\n", row.count())
 }
 
-/// The steps of each failover, from the fault on the master on.
+/// The steps of each failover, measured from the fault on the master.
 fn failovers(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -1,9 +1,9 @@
-//! What a server tells those who listen: a line for each command that it executes (MONITOR), and a
-//! word for each effect on a key (keyspace events), on one connection and so in their true order.
+//! Parses what a server reports to a tap: a line for each executed command (MONITOR), and a word
+//! for each effect on a key (keyspace events), on one connection and so in their true order.
 //!
 //! The effects of a command come before its line; those of a script's commands come between the
 //! script's line and their own. So an effect belongs to the next line, and a script's line to the
-//! line before.
+//! previous line.
 
 use std::net::SocketAddrV4;
 
@@ -11,41 +11,41 @@ use bytes::{Bytes, BytesMut};
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::frame::decode::ReplyReader;
 
-/// What makes a server tell.
+/// The commands that start the reports.
 pub const ASK: &[u8] = b"HELLO 3\r\nPSUBSCRIBE __keyevent@0__:*\r\nMONITOR\r\n";
-/// How its answer to that ends.
+/// The end of the replies to them.
 pub const BEGUN: &[u8] = b":1\r\n+OK\r\n";
-/// How the channels of effects begin.
+/// The prefix of the channels of effects.
 const CHANNEL: &[u8] = b"__keyevent@0__:";
 
-/// One thing that was told.
+/// One report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A key was affected.
     Effect {
-        /// How: `set`, `expire`, `del`, ...
+        /// The effect: `set`, `expire`, `del`, ...
         what: String,
         /// The key.
         key: Bytes,
     },
     /// A command was executed.
     Command {
-        /// Who asked; `None`: a script.
+        /// The client's address; `None` for a script.
         by: Option<SocketAddrV4>,
         /// The command in upper case.
         name: String,
     },
 }
 
-/// Takes what was told from the front of a buffer.
+/// Parses reports from the front of a buffer.
 #[derive(Debug, Default)]
 pub struct ToldReader(ReplyReader);
 
 impl ToldReader {
-    /// The next whole thing; `None` if more bytes are needed. What is neither is skipped.
+    /// The next complete report; `None` if more bytes are needed. Other replies are skipped.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Option<Told> {
         loop {
-            // A push of RESP3 is an array in all but its first byte.
+            // A RESP3 push differs from an array only in its first byte.
             if buffer.first() == Some(&b'>') {
                 buffer[0] = b'*';
             }
@@ -69,7 +69,7 @@ impl ToldReader {
     }
 }
 
-/// Reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "k" "v"`.
+/// Parses `1700000000.123456 [0 127.0.0.1:5000] "SET" "k" "v"`.
 fn command(line: &str) -> Option<Told> {
     let (_, rest) = line.split_once(" [")?;
     let (place, words) = rest.split_once("] ")?;
@@ -87,7 +87,7 @@ mod tests {
 
     fn check(text: &str, wanted: &[&str]) {
         let mut reader = ToldReader::default();
-        // Bytes trickle in: what is told must not depend on where they are cut.
+        // Bytes arrive one at a time: the reports must not depend on where they are cut.
         let (mut buffer, mut told) = (BytesMut::new(), Vec::new());
         for byte in text.bytes() {
             buffer.extend_from_slice(&[byte]);

@@ -1,4 +1,4 @@
-//! Lengths that are measured in a run, simulated or real: how long a harm was open.
+//! Durations measured in a run, simulated or real: how long harm was possible.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::explain::finding::Finding;
 use crate::history::{History, OpKind, Outcome, PROBE, Seen};
 use crate::reading::leaders;
 
-/// What is measured of any run, in the order in which it is told.
+/// What is measured in any run, in the order of the report.
 pub const WINDOWS: [(&str, Measure); 4] = [
     ("two holders at once", both_hold),
     ("first grant to the harm", until_harm),
@@ -18,8 +18,8 @@ pub const WINDOWS: [(&str, Measure); 4] = [
     ("heal to the probe's grant", until_probe),
 ];
 
-/// The steps of a failover, from the fault on the master on: as they are told, in short for the
-/// head of a column, and how they are measured.
+/// The steps of a failover, measured from the fault on the master: the description, the column
+/// heading, and the measure.
 pub const STEPS: [(&str, &str, Measure); 6] = [
     ("fault on the master to +sdown", "+sdown", until_suspected),
     ("fault on the master to +odown or FAIL", "+odown, or FAIL", until_down),
@@ -37,7 +37,7 @@ pub const STEPS: [(&str, &str, Measure); 6] = [
     ),
 ];
 
-/// A length in a finding, ns; `None` where there is none.
+/// A length in a finding, ns; `None` if it does not occur.
 pub type Measure = fn(&Finding) -> Option<Nanos>;
 
 fn both_hold(finding: &Finding) -> Option<Nanos> {
@@ -53,7 +53,7 @@ fn until_harm(finding: &Finding) -> Option<Nanos> {
     harm.checked_sub(*grants(&finding.history).first()?)
 }
 
-/// From one grant to the next, up to the heal, the beginning and the heal included.
+/// The longest interval between grants up to the heal; the start and the heal are its outer bounds.
 fn longest_drought(finding: &Finding) -> Option<Nanos> {
     let healed = finding.history.healed?.at;
     let mut marks = grants(&finding.history);
@@ -69,16 +69,16 @@ fn until_probe(finding: &Finding) -> Option<Nanos> {
     granted.ret?.at.checked_sub(finding.history.healed?.at)
 }
 
-/// A replica that became master in its master's place.
+/// A replica that replaced its master.
 struct Failover<'a> {
-    /// When what made it necessary struck.
+    /// When the fault that caused it struck.
     fault: Nanos,
     old: &'a str,
     new: &'a str,
     promoted: Nanos,
 }
 
-/// The first failover of a run: the fault is the last one that struck the old master before.
+/// The first failover of a run; its fault is the last one that struck the old master before it.
 fn failover(finding: &Finding) -> Option<Failover<'_>> {
     let History { sightings, conditions, .. } = &finding.history;
     let mut followed = BTreeMap::new();
@@ -95,7 +95,7 @@ fn failover(finding: &Finding) -> Option<Failover<'_>> {
     Some(Failover { fault: struck.map(|condition| condition.from.at).max()?, old, new, promoted })
 }
 
-/// Until somebody first sees this of the old master.
+/// Time until an observer first has this view of the old master.
 fn until_seen(finding: &Finding, sight: Sight) -> Option<Nanos> {
     let Failover { fault, old, .. } = failover(finding)?;
     let mut seen = finding.history.sightings.iter().filter(|seen| {
@@ -128,14 +128,14 @@ fn until_written(finding: &Finding) -> Option<Nanos> {
     writes(&finding.history, new).find(|at| *at >= fault)?.checked_sub(fault)
 }
 
-/// To the last write that the old master took, if it took any after the fault.
+/// Time to the last write that the old master accepted, if it accepted any after the fault.
 fn goes_on(finding: &Finding) -> Option<Nanos> {
     let Failover { fault, old, .. } = failover(finding)?;
     writes(&finding.history, old).last()?.checked_sub(fault)
 }
 
-/// When a node changed a key because a client had asked this very node to, and not as a replica of
-/// another that the client was sent to.
+/// When a node changed a key because a client had sent the request to this very node, and not while
+/// the node was a replica.
 fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
     let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
     let own = history.keys.iter().filter(move |key| {
@@ -172,7 +172,7 @@ mod tests {
         let measured = |nth: usize| STEPS[nth].2(&finding);
         assert_eq!(measured(0), None, "nobody is a Sentinel");
         let (down, promoted, written) = (measured(1), measured(2), measured(4));
-        // The time-out of 2 s, then 500 to 1,000 ms until votes are asked for.
+        // The timeout of 2 s, then 500 to 1,000 ms until votes are requested.
         assert!(down > Some(2 * SECOND) && down < promoted && promoted < written, "{written:?}");
         assert!(written < Some(9 * SECOND), "{written:?}");
         assert_eq!(measured(5), None, "a master without power takes nothing");
@@ -197,7 +197,7 @@ mod tests {
         for (what, measure) in &WINDOWS {
             let length = measure(&finding).expect(what);
             assert!(length < plan.until, "{what}");
-            // The second holder comes when the lease of 10 s is over.
+            // The second holder comes after the lease of 10 s.
             assert!(
                 *what != "first grant to the harm" || (9 * SECOND..11 * SECOND).contains(&length)
             );

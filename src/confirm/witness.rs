@@ -1,8 +1,8 @@
-//! What a real server tells becomes evidence: changes of keys with who caused them, in the trace,
-//! as our own nodes write them down.
+//! The tap: turns a real server's reports into evidence in the trace, as changes of keys with their
+//! causes, in the form that simulated nodes record.
 //!
-//! A key's end is asked for when it has changed, since the server does not tell it. On a replica
-//! the cause is found again by key and value, since the offsets of the stream are not told either.
+//! The server does not report a key's expiry, so it is queried after each change. It does not
+//! report stream offsets either, so a replica's change is joined to its cause by key and value.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,42 +23,42 @@ use crate::confirm::lookout::Followed;
 use crate::confirm::processes::Setup;
 use crate::confirm::told::{ASK, BEGUN, Told, ToldReader};
 
-/// How long a replica's witness waits before it writes down what the master has sent, so that the
-/// master's has written down the cause.
+/// How long a replica's tap waits before it records a change from the master, so that the master's
+/// tap has recorded the cause.
 const HEAD_START: Nanos = 5 * MILLISECOND;
-/// Between two tries to reach a server that starts or loads.
+/// The interval between two tries to reach a server that starts or loads.
 const AGAIN: Nanos = 2 * MILLISECOND;
 
-/// Listens to one server.
+/// The tap on one server.
 pub struct Witness {
     host: Host,
     asked: Rc<Asked>,
-    /// A connection for questions about keys.
+    /// A connection for queries about keys.
     questions: Asker,
     tales: Stream,
-    /// What was told and is not read yet.
+    /// Bytes that are not parsed yet.
     buffer: BytesMut,
-    /// The master that the server follows; kept true by who looks at its role.
+    /// The master that the server follows; updated by the task that polls its role.
     followed: Rc<Followed>,
-    /// The keys that live, with their values as far as they are strings.
+    /// The existing keys, with their values if they are strings.
     living: BTreeMap<Bytes, Bytes>,
-    /// Effects of a command whose line has not come yet.
+    /// Effects of a command whose line has not arrived yet.
     effects: Vec<(String, Bytes)>,
-    /// Who asked for the last command that no script ran.
+    /// The client of the last command that no script ran.
     speaker: Speaker,
 }
 
-/// Who a command was executed for.
+/// The party for which a command was executed.
 #[derive(Clone, Copy)]
 enum Speaker {
     /// A client.
     Client(Request),
-    /// Nobody that we know: the master, where there is one, or the operator.
+    /// Unknown: the master, if there is one, or the operator.
     Other,
 }
 
 impl Witness {
-    /// Begins to listen, once the server answers and has loaded its keys.
+    /// Connects, once the server replies and has loaded its keys.
     pub async fn begin(
         host: Host,
         setup: &Setup,
@@ -80,7 +80,7 @@ impl Witness {
         followed: &Rc<Followed>,
     ) -> io::Result<Witness> {
         let mut questions = Asker::new(outside::connect(setup.own).await?);
-        // A replica of a cluster tells of its keys only to who has said this; others do not mind.
+        // A cluster replica serves its keys only after this command; other servers accept it too.
         questions.ask(&["READONLY"]).await?;
         let Reply::Array(keys) = questions.ask(&["KEYS", "*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -122,9 +122,9 @@ impl Witness {
         Ok(witness)
     }
 
-    /// Listens until the server is gone.
+    /// Listens until the server closes the connection.
     pub async fn listen(mut self) {
-        // What breaks the connection is the server's end, or its change of roles.
+        // An error means that the server is down, or that its role changed.
         let _ = self.hear_all().await;
     }
 
@@ -167,7 +167,7 @@ impl Witness {
         self.take_effects().await
     }
 
-    /// The effects of one command: what is set and given an end at once is one change.
+    /// Records the effects of one command: a set and its expiry at once are one change.
     async fn take_effects(&mut self) -> io::Result<()> {
         let effects = std::mem::take(&mut self.effects);
         for (place, (what, key)) in effects.iter().enumerate() {
@@ -200,7 +200,7 @@ impl Witness {
                 self.host.sleep(HEAD_START).await;
                 Origin::Replication { history: history_of(master), offset }
             }
-            // Who follows nobody was told by the operator.
+            // A server that follows no master received the command from the operator.
             (Origin::Replication { .. }, None) => Origin::Node,
             (other, _) => other,
         };
@@ -212,7 +212,7 @@ impl Witness {
         Ok(())
     }
 
-    /// When a key ends, in Unix milliseconds, and its value if it is a string.
+    /// A key's expiry in Unix milliseconds, and its value if it is a string.
     async fn look(&mut self, key: &[u8]) -> io::Result<(Option<u64>, Bytes)> {
         let until = match self.questions.ask(&[b"PEXPIRETIME", key]).await? {
             Reply::Integer(until) => u64::try_from(until).ok(),
@@ -223,12 +223,12 @@ impl Witness {
     }
 }
 
-/// A key as the trace names it. Only database 0 is listened to.
+/// A key as the trace names it. The tap listens to database 0 only.
 fn name(key: &Bytes) -> KeyName {
     KeyName::new(0, Rc::from(&key[..]))
 }
 
-/// A copy of a text, if it is one.
+/// A copy of a bulk reply; `None` for other replies.
 fn text(reply: &Reply) -> Option<Bytes> {
     match reply {
         Reply::Bulk(text) => Some(Bytes::copy_from_slice(text)),
@@ -236,7 +236,7 @@ fn text(reply: &Reply) -> Option<Bytes> {
     }
 }
 
-/// What the server's word for an effect means for the key.
+/// The change of a key that the server's word for an effect stands for.
 fn kind(what: &str, lives: bool) -> KeyChange {
     match what {
         "set" | "rename_to" | "restore" | "copy_to" => KeyChange::Set,
@@ -247,12 +247,12 @@ fn kind(what: &str, lives: bool) -> KeyChange {
     }
 }
 
-/// What stands for the history that a master feeds: its ids are not told.
+/// A substitute for the id of a master's history, which is not reported.
 fn history_of(master: SocketAddrV4) -> u64 {
     hash_of(&master.ip().octets())
 }
 
-/// What stands for a change's place in the replication stream: the same on master and replica.
+/// A substitute for a change's offset in the replication stream: equal on master and replica.
 fn number(key: &[u8], change: KeyChange, value: &[u8]) -> u64 {
     hash_of(&[key, &[b' ', change as u8, b' '], value].concat())
 }

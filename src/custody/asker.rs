@@ -1,13 +1,13 @@
-//! What a request says about its sender: whether it means to take a lock, and whose token it
+//! What a request reveals about its sender: whether it tries to take a lock, and which token it
 //! carries.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::Request;
 
-/// A shorter token may stand in a script's text by chance.
+/// A shorter token may occur in a script's text by chance.
 const TELLING: usize = 8;
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The connection and the number of the request on it.
@@ -17,15 +17,15 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// The sender of these words.
+    /// The sender of a request with these words.
     pub fn new(request: Request, words: &[Bytes]) -> Asker {
         let command = words.first().map(|word| String::from_utf8_lossy(word).to_uppercase());
         Asker { request, command: command.unwrap_or_default() }
     }
 }
 
-/// Whether the words create a key only if it is not there, as locks do. A script that creates a
-/// key may be one, and is taken for one.
+/// Whether the words create a key only if it does not exist, as locks do. A script that creates a
+/// key counts as well, because it may take a lock.
 pub fn takes_lock(words: &[Bytes]) -> bool {
     let Some(command) = words.first() else { return false };
     match &command.to_ascii_uppercase()[..] {
@@ -34,7 +34,7 @@ pub fn takes_lock(words: &[Bytes]) -> bool {
     }
 }
 
-/// The key and the token of a request that can only be a try to take a lock.
+/// The key and the token of a request that can only be an attempt to take a lock.
 pub fn tries(words: &[Bytes]) -> Option<(&Bytes, &Bytes)> {
     let [command, key, token, rest @ ..] = words else { return None };
     let plain = command.eq_ignore_ascii_case(b"SETNX") && rest.is_empty();

@@ -1,5 +1,4 @@
-//! What a change of a key means for whoever owns it: taken, prolonged, given up, or hurt by
-//! somebody else.
+//! What a change of a key means for its owner: taken, extended, released, or harmed by another.
 
 use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
@@ -10,32 +9,32 @@ use crate::custody::finding::{Certainty, Finding, Kind};
 use crate::custody::incarnation::{End, Incarnation, Told};
 use crate::custody::ledger::Ledger;
 
-/// A change of a key, as the trace tells it.
+/// A change of a key, as recorded in the trace.
 pub struct Change {
-    /// On which node.
+    /// The node.
     pub host: HostId,
-    /// When, by true time.
+    /// The true time.
     pub at: Nanos,
-    /// Which key.
+    /// The key.
     pub key: KeyName,
     /// What happened to it.
     pub change: KeyChange,
-    /// Who caused it.
+    /// The cause.
     pub origin: Origin,
-    /// How long it lives from now on, if it ends.
+    /// The remaining time to live, if it expires.
     pub left: Option<Nanos>,
 }
 
 /// Changes of keys.
 impl Ledger {
-    /// Takes what happened to a key on a master.
+    /// Processes a change of a key on a master.
     pub(super) fn change(&mut self, change: &Change) {
         let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
         let mut words = Vec::new();
         let (mut by, mut value) = (None, None);
         let is_living = book.living.contains_key(&change.key);
         if let (Origin::Request(request), true) = (change.origin, is_living) {
-            // What nobody wrote down is `SET key value`.
+            // Only a plain `SET key value` has no recorded words.
             by = Some(Asker { request, command: "SET".to_owned() });
         }
         if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
@@ -64,7 +63,7 @@ impl Ledger {
         let Change { host, at, key, left, .. } = change;
         let book = self.nodes.get_mut(host).expect("it is a node");
         if let Some(old) = book.living.get_mut(key) {
-            // Who sets his own token again prolongs his lock.
+            // An owner that sets its own token again extends its lock.
             if old.token == token && token.is_some() {
                 old.prolong(*at, *left);
                 return;
@@ -134,8 +133,8 @@ impl Ledger {
         self.end(*host, change, end);
     }
 
-    /// How sure it is that a request is not of the owner of a living key; `None`: it may well be
-    /// the owner's.
+    /// How certain it is that a request does not come from the owner of a living key; `None`: it
+    /// may well be the owner's.
     fn foreign(
         &mut self,
         host: HostId,
@@ -149,7 +148,7 @@ impl Ledger {
         let same = life.connection() == Some(by.request.connection);
         if let Some(token) = &life.token {
             if carries(words, token) {
-                // One owner, two connections that live: connections prove nothing here.
+                // One owner, two open connections: connections prove nothing here.
                 self.is_pooled |= !same && !life.is_alone && life.by.is_some();
                 return None;
             }
@@ -185,7 +184,7 @@ impl Ledger {
         self.end_life(host, &change.key, change.at, end);
     }
 
-    /// A life is over.
+    /// Ends a life.
     pub(super) fn end_life(&mut self, host: HostId, key: &KeyName, at: Nanos, end: End) {
         let book = self.nodes.get_mut(&host).expect("it is a node");
         let Some(mut life) = book.living.remove(key) else { return };
@@ -207,7 +206,7 @@ impl Ledger {
         self.ended.push(life);
     }
 
-    /// What its owner has given up on one node, it has given up where it was copied to.
+    /// A release on one node also releases the copies on other nodes.
     fn release_copies(&mut self, key: &KeyName, birth: Request) {
         let copies = self.nodes.values_mut().filter_map(|book| book.living.get_mut(key));
         for life in copies.filter(|life| life.birth() == Some(birth)) {
@@ -219,7 +218,7 @@ impl Ledger {
     }
 }
 
-/// Who sent it, as a sentence goes on.
+/// The sender, as the end of a sentence.
 fn from_whom(by: Option<&Asker>) -> String {
     match by {
         None => "by the node".to_owned(),

@@ -1,8 +1,8 @@
 //! Leases of one key that run at the same time.
 //!
-//! With a quorum of one, a key's life clashes with any earlier one whose lease still runs though
-//! it was not given up: the key was lost, dropped, overwritten, or expired on a clock that jumped.
-//! With a larger quorum, tokens clash that each had a majority.
+//! With a quorum of one, a key's life clashes with any earlier one whose lease still runs although
+//! it was not released: the key was lost, dropped, overwritten, or expired on a clock that stepped.
+//! With a larger quorum, two tokens clash if each had a majority.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::custody::ledger::Ledger;
 use crate::length;
 
 impl Ledger {
-    /// The creator of a life has just been answered: does anybody else's lease run?
+    /// Called when the creator of a life has just received its reply: does another lease run?
     pub(super) fn look_for_clash(
         &mut self,
         host: HostId,
@@ -38,7 +38,7 @@ impl Ledger {
         }
     }
 
-    /// Lives of the same key that ended too early, or go on on another node.
+    /// Lives of the same key that ended too early, or that exist on another node.
     fn others(&self, key: &KeyName, life: &Incarnation) -> Vec<Incarnation> {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
@@ -50,7 +50,7 @@ impl Ledger {
         others
     }
 
-    /// Whether the token of `life` has just got a majority while another has one.
+    /// Checks whether the token of `life` has just reached a majority while another token has one.
     fn look_for_majorities(&mut self, key: &KeyName, life: &Incarnation, at: Nanos) {
         let quorum = self.terms.quorum;
         let Some(token) = life.token.clone() else { return };
@@ -83,7 +83,7 @@ impl Ledger {
     }
 }
 
-/// Whether the earlier lease runs when the later one begins, and nobody has given it up.
+/// Whether the earlier lease still runs when the later one begins, without having been released.
 fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
     let given_up =
         earlier.is_released || matches!(earlier.end, Some((_, End::Released | End::Removed)));
@@ -94,7 +94,7 @@ fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
         && earlier.connection() != later.connection()
 }
 
-/// Different tokens prove it; equal ones only where they come from two connections that live.
+/// Different tokens prove it; equal tokens only if they come from two open connections.
 fn certainty(earlier: &Incarnation, later: &Incarnation) -> Certainty {
     let rests_on_connection = matches!(earlier.end, Some((_, End::ForeignRelease)));
     let differ = earlier.token.is_some() && later.token.is_some() && earlier.token != later.token;

@@ -1,21 +1,21 @@
-//! What was wrong, how sure that is, and what all of it comes to.
+//! What was wrong, how certain that is, and the verdict.
 
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::custody::incarnation::Incarnation;
 
-/// What can be wrong.
+/// The kinds of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Two leases of one key ran at the same time.
     DoubleGrant,
-    /// A request removed or overwrote a key that another had created.
+    /// A request removed or overwrote a key that another client had created.
     ForeignRelease,
-    /// A request changed the time to live of a key that another had created.
+    /// A request changed the time to live of a key that another client had created.
     ForeignExtend,
-    /// A key that nobody knows of, or that never ends, keeps others out.
+    /// A key without a known owner or without an expiry keeps others out.
     Leak,
 }
 
@@ -31,50 +31,50 @@ impl Kind {
     }
 }
 
-/// How sure a finding is.
+/// How certain a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
-    /// What was seen allows nothing else.
+    /// The evidence allows no other explanation.
     Proven,
-    /// So it is if every owner keeps to one connection.
+    /// True if every owner uses only one connection.
     ByConnection,
     /// It may be innocent.
     Unproven,
 }
 
-/// One thing that was wrong.
+/// One violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// The kind.
     pub kind: Kind,
-    /// How sure that is.
+    /// How certain it is.
     pub certainty: Certainty,
     /// When, in nanoseconds of true time.
     pub at: Nanos,
-    /// The key's life that was hurt, or that hurts.
+    /// The key's life that was harmed, or that harms others.
     pub owner: Incarnation,
     /// What happened to it, in a sentence without its subject.
     pub what: String,
 }
 
-/// What everything comes to.
+/// The overall result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing wrong was found.
     Holds,
-    /// Something was wrong for certain.
+    /// At least one finding is certain.
     Violated,
-    /// Nothing can be said, and why.
+    /// No conclusion is possible, with the reason.
     Unknown(&'static str),
 }
 
-/// How much was seen.
+/// How much was observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Keys' lives that began as locks'.
+    /// Keys' lives that were created as locks.
     pub locks: u64,
-    /// Tries that met somebody else's lock.
+    /// Attempts refused because another client held the lock.
     pub refused: u64,
     /// Faults that struck.
     pub faults: u64,
@@ -82,21 +82,21 @@ pub struct Counts {
     pub further: u64,
 }
 
-/// What can be said.
+/// The verdict, with its evidence and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// In a word.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was wrong, in the order in which it was seen.
+    /// What was wrong, in the order of observation.
     pub findings: Vec<Finding>,
-    /// How much was seen.
+    /// How much was observed.
     pub counts: Counts,
-    /// Whether some owner was seen to use more than one connection.
+    /// Whether an owner was observed to use more than one connection.
     pub is_pooled: bool,
 }
 
 impl Judgement {
-    /// Weighs what was found. Where owners use several connections, a connection proves nothing.
+    /// Derives the verdict. If owners use several connections, a connection proves nothing.
     pub fn of(mut findings: Vec<Finding>, counts: Counts, is_pooled: bool) -> Judgement {
         if is_pooled {
             for finding in &mut findings {

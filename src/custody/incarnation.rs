@@ -1,4 +1,4 @@
-//! One life of a key on a node: from the request that created it to its end.
+//! One life of a key on a node, from the request that created it to its end.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::custody::asker::Asker;
 
-/// How much a lease is allowed to be off because clocks differ and milliseconds are rounded.
+/// The tolerance of a lease for differing clocks and rounding to milliseconds.
 const ROUNDING: Nanos = 2 * MILLISECOND;
-/// The share of a lease that clocks may drift apart.
+/// The share of a lease (one in `DRIFT`) that clocks may drift apart.
 const DRIFT: Nanos = 100;
 
 /// See the head of this file.
@@ -20,23 +20,23 @@ pub struct Incarnation {
     pub node: String,
     /// The key.
     pub key: KeyName,
-    /// The value that says whose it is, where it is known.
+    /// The value that identifies the owner, if known.
     pub token: Option<Vec<u8>>,
-    /// Who created it; `None`: it was there when the node started.
+    /// The request that created it; `None`: it existed when the node started.
     pub by: Option<Asker>,
-    /// When, in nanoseconds of true time.
+    /// The creation, in nanoseconds of true time.
     pub from: Nanos,
-    /// Until when its lease runs, if it ends; by true time and the length that was asked for.
+    /// The end of its lease, if it has one; from true time and the requested length.
     pub lease_until: Option<Nanos>,
-    /// The length that was asked for last.
+    /// The last requested length.
     pub ttl: Option<Nanos>,
-    /// Whether its creator has been answered.
+    /// Whether its creator has received the reply.
     pub told: Told,
-    /// Whether its owner has given it up, here or where it was copied to.
+    /// Whether its owner has released it, here or on another node with a copy.
     pub is_released: bool,
-    /// Whether the connection of its creator has ended.
+    /// Whether the connection of its creator has closed.
     pub is_alone: bool,
-    /// How often others have asked for the key in vain.
+    /// How often others have tried to take the key in vain.
     pub refused: u64,
     /// When and how it ended.
     pub end: Option<(Nanos, End)>,
@@ -50,7 +50,7 @@ pub enum Told {
     Pending,
     /// The reply was written.
     Yes,
-    /// The connection ended before any reply was written.
+    /// The connection closed before a reply was written.
     Never,
 }
 
@@ -60,21 +60,21 @@ pub enum Told {
 pub enum End {
     /// A request removed it that carries the token or came from the creator's connection.
     Released,
-    /// A request removed it, and nobody can say whose that was.
+    /// A request removed it, and its sender is unknown.
     Removed,
-    /// A request of somebody else removed it.
+    /// A request of another client removed it.
     ForeignRelease,
-    /// Another value was put in its place.
+    /// Another value replaced it.
     Overwritten,
-    /// Its time had passed on the node's clock.
+    /// Its time to live had passed on the node's clock.
     Expired,
     /// The node ran out of memory.
     Evicted,
-    /// Every key was dropped.
+    /// A flush dropped every key.
     Flushed,
-    /// It was not there after the node's start.
+    /// It did not exist after the node's start.
     LostAtRestart,
-    /// It was not there after the node had followed another master.
+    /// It did not exist after the node had followed another master.
     LostAtFailover,
 }
 
@@ -106,32 +106,32 @@ impl Incarnation {
         self.birth().map(|request| request.connection)
     }
 
-    /// How much of its lease is left for certain at a true time; `None` if it has no end.
+    /// How much of its lease is certainly left at a true time; `None` if it has no end.
     pub fn left(&self, at: Nanos) -> Option<Nanos> {
         let unsure = ROUNDING + self.ttl.unwrap_or(0) / DRIFT;
         self.lease_until.map(|until| until.saturating_sub(at).saturating_sub(unsure))
     }
 
-    /// Whether its lease runs for certain at a true time.
+    /// Whether its lease certainly runs at a true time.
     pub fn runs(&self, at: Nanos) -> bool {
         self.left(at).is_none_or(|left| left > 0)
     }
 
-    /// Gives it another lease: so long from now on, or for ever.
+    /// Renews the lease: `ttl` from `at` on, or without an end.
     pub fn prolong(&mut self, at: Nanos, ttl: Option<Nanos>) {
         self.ttl = ttl;
         self.lease_until = ttl.map(|ttl| at.saturating_add(ttl));
     }
 }
 
-/// Tokens that were seen under a key, the oldest forgotten first.
+/// Tokens observed under a key; the oldest are dropped first.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     seen: Vec<Vec<u8>>,
 }
 
 impl Tokens {
-    /// The most that are kept.
+    /// The maximum number that is kept.
     const MOST: usize = 16;
 
     /// Notes a token.
@@ -145,7 +145,7 @@ impl Tokens {
         self.seen.push(token.to_vec());
     }
 
-    /// Those that were seen, but for one.
+    /// The observed tokens except one.
     pub fn others(&self, than: &[u8]) -> BTreeSet<&[u8]> {
         self.seen.iter().map(|token| &token[..]).filter(|token| *token != than).collect()
     }

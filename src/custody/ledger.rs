@@ -1,4 +1,4 @@
-//! What is known of every node's keys, so far.
+//! What is known of every node's keys, updated with each entry of the trace.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -12,19 +12,19 @@ use crate::custody::incarnation::{Incarnation, Tokens, Told};
 use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
-/// Findings that are kept; of more than these only the number is told.
+/// The maximum number of findings that are kept; of further ones only the number.
 const MOST_FINDINGS: usize = 1_000;
-/// Keys of which more is known than their present life.
+/// The maximum number of keys for which more than their current life is kept.
 const MOST_PASTS: usize = 10_000;
-/// Of what comes to a node by replication or from a file, so much has a known sender.
+/// Bounds on what is kept to find the senders of replicated and loaded changes.
 const JOINED: Bounds = Bounds { places: 10_000, copies: 8 };
 
-/// What is judged by.
+/// What the judgement is based on.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The nodes: number, name, address.
     pub nodes: Vec<(HostId, String, SocketAddrV4)>,
-    /// How many nodes have to grant a lock. With more than one, nodes know nothing of each other.
+    /// How many nodes must grant a lock. If more than one, they are independent of each other.
     pub quorum: usize,
 }
 
@@ -34,14 +34,14 @@ pub struct Ledger {
     pub(super) nodes: BTreeMap<HostId, Book>,
     pub(super) pasts: BTreeMap<KeyName, Past>,
     order: VecDeque<KeyName>,
-    /// Lives whose creators are not answered yet, by connection.
+    /// Lives whose creators have no reply yet, by connection.
     pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
     /// Who is behind what came to a node by replication or from a file.
     pub(super) provenance: Provenance<Request>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
     pub(super) is_pooled: bool,
-    /// Lives that have ended and nobody has asked for yet.
+    /// Lives that have ended since the last call of `drain`.
     pub(super) ended: Vec<Incarnation>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Book {
     pub present: Option<Present>,
 }
 
-/// The request that the node executes.
+/// The request that the node is executing.
 pub(super) struct Present {
     pub request: Request,
     pub db: u16,
@@ -63,11 +63,11 @@ pub(super) struct Present {
     pub has_changed: bool,
 }
 
-/// What is known of a key beyond its present life.
+/// What is known of a key beyond its current life.
 #[derive(Default)]
 pub(super) struct Past {
     pub tokens: Tokens,
-    /// Lives that ended while their leases ran, and were not given up.
+    /// Lives that ended while their leases ran, without a release.
     pub running: Vec<Incarnation>,
 }
 
@@ -105,7 +105,7 @@ impl Ledger {
         self.nodes.get(&node).is_some_and(|book| book.master.is_some())
     }
 
-    /// What can be said if everything ends now.
+    /// The judgement if the observation ends now.
     pub fn judge(&self, now: Nanos) -> Judgement {
         let mut findings = self.findings.clone();
         findings.extend(
@@ -125,7 +125,7 @@ impl Ledger {
         }
     }
 
-    /// What is known of a key beyond its present life; of the keys that were touched last.
+    /// What is kept of a key beyond its current life; only for the keys added last.
     pub(super) fn past(&mut self, key: &KeyName) -> &mut Past {
         if !self.pasts.contains_key(key) {
             self.order.push_back(key.clone());
@@ -139,7 +139,7 @@ impl Ledger {
     }
 }
 
-/// A key without an end, or that nobody knows of, at the end of everything.
+/// A leak at the end of the observation: a key without an expiry, or without a known owner.
 fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
     let finding = |certainty, what: &str| {
         let (owner, what) = (life.clone(), what.to_owned());

@@ -1,4 +1,4 @@
-//! What the nodes saw as lines of JSON: a line a life of a key, a finding, the judgement.
+//! The nodes' records as lines of JSON: for each life of a key, each finding, and the judgement.
 
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
@@ -12,9 +12,9 @@ use crate::custody::incarnation::{End, Incarnation, Told};
 enum Line<'a> {
     /// One life of a key.
     Owned(Owned<'a>),
-    /// Something wrong.
+    /// A violation.
     Finding { kind: Kind, certainty: Certainty, at: Nanos, what: &'a str, owner: Owned<'a> },
-    /// What it comes to.
+    /// The overall result.
     Judgement { verdict: &'static str, why: Option<&'static str>, is_pooled: bool, counts: Counts },
 }
 
@@ -66,7 +66,7 @@ pub fn owned(life: &Incarnation) -> String {
     render(&Line::Owned(Owned::of(life)))
 }
 
-/// The lines of what was found, and of what it comes to.
+/// The lines of the findings and of the judgement.
 pub fn judgement(judgement: &Judgement) -> Vec<String> {
     let mut lines: Vec<String> = judgement.findings.iter().map(finding).collect();
     let (verdict, why) = match judgement.verdict {

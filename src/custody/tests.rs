@@ -1,4 +1,4 @@
-//! Hand-made histories: for each claim what has to be accepted, and what has to be rejected.
+//! Hand-made histories: for each claim, what must be accepted and what must be rejected.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -16,7 +16,7 @@ fn address(port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
 }
 
-/// A service that writes down what it is told here. Clients are ports, nodes are numbers.
+/// Builds a service's records. Clients are ports, nodes are numbers.
 struct Sketch {
     ledger: Ledger,
     at: Nanos,
@@ -51,7 +51,7 @@ impl Sketch {
         self
     }
 
-    /// A request of a client that changes `lock` in a way, or changes nothing; it is not answered.
+    /// A client's request that changes `lock`, or changes nothing; without a reply.
     fn unanswered(
         mut self,
         (client, node): (u16, u16),
@@ -119,7 +119,7 @@ impl Sketch {
         self
     }
 
-    /// `SET lock value`, of which nodes write down the change alone.
+    /// `SET lock value`, of which nodes record only the change.
     fn sets_plainly(mut self, client: u16) -> Sketch {
         let connection = Connection { client: address(client), server: address(7001) };
         let origin = Origin::Request(Request { connection, nth: 0 });
@@ -140,7 +140,7 @@ impl Sketch {
         self
     }
 
-    /// The last request of a client went into the stream of a history.
+    /// A client's last request was written to the stream of a history.
     fn tells(mut self, who: (u16, u16), history: u64, offset: u64) -> Sketch {
         let nth = self.asked[&who] - 1;
         let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
@@ -149,7 +149,7 @@ impl Sketch {
         self
     }
 
-    /// A replica applies what its stream holds up to an offset.
+    /// A replica applies its stream up to an offset.
     fn applies(mut self, node: u16, history: u64, offset: u64, change: KeyChange) -> Sketch {
         let (key, origin) = (self.lock(), Origin::Replication { history, offset });
         let until_ms = Some(self.at / MILLISECOND + 1_000);
@@ -333,8 +333,8 @@ fn a_promoted_replica_without_the_key_grants_it_twice() {
     held().wait(1_000).takes_on((2, 1), "b", 1_000).holds();
 }
 
-/// The copy on n2 is that of who is behind its place in the history that it follows: the restarted
-/// master has come to the same offset in another one.
+/// The copy on n2 belongs to the request behind its offset in the history that it follows: the
+/// restarted master has reached the same offset in another history.
 #[test]
 fn a_replica_copies_from_its_history_and_not_from_its_master() {
     let taken = || Sketch::new(2, 1).takes(1, "a", 1_000).tells((1, 0), 7, 10);
@@ -356,7 +356,7 @@ fn what_a_master_sends_belongs_to_whom_it_belonged_there() {
     sent()
         .ask((2, 1), "DEL lock", Some((KeyChange::Deleted, None)))
         .finds(Kind::ForeignRelease, Certainty::ByConnection);
-    // What was written to the replica alone is lost.
+    // What was written only to the replica is lost.
     let alone = Sketch::new(2, 1).takes_on((1, 1), "a", 1_000).wait(1).resyncs(0, 1, &[]);
     alone.takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
 }

@@ -1,4 +1,4 @@
-//! What the nodes saw, for a person.
+//! The results for a person.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
@@ -6,10 +6,10 @@ use crate::custody::finding::{Certainty, Finding, Judgement, Verdict};
 use crate::custody::incarnation::{Incarnation, Told};
 use crate::length;
 
-/// Findings that are told one by one.
+/// The maximum number of findings that are listed one by one.
 const MOST_TOLD: usize = 20;
 
-/// A judgement, a line each: the verdict first, then what was found, then what was seen.
+/// A judgement as lines: the verdict first, then the findings, then the counts.
 pub fn judgement(judgement: &Judgement) -> Vec<String> {
     let Judgement { verdict, findings, counts, is_pooled } = judgement;
     let mut lines = vec![match verdict {
@@ -72,7 +72,7 @@ fn owner(life: &Incarnation) -> String {
     format!("{} '{}'{token}{by}", life.node, life.key)
 }
 
-/// A life of a key in a line.
+/// A life of a key as one line.
 pub fn life(life: &Incarnation) -> String {
     let lease = match life.ttl {
         Some(ttl) => format!("lease {}", length::write(ttl)),

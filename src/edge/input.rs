@@ -1,4 +1,4 @@
-//! Files and folders as the user names them: read, sorted, or refused.
+//! Files and folders that the user names: read, sorted, or refused.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,16 +10,15 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::scenario::{self, Scenario};
 
-/// A longer file is no scenario and no plan, bytes.
+/// The maximum size of a scenario or a plan, bytes.
 const LONGEST_FILE: u64 = 16 * 1024 * 1024;
 
-/// Reads every scenario that `inputs` name: files as they stand, the `.toml` files of folders in
-/// the order of their names.
+/// Reads every scenario in `inputs`: files in their order, the `.toml` files of folders by name.
 pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
     scenarios_with(&Locks::default(), inputs)
 }
 
-/// As [`scenarios`], which may name each of `locks`.
+/// As [`scenarios`]; they may name each of `locks`.
 pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
     let mut read = Vec::new();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
@@ -37,8 +36,8 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
     Ok(read)
 }
 
-/// The scenarios, those that they name as their remedies and that stand beside them, and, where
-/// such a file is missing, all that do: one of them may be meant.
+/// The scenarios and the remedies that they name in the same folder. If such a file is missing, all
+/// scenarios of that folder: one of them may be meant.
 fn with_remedies(locks: &Locks, read: &[Scenario]) -> Result<Vec<Scenario>, Refusal> {
     let mut known = read.to_vec();
     for scenario in read {
@@ -67,7 +66,7 @@ pub fn plan(path: &Path) -> Result<Plan, Refusal> {
     plan_with(&Locks::default(), path)
 }
 
-/// As [`plan`], which may name each of `locks`.
+/// As [`plan`]; it may name each of `locks`.
 pub fn plan_with(locks: &Locks, path: &Path) -> Result<Plan, Refusal> {
     Plan::from_json_with(locks, &path.display().to_string(), &text(path)?)
 }

@@ -1,5 +1,5 @@
-//! The folder of reports. What lockstorm wrote there before is replaced; files of others are not:
-//! they are refused, all at once and before anything is written.
+//! The report folder. Files that lockstorm wrote are replaced; foreign files are not: they are
+//! refused, all at once and before anything is written.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -10,7 +10,7 @@ use crate::edge::page::Page;
 use crate::refusal::Refusal;
 use crate::report::mark;
 
-/// Writes pages into a folder, which is made if it is not there.
+/// Writes pages into a folder, which is created if it does not exist.
 pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     refuse_foreign(folder, pages.iter().map(|page| page.name.clone()))?;
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
@@ -21,19 +21,18 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Puts a file in the place of what is there, whole or not at all: on a full disk the old one
-/// stays.
+/// Replaces a file atomically: on a full disk the old one stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (new, mut file) = beside(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // What is left of a file that did not fit has no use.
+        // An incomplete file is of no use.
         let _ = fs::remove_file(&new);
     }
     written
 }
 
-/// A file beside a path, under a name that nobody else has taken.
+/// A new file beside a path, under an unused name.
 fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = path.with_added_extension("new");
     loop {
@@ -46,7 +45,7 @@ fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Refuses a folder in which a file of one of these names is not of lockstorm's writing.
+/// Refuses a folder in which a file with one of these names was not written by lockstorm.
 pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Result<(), Refusal> {
     let mut foreign: Vec<PathBuf> = Vec::new();
     for path in names.map(|name| folder.join(name)) {
@@ -64,7 +63,7 @@ pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Res
     Err(Refusal::new(what, "name another folder with --report, or move the file away"))
 }
 
-/// Whether nothing stands there, or a file of ours. A link or a pipe is nothing of ours.
+/// Whether the path is free or has a file that lockstorm wrote. A link or a pipe counts as foreign.
 fn may_be_written(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),

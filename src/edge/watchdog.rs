@@ -1,7 +1,7 @@
-//! Watches runs from outside, in real time: a lock that loops without an await stops the one thread
-//! of its world, and nothing inside can end it.
+//! Watches runs from outside, in real time: a lock that loops without an await blocks the one
+//! thread of its world, and nothing inside can stop it.
 //!
-//! What counts is one poll of the lock that does not come back. How long a plan takes does not
+//! The limit applies to one poll of the lock that does not return. How long a plan takes does not
 //! matter.
 
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use crate::plan::Plan;
 use crate::run::Lab;
 use crate::workload::progress::{Board, Progress};
 
-/// How long one poll may take.
+/// The maximum time of one poll.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the watchdog looks, in parts of its patience.
+/// The number of checks within this time.
 const LOOKS: u32 = 20;
 
-/// The same lab with a watchdog, which ends the process with exit code 70 when a poll takes longer
-/// than `patience`, and writes the plan into `folder` before that. It goes with the lab.
+/// The same lab with a watchdog, which exits the process with code 70 when a poll takes longer than
+/// `patience`, and first writes the plan into `folder`. It stops with the lab.
 #[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
 pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
     let (progress, board) = Progress::new();

@@ -1,7 +1,7 @@
 //! Why no order of the operations is legal, in words.
 //!
-//! The check has searched, and says of each grant when its turn at the lock must have begun and
-//! when it can be over; here that is only put into sentences. Each states one inequality.
+//! The check has searched and gives, for each grant, when its turn at the lock must have begun and
+//! when it can end; this file only turns that into sentences. Each states one inequality.
 
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 
@@ -44,7 +44,7 @@ fn name(op: &Op) -> String {
     format!("{}'s {what} of {}", op.caller, moment(op.call.at))
 }
 
-/// Whether the first turn can be over only after the second must have begun.
+/// Whether the first turn can end only after the second must have begun.
 pub fn excludes(first: &Turn, second: &Turn) -> bool {
     let after = |free: Instant| (free.at, free.seq) > (second.had_by.at, second.had_by.seq);
     first.end != TurnEnd::Contradiction && first.free_from.is_none_or(after)
@@ -60,7 +60,7 @@ fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
         let (never, had) = (never(history, first), had(history, second, moment)?);
         return Some(format!(" {one} cannot come first: {never}, and {other} has begun {had}."));
     };
-    // To the millisecond, unless that would show two times as one.
+    // To the millisecond, unless that would make two times look equal.
     let is_near = moment(free.at) == moment(second.had_by.at) && free.at != second.had_by.at;
     let figure = if is_near { exact_moment } else { moment };
     Some(format!(
@@ -93,13 +93,13 @@ fn exact_moment(at: Nanos) -> String {
     format!("{}.{:09} s", at / SECOND, at % SECOND)
 }
 
-/// A grant by its caller and its call.
+/// A grant as text, by its caller and its call.
 fn grant(history: &History, turn: &Turn) -> Option<String> {
     op(history, turn.grant)
         .map(|op| format!("{}'s turn asked for at {}", op.caller, moment(op.call.at)))
 }
 
-/// By when a caller certainly had the lock, and what shows it.
+/// When a caller certainly had the lock, and what proves it.
 fn had(history: &History, turn: &Turn, figure: fn(Nanos) -> String) -> Option<String> {
     let shown = op(history, turn.shown_by)?;
     let by = figure(turn.had_by.at);
@@ -109,7 +109,7 @@ fn had(history: &History, turn: &Turn, figure: fn(Nanos) -> String) -> Option<St
     })
 }
 
-/// What a turn lasts until, up to the figure.
+/// What ends a turn, as text up to the figure.
 fn lasts(history: &History, turn: &Turn) -> Option<String> {
     let vain = vain(history, turn.grant);
     Some(match turn.end {
@@ -128,7 +128,7 @@ fn never(history: &History, turn: &Turn) -> String {
     format!("{}nothing ends it", vain(history, turn.grant))
 }
 
-/// A release that returned "not mine", and so had no effect.
+/// A release that returned "not mine", so had no effect.
 fn vain(history: &History, grant: OpId) -> String {
     let mut ops = history.ops.iter();
     let release =
@@ -136,7 +136,7 @@ fn vain(history: &History, grant: OpId) -> String {
     release.map_or_else(String::new, |op| format!("{} found nothing of its own, and ", name(op)))
 }
 
-/// By how much one instant lies before another.
+/// By how much one instant precedes another.
 fn earlier(one: Instant, other: Instant) -> String {
     match other.at.saturating_sub(one.at) {
         0 => "in the same instant, but".to_owned(),

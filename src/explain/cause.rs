@@ -1,4 +1,4 @@
-//! What made the difference, in words: the outcomes of the experiments.
+//! What made the difference, in words: the results of the experiments.
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Fault, Target};
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::quantity::{figure, length, list, rate, signed};
 use crate::scenario::tables::PERSISTENCES;
 
-/// What is necessary, what is enough, and what made no difference: a sentence each.
+/// What is necessary, what suffices, and what made no difference: one sentence each.
 pub fn sentences(finding: &Finding) -> Vec<String> {
     let Some(experiments) = &finding.experiments else { return Vec::new() };
     let (plan, causes) = (&finding.plan, &experiments.causes);
@@ -134,7 +134,7 @@ pub fn change_words(plan: &Plan, change: Change) -> String {
     }
 }
 
-/// What a change came to, in words.
+/// The result of a change, in words.
 pub fn outcome_words(changed: &Changed) -> String {
     if changed.is_unknown {
         return "unknown".to_owned();
@@ -155,7 +155,7 @@ pub fn amount(unit: Unit, value: i64) -> String {
     }
 }
 
-/// From which figure on: `9.974 s holds, 9.975 s breaks`.
+/// The threshold of a figure: `9.974 s holds, 9.975 s breaks`.
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
     let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));

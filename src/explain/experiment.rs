@@ -1,16 +1,15 @@
-//! What was run again to explain a violation, and what came of it: plain data, filled in by
-//! explore.
+//! The reruns that explain a violation, and their results: plain data, filled in by explore.
 //!
 //! A *cause* is what made the difference when it was changed and nothing else was (actual causality
-//! by intervention, after Halpern and Pearl). Draws of chance are addressed, so that a change moves
-//! no unrelated draw, and what is left of a plan runs as it did.
+//! by intervention, after Halpern and Pearl). Draws of chance are addressed, so a change moves no
+//! unrelated draw, and the rest of the plan runs as it did.
 //!
-//! - A part of the plan is **necessary** if the violation that is told is not there without it.
-//! - A set of parts **suffices** if it has all that is necessary, and the violation is there with
-//!   these alone, all others taken out; it is a smallest one if nothing can be left out of it. What
-//!   is there without a necessary part, once others are out as well, is another violation. Sets of
-//!   up to three parts are looked at, and where none is enough one that cannot be made smaller.
-//! - A part that is neither necessary nor in a smallest set has made no difference.
+//! - A part of the plan is **necessary** if the told violation does not occur without it.
+//! - A set of parts **suffices** if it contains all necessary parts, and the violation occurs with
+//!   these alone, all others removed; it is minimal if no part of it can be removed. A violation
+//!   that occurs without a necessary part, once others are removed as well, is another violation.
+//!   Sets of up to three parts are tried; if none suffices, one that cannot be made smaller.
+//! - A part that is neither necessary nor in a minimal set made no difference.
 //!
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
 //! since the other does the same, and each suffices.
@@ -22,47 +21,47 @@ use crate::check::availability::Availability;
 use crate::check::verdict::Kind;
 use crate::ledger::part::Part;
 
-/// Everything that was tried.
+/// The results of all experiments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Experiments {
     /// What made the difference.
     pub causes: Causes,
-    /// From which figures on.
+    /// The thresholds.
     pub thresholds: Vec<Threshold>,
-    /// What the plan as it is comes to on fresh seeds, where remedies were run.
+    /// The results of the unchanged plan on fresh seeds, if remedies were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_fresh: Option<Fresh>,
-    /// Figures of faults that made the difference, and that have no threshold.
+    /// Figures of faults that made the difference but have no threshold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steady: Vec<Steady>,
-    /// What was tried against it.
+    /// The remedies that were tried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedied>,
-    /// How many plans were run for all of this.
+    /// The number of plans that were run for all of this.
     pub runs: u32,
-    /// What was left undone since the budget was used up, in words.
+    /// What was skipped because the budget was used up, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<String>,
 }
 
-/// What made the difference to the violation that is told.
+/// What made the difference to the told violation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Causes {
-    /// Parts without which it is not there.
+    /// Parts without which it does not occur.
     pub necessary: Vec<Part>,
-    /// The smallest sets of parts that are enough for it, of up to three parts each; where it takes
-    /// more, one that none of its parts can be taken out of. One of no parts: nothing is needed.
+    /// The minimal sets of parts that suffice, of up to three parts each; if more are needed, one
+    /// from which no part can be removed. One empty set: nothing is needed.
     pub sufficient: Vec<Vec<Part>>,
     /// Parts that made no difference.
     pub idle: Vec<Part>,
-    /// What is violated if one thing is changed.
+    /// What is violated after each single change.
     pub changes: Vec<Changed>,
 }
 
 impl Causes {
-    /// Every part that is necessary or in a smallest set, in order.
+    /// Every part that is necessary or in a minimal set, in order.
     pub fn acting(&self) -> Vec<Part> {
         let sets = self.sufficient.iter().flatten().copied();
         let mut acting: Vec<Part> = self.necessary.iter().copied().chain(sets).collect();
@@ -72,86 +71,86 @@ impl Causes {
     }
 }
 
-/// One change of a plan, and what it came to.
+/// One change of a plan, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changed {
     /// The change.
     pub change: Change,
-    /// What is violated then.
+    /// What is violated after the change.
     pub kinds: Vec<Kind>,
-    /// Whether the violation that is told is still there.
+    /// Whether the told violation still occurs.
     pub stays: bool,
-    /// Whether nothing can be said of that run.
+    /// Whether the verdict of that run is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unknown: bool,
 }
 
-/// One thing about a plan that is made otherwise.
+/// One change of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// A part is taken out.
+    /// A part is removed.
     Without(Part),
     /// A fault is half as long, or its figure half as large.
     Halved(u32),
     /// A fault is twice as long, or its figure twice as large.
     Doubled(u32),
-    /// A fault strikes so much earlier, ns.
+    /// A fault strikes this much earlier, ns.
     Earlier(u32, Nanos),
-    /// A fault strikes so much later, ns.
+    /// A fault strikes this much later, ns.
     Later(u32, Nanos),
 }
 
-/// A figure of a plan, and from where on something is violated.
+/// A figure of a plan, and the value at which the verdict changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// Which figure: `fault:1.for`, `lock.ttl`.
+    /// The figure: `fault:1.for`, `lock.ttl`.
     pub of: String,
     /// Its unit.
     pub unit: Unit,
-    /// What it is in the plan.
+    /// Its value in the plan.
     pub own: i64,
-    /// The figure next to `breaks` with which nothing is violated.
+    /// The value next to `breaks` with which nothing is violated.
     pub holds: i64,
-    /// Whether nothing was tested with that figure: a fault so short meets nothing.
+    /// Whether nothing was tested with that value: such a short fault strikes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
-    /// The figure with which something is.
+    /// The value with which something is violated.
     pub breaks: i64,
-    /// How far was looked for gaps, a dozen figures on each side: beyond `holds`, beyond `breaks`.
+    /// The range searched for gaps, a dozen values on each side: beyond `holds`, beyond `breaks`.
     pub looked: (i64, i64),
-    /// The figures looked at beyond `breaks` with which nothing is violated.
+    /// The tried values beyond `breaks` with which nothing is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds_again: Vec<i64>,
-    /// The figures looked at beyond `holds` with which something is.
+    /// The tried values beyond `holds` with which something is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaks_again: Vec<i64>,
-    /// What is violated with that figure, or how, where that is something else than in the plan.
+    /// What is violated with `breaks`, or by which mechanism, if that differs from the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instead: String,
-    /// What the lock withstands by its promise, in the same unit, where that speaks of it: the
-    /// most, or of a down-time the least.
+    /// The bound that the lock's promise gives, in the same unit, if it has one: the maximum, or
+    /// for a down time the minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
 }
 
-/// A figure of a plan that makes no difference as far as was looked.
+/// A figure of a plan that makes no difference within the searched range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steady {
-    /// Which figure: `fault:1.for`, `lock.ttl`.
+    /// The figure: `fault:1.for`, `lock.ttl`.
     pub of: String,
     /// Its unit.
     pub unit: Unit,
-    /// What it is in the plan.
+    /// Its value in the plan.
     pub own: i64,
-    /// The figures between which it is as in the plan.
+    /// The range in which the result is as in the plan.
     pub between: (i64, i64),
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -159,44 +158,44 @@ pub enum Unit {
     Length,
     /// Nanoseconds forward (negative: back).
     Shift,
-    /// Parts in a million.
+    /// Parts per million.
     Share,
     /// Parts per million fast (negative: slow).
     Rate,
 }
 
-/// A remedy, and what the same plan comes to with it.
+/// A remedy, and the results of the same plan with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedied {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// The digest of the plan with it, where that is a scenario's; else empty.
+    /// The digest of the plan with it, if that is a scenario's plan; otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub scenario_plan: String,
-    /// What is otherwise in the plan, a line each.
+    /// The differences to the plan, one line each.
     pub diff: Vec<String>,
     /// What is violated with it, all else equal.
     pub kinds: Vec<Kind>,
-    /// Whether nothing can be said of that run.
+    /// Whether the verdict of that run is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unknown: bool,
-    /// How callers are served with it, all else equal: what it costs.
+    /// How callers are served with it, all else equal: its cost.
     #[serde(default)]
     pub service: Service,
-    /// What it comes to on fresh seeds.
+    /// The results on fresh seeds.
     pub on_fresh: Fresh,
 }
 
-/// What a plan comes to on the seeds that follow its own.
+/// The results of a plan on the seeds that follow its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fresh {
-    /// How many were run.
+    /// The number of runs.
     pub runs: u32,
-    /// On how many nothing is violated.
+    /// The runs in which nothing is violated.
     pub held: u32,
-    /// Of how many nothing can be said.
+    /// The runs with an unknown verdict.
     pub unknown: u32,
 }
 
@@ -204,20 +203,20 @@ pub struct Fresh {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Grants a minute, cut to a whole number.
+    /// Grants per minute, rounded down.
     pub grants_per_minute: u32,
-    /// Half of the waits lasted no longer, ns.
+    /// The median wait, ns.
     pub median_wait: Nanos,
-    /// 99 in a hundred waits lasted no longer, ns.
+    /// The 99th percentile of the waits, ns.
     pub percentile_99_wait: Nanos,
-    /// Requests to nodes for each grant, in thousandths; `None` without a grant.
+    /// Requests to nodes per grant, in thousandths; `None` without a grant.
     pub requests_per_grant: Option<u64>,
-    /// Acquires that were refused, of those that were answered, in thousandths.
+    /// Refused acquires among those that returned, in thousandths.
     pub refused: u32,
 }
 
 impl Service {
-    /// Of what was measured.
+    /// The part of the measurements that is compared.
     pub fn of(measured: &Availability) -> Service {
         Service {
             grants_per_minute: measured.grants_per_minute,

@@ -1,4 +1,4 @@
-//! All that is known about one run, as one plain value: what a report is made of.
+//! All that is known about one run, as one plain value from which a report is made.
 //!
 //! Nothing here is computed. Explore fills it in; [`crate::explain`] reads it.
 
@@ -14,17 +14,17 @@ use crate::ledger::part::Part;
 use crate::plan::Plan;
 use crate::promise::{Bounded, Promise};
 
-/// One run with its verdict and everything that stands behind it.
+/// One run with its verdict and the evidence behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The scenario's name: the stem of its file, of its report and of its plan.
     pub scenario: String,
-    /// The question that the scenario asks.
+    /// The question of the scenario.
     pub ask: String,
-    /// What the scenario's author adds, or nothing.
+    /// A note by the scenario's author, or empty.
     #[serde(default)]
     pub note: String,
-    /// Where the plan's draws came from.
+    /// The seed of the plan's draws.
     pub seed: u64,
     /// What was run.
     pub plan: Plan,
@@ -38,29 +38,29 @@ pub struct Finding {
     pub engine: String,
     /// What happened.
     pub history: History,
-    /// What the checks say about it.
+    /// The result of the checks.
     pub judgement: Judgement,
-    /// What the lock promises, and counts on.
+    /// The lock's guarantees and assumptions.
     pub promise: Promise,
-    /// How the run went beyond what the lock counts on, whether or not that did harm.
+    /// How the run exceeded the lock's assumptions, whether or not that did harm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<Breach>,
-    /// Whose fault a violation is; `None` where nothing was violated or nobody ran it again.
+    /// Whose fault a violation is; `None` if nothing was violated or there was no rerun.
     pub class: Option<Class>,
-    /// What makes the violation the same as another; `None` where nothing was violated.
+    /// The signature that identifies equal violations; `None` if nothing was violated.
     #[serde(default)]
     pub signature: Option<Signature>,
-    /// What was run again to explain it; `None` where nothing was.
+    /// The reruns that explain it; `None` without reruns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiments: Option<Experiments>,
-    /// Whether this is what the scenario expects; `None` where it expects nothing.
+    /// Whether the result is what the scenario expects; `None` if it expects nothing.
     pub expected: Option<Expected>,
 }
 
-/// What a scenario expects, and whether it came so.
+/// What a scenario expects, and whether it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// Whether it came so. Where nothing can be said of the run, it did not.
+    /// Whether it occurred; false if the verdict is unknown.
     pub met: bool,
     /// What is expected, in words: `holds`, `stale-holder, corruption`.
     pub text: String,
@@ -70,18 +70,18 @@ pub struct Expected {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Class {
-    /// Kinds that remain where every assumption of the lock is kept, and a broken contract, which
-    /// no fault excuses: bugs.
+    /// Kinds that remain if every assumption of the lock is kept, and a broken contract, which no
+    /// fault excuses: bugs.
     pub in_model: Vec<Kind>,
-    /// Kinds that go away where every assumption is kept.
+    /// Kinds that disappear if every assumption is kept.
     pub out_of_model: Vec<Kind>,
-    /// What the kinds out of the model go away without.
+    /// The breaches without which the out-of-model kinds disappear.
     pub broken: Vec<BrokenAssumption>,
-    /// Several of these, of which no single one makes the difference.
+    /// Groups of these in which no single breach makes the difference.
     pub either: Vec<Either>,
-    /// What was taken out of the plan in the run that shows the kinds in the model.
+    /// What was removed from the plan in the run that shows the in-model kinds.
     pub without: Vec<Part>,
-    /// How many plans were run to find out.
+    /// The number of plans that were run to find out.
     pub reruns: u32,
 }
 
@@ -92,40 +92,40 @@ impl Class {
     }
 }
 
-/// Broken assumptions of which none alone makes the difference: some kinds go away only without
+/// Breached assumptions of which none alone makes the difference: some kinds disappear only without
 /// all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Either {
-    /// Which, as places in [`Class::broken`].
+    /// The breaches, as indices into [`Class::broken`].
     pub broken: Vec<usize>,
-    /// For what.
+    /// The kinds.
     pub kinds: Vec<Kind>,
-    /// Whether each of them alone is enough, without any other breach.
+    /// Whether each of them alone suffices, without any other breach.
     pub alone: bool,
 }
 
-/// An assumption of the lock that was not kept, and made a difference.
+/// An assumption of the lock that was breached, and made a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokenAssumption {
-    /// What the lock counts on.
+    /// The assumption.
     pub what: Bounded,
-    /// The most that it withstands, in the unit of [`Bounded`].
+    /// Its bound, in the unit of [`Bounded`].
     pub bound: u64,
-    /// How much it was, in the same unit.
+    /// The actual amount, in the same unit.
     pub actual: u64,
-    /// The faults that did it, by number.
+    /// The faults that caused it, by number.
     pub faults: Vec<u32>,
-    /// What of the conditions that the run began with did it.
+    /// The initial conditions that caused it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial: Vec<Part>,
-    /// The kinds that go away if these are taken out, and nothing else.
+    /// The kinds that disappear if only these are removed.
     pub goes: Vec<Kind>,
-    /// What is violated then all the same.
+    /// What is still violated then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Kind>,
 }
 
-/// A breach, of which nothing has been tried.
+/// A breach without trials.
 impl From<&Breach> for BrokenAssumption {
     fn from(breach: &Breach) -> BrokenAssumption {
         let initial = breach.parts.iter().copied().filter(|part| part.fault().is_none());

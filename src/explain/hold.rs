@@ -1,5 +1,5 @@
-//! Holds as a reader wants to see them: with their acquires, in trace positions and true times.
-//! What holds are, and what covers them, is the reading's.
+//! Holds for presentation: with their acquires, in trace positions and true times. The reading
+//! defines what holds are and what covers them.
 
 use lockstorm_platform::time::{Clock, Instant, Nanos};
 
@@ -18,7 +18,7 @@ pub struct Hold<'a> {
     pub until: Instant,
     /// What ended it.
     pub end: Ended,
-    /// When its clock comes to the deadline that it was granted with, whatever befalls the clock.
+    /// When its clock reaches the granted deadline, whatever happens to the clock.
     pub lease: Option<Nanos>,
     /// Stretches of true time in which its clock had not reached its deadline.
     pub covered: Vec<(Nanos, Nanos)>,
@@ -69,7 +69,7 @@ pub fn op(history: &History, id: OpId) -> Option<&Op> {
     history.ops.binary_search_by_key(&id, |op| op.id).ok().map(|index| &history.ops[index])
 }
 
-/// The acquire that an operation belongs to: itself, or the one that it names.
+/// The acquire to which an operation belongs: itself, or the one that it names.
 pub fn grant_of(op: &Op) -> Option<OpId> {
     match op.kind {
         OpKind::Acquire => Some(op.id),

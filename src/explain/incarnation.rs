@@ -1,5 +1,5 @@
-//! The lives of the lock's key as a reader wants to see them: in trace positions, with whom each
-//! belongs to. What lives are is the reading's.
+//! The lives of the lock's key for presentation: in trace positions, with their owners. The reading
+//! defines what lives are.
 
 use lockstorm_platform::time::Instant;
 
@@ -14,8 +14,8 @@ pub struct Incarnation {
     pub node: String,
     /// Index of its creation in the history's `keys`.
     pub born: usize,
-    /// The acquire whose key it is: the one that created it, or the one that an extend which did so
-    /// is for. A release may set a key to say that the lock is free: that is nobody's.
+    /// The acquire that owns the key: the one that created it, or that of the extend which created
+    /// it. A key that a release sets to mark the lock as free has no owner.
     pub owner: Option<OpId>,
     /// When it was created.
     pub from: Instant,
@@ -23,7 +23,7 @@ pub struct Incarnation {
     pub until: Instant,
     /// Index of its end in the history's `keys`.
     pub end: Option<usize>,
-    /// When it would end by itself, on the node's wall clock in Unix milliseconds.
+    /// When it would expire, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! The witness turned into a causal story.
+//! The evidence of a violation turned into a causal story.
 //!
-//! A finding goes in; a sentence for the verdict, one for the assumption that broke, and a story
-//! come out. Every sentence is rendered from events of the history, and names them. Explain
-//! runs nothing: what had to be run again is in the finding.
+//! The input is a finding; the output is a sentence for the verdict, one for the breached
+//! assumption, and a story. Every sentence is rendered from events of the history, and names them.
+//! Explain runs nothing: the finding contains the reruns.
 
 pub mod argument;
 pub mod cause;

@@ -1,4 +1,4 @@
-//! The verdict in one sentence, and a sentence for each assumption that broke.
+//! The verdict in one sentence, and a sentence for each breached assumption.
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
@@ -38,8 +38,8 @@ pub fn verdict(witness: &Witness<'_>) -> String {
     }
 }
 
-/// A sentence for each assumption that broke; one that says so if none did. Empty where there
-/// is nothing to explain.
+/// A sentence for each breached assumption, or one that says that there is none. Empty if there is
+/// nothing to explain.
 pub fn assumptions(finding: &Finding) -> Vec<String> {
     match &finding.class {
         None => Vec::new(),
@@ -55,8 +55,8 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     }
 }
 
-/// That the mechanism breaks another assumption than those that made the difference: without it,
-/// what made the difference led to the same in another way.
+/// A sentence if the mechanism breaches another assumption than those that made the difference:
+/// these led to the same violation in another way.
 pub fn other_way(finding: &Finding, how: How) -> Option<String> {
     let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
     let strained = how.strains();
@@ -69,14 +69,14 @@ pub fn other_way(finding: &Finding, how: How) -> Option<String> {
     ))
 }
 
-/// That a broken contract is the lock's fault, untried.
+/// States that a broken contract is the lock's fault, without a trial.
 fn breach_of_contract(class: &Class) -> Option<String> {
     let is_broken = class.in_model.contains(&Kind::BrokenContract);
     let text = "no fault excuses a lock that breaks its contract: this is a bug in its code.";
     is_broken.then(|| text.to_owned())
 }
 
-/// That some kinds are the lock's fault.
+/// States that some kinds are the lock's fault.
 fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let tried = class.in_model.iter().filter(|kind| **kind != Kind::BrokenContract);
     let in_model: Vec<Kind> = tried.copied().collect();
@@ -104,7 +104,7 @@ fn words(kinds: &[Kind]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// What the lock counts on, a sentence each, and whether a run that held went beyond it.
+/// The lock's assumptions, one sentence each, and whether a run that held exceeded them.
 pub fn ledger(finding: &Finding) -> Vec<String> {
     let holds = finding.judgement.verdict == Verdict::Holds;
     let assumes = finding.promise.assumes.iter();
@@ -119,7 +119,7 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
     assumes.map(sentence).collect()
 }
 
-/// What a corruption is called under the plan's workload.
+/// The name of a corruption under the plan's workload.
 pub fn damage(workload: WorkloadKind) -> &'static str {
     match workload {
         WorkloadKind::Counter => "an update was lost",
@@ -128,7 +128,7 @@ pub fn damage(workload: WorkloadKind) -> &'static str {
     }
 }
 
-/// Where a corruption came from, for a table.
+/// The cause of a corruption, for a table.
 pub fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Overlap => "two holds overlapped",
@@ -189,7 +189,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     }
 }
 
-/// Who held at once. Of more than two it is not said that all did.
+/// The simultaneous holders. For more than two it does not claim that all of them held.
 fn at_once(who: &[String]) -> String {
     match who.len() {
         ..=2 => list(who),
@@ -197,7 +197,7 @@ fn at_once(who: &[String]) -> String {
     }
 }
 
-/// Whose lock broke which line of the contract.
+/// The caller whose lock broke a line of the contract, and that line.
 fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
     let mut breaches = witness.history().breaches.iter();
     breaches.find(|breach| breach.at == violation.from).map_or_else(
@@ -206,21 +206,21 @@ fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
     )
 }
 
-/// Who was past its lease in an overlap, and who was not.
+/// The holder past its lease in an overlap, and the other one.
 fn stale<'a>(witness: &'a Witness<'_>) -> Option<(&'a str, &'a str)> {
     let bare = witness.stale()?;
     let other = witness.actors.iter().find(|grant| grant.id != bare.grant.id)?;
     Some((&bare.grant.caller, &other.caller))
 }
 
-/// Who changed the key of another's, by the last change that the violation names.
+/// The caller that changed another's key, by the last change that the violation names.
 fn thief<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a str> {
     let keys = &witness.finding.history.keys;
     let by = violation.keys.iter().filter_map(|index| keys.get(*index)?.by).next_back()?;
     witness.caller(by)
 }
 
-/// Who left the key that keeps everybody out.
+/// The caller that left the key which blocks all others.
 fn stuck(witness: &Witness<'_>) -> String {
     let nobody = "nobody held the lock, and nobody could get it";
     match witness.left().next() {
@@ -239,7 +239,7 @@ fn late(ns: Nanos) -> String {
     format!("{} late", length(ns))
 }
 
-/// What the violation did to the resource, as the tail of a sentence.
+/// What the violation did to the resource, as the end of a sentence.
 fn harm(witness: &Witness<'_>) -> String {
     if witness.of_kind(Kind::Corruption).next().is_none() {
         return spared(witness).unwrap_or_default();
@@ -247,7 +247,7 @@ fn harm(witness: &Witness<'_>) -> String {
     format!(", and {}", damage(witness.finding.plan.workload.kind))
 }
 
-/// What kept the resource whole, as the tail of a sentence.
+/// What protected the resource, as the end of a sentence.
 fn spared(witness: &Witness<'_>) -> Option<String> {
     witness.overlap()?;
     if let Some(hold) = witness.idle() {
@@ -265,7 +265,7 @@ fn spared(witness: &Witness<'_>) -> Option<String> {
     Some(format!("; the resource refused {}'s {late}access{by}", refused.caller))
 }
 
-/// Who a violation is about: the callers of its grants, else those of its operations.
+/// The callers that a violation is about: those of its grants, otherwise those of its operations.
 pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for op in violation.ops.iter().filter_map(|id| op(witness.history(), *id)) {
@@ -287,13 +287,13 @@ fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
     format!("{}: {}{without}.", bound(broken.what, broken.bound), deeds(finding, broken))
 }
 
-/// Kinds in a row.
+/// A list of kinds.
 fn all_of(kinds: &[Kind], word: &str) -> String {
     let names: Vec<String> = kinds.iter().map(|kind| kind.word().to_owned()).collect();
     row(&names, word)
 }
 
-/// Several breaches, of which each is enough, or of which more than one is needed.
+/// Several breaches of which each suffices, or of which more than one is needed.
 fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String {
     let broken = || either.broken.iter().filter_map(|index| class.broken.get(*index));
     let bounds: Vec<String> = broken().map(|b| bound(b.what, b.bound)).collect();
@@ -325,7 +325,7 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
     format!("{head}{each}; one of these alone is enough{what}.")
 }
 
-/// What was done against an assumption.
+/// The faults that breached an assumption.
 fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
     let faults = broken.faults.iter().filter_map(condition);
@@ -405,7 +405,7 @@ fn amount(what: Bounded, amount: u64) -> String {
     }
 }
 
-/// What was done against the assumption, in the past tense.
+/// A fault that breached the assumption, in the past tense.
 fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
     let (who, word) = (&condition.target, condition.verb.word());
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));

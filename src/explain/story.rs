@@ -10,18 +10,18 @@ use crate::history::OpId;
 pub struct Story {
     /// The lines.
     pub lines: Vec<StoryLine>,
-    /// What else could be told, in order of time.
+    /// The remaining lines, in order of time.
     pub folded: Vec<StoryLine>,
 }
 
-/// One sentence with what it rests on.
+/// One sentence with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StoryLine {
     /// When it happened, or began.
     pub at: Instant,
     /// The sentence.
     pub text: String,
-    /// The events that it was rendered from: without one of them it reads otherwise, or is gone.
+    /// The events from which it was rendered: without one of them it changes or disappears.
     pub evidence: Vec<Evidence>,
 }
 
@@ -35,33 +35,33 @@ pub enum Evidence {
     Key(usize),
     /// An access at the resource, by its index.
     Access(usize),
-    /// A condition, by its index.
+    /// A fault interval, by its index.
     Condition(usize),
     /// A request, by its index.
     Request(usize),
-    /// What a node became or somebody saw, by its index.
+    /// A role change or an observation, by its index.
     Sighting(usize),
 }
 
-/// How much a line matters; the lighter ones are left out first.
+/// The importance of a line; lighter ones are left out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// The story is none without it.
+    /// Essential to the story.
     Crux,
-    /// Says why.
+    /// Gives a reason.
     Cause,
-    /// Says what came of it.
+    /// Gives a consequence.
     Effect,
-    /// Makes it easier to follow.
+    /// Makes the story easier to follow.
     Detail,
-    /// Is told on demand, or where there is little else.
+    /// Shown on demand, or if there is little else.
     Minor,
 }
 
-/// A line that may be told.
+/// A candidate line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// How much it matters.
+    /// Its importance.
     pub weight: Weight,
     /// The line.
     pub line: StoryLine,

@@ -1,4 +1,4 @@
-//! Every sentence rests on the events that it names: take one out, and the sentence goes.
+//! Every sentence depends on the events that it names: if one is removed, the sentence disappears.
 
 use crate::check::verdict::{Verdict, Violation};
 use crate::explain::explanation::explain;
@@ -51,7 +51,7 @@ fn a_sentence_goes_with_each_of_its_events() {
                 let poorer = explain(&without(&finding, *event)).story;
                 let text = &line.text;
                 assert!(!poorer.lines.contains(&line), "'{text}' stays without {event:?}");
-                // The value that a write replaced may have been seen by two accesses.
+                // Two accesses may have seen the value that a write replaced.
                 let is_second = matches!(event, Evidence::Access(_)) && *event != line.evidence[0];
                 let same = poorer.lines.iter().any(|other| other.text == *text);
                 assert!(!same || is_second, "'{text}' reads the same without {event:?}");

@@ -1,4 +1,4 @@
-//! The finding read for its witness: the violation that is told, and the grants it is about.
+//! The evidence of a finding: the violation that is told, and its grants.
 
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
@@ -11,12 +11,12 @@ use crate::reading::history::Reading;
 use crate::reading::hold::Ended;
 use crate::reading::tenure;
 
-/// A finding with what sentences and pictures ask of it again and again.
+/// A finding with the derived values that sentences and pictures need repeatedly.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
-    /// What is read.
+    /// The finding.
     pub finding: &'a Finding,
-    /// Its history, read.
+    /// The reading of its history.
     pub reading: Reading<'a>,
     /// Every hold, in order.
     pub holds: Vec<Hold<'a>>,
@@ -24,9 +24,9 @@ pub struct Witness<'a> {
     pub tenures: Vec<Hold<'a>>,
     /// Every life of the lock's key, in order.
     pub lives: Vec<Incarnation>,
-    /// What is told: the first violation.
+    /// The told violation: the first one.
     pub primary: Option<&'a Violation>,
-    /// The grants that the first violation is about, the earliest first.
+    /// The grants of the first violation, the earliest first.
     pub actors: Vec<&'a Op>,
 }
 
@@ -55,12 +55,12 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// The history that is read.
+    /// The history of the finding.
     pub fn history(&self) -> &'a History {
         &self.finding.history
     }
 
-    /// Every violation, the first one told.
+    /// Every violation, the told one first.
     pub fn violations(&self) -> &'a [Violation] {
         violations(&self.finding.judgement.verdict)
     }
@@ -75,7 +75,7 @@ impl<'a> Witness<'a> {
         self.actors.iter().any(|actor| actor.id == grant)
     }
 
-    /// The actors, and before them the grants under which somebody ended an actor's key.
+    /// The actors, preceded by the grants under which a caller ended an actor's key.
     pub fn cast(&self) -> Vec<&'a Op> {
         let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
@@ -100,19 +100,19 @@ impl<'a> Witness<'a> {
         self.reading.are_one(grant, tenure.grant.id)
     }
 
-    /// Who made an operation, by its number.
+    /// The caller of an operation.
     pub fn caller(&self, id: OpId) -> Option<&'a str> {
         op(self.history(), id).map(|op| op.caller.as_str())
     }
 
-    /// The hold of the first violation that was past its lease while another's was not.
+    /// The hold of the first violation that was past its lease while another caller's was not.
     pub fn stale(&self) -> Option<&Hold<'a>> {
         let (_, to) = self.overlap()?;
         let mut holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
         holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
     }
 
-    /// The stale hold, if nothing was accessed under it since another was let in.
+    /// The stale hold, if there was no access under it since another caller was granted the lock.
     pub fn idle(&self) -> Option<&Hold<'a>> {
         self.overlap()?;
         let hold = self.stale()?;
@@ -156,16 +156,15 @@ impl<'a> Witness<'a> {
         all.fold(primary.to, Instant::max)
     }
 
-    /// The first corruption that was seen after the first violation began; else the first.
+    /// The first corruption after the first violation began; otherwise the first.
     pub fn harm(&self) -> Option<&'a Violation> {
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
         let mut after = self.of_kind(Kind::Corruption).filter(|harm| harm.from >= begun);
         after.next().or_else(|| self.of_kind(Kind::Corruption).next())
     }
 
-    /// The lives of the key that keep others out though nobody holds the lock, with their owner:
-    /// those that a leak names, and those that are there from the heal on until the probe's time
-    /// is over.
+    /// The lives of the key that block others though no caller holds the lock, with their owners:
+    /// those that a leak names, and those that exist from the heal until the probe's time is over.
     pub fn left(&self) -> impl Iterator<Item = (&Incarnation, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
@@ -182,8 +181,7 @@ impl<'a> Witness<'a> {
         self.history().healed.unwrap_or(self.history().end)
     }
 
-    /// Whether a key is there at an instant: not removed, and not past its time on its node's
-    /// clock either.
+    /// Whether a key exists at an instant: neither removed nor expired by its node's clock.
     pub fn is_there(&self, life: &Incarnation, at: Instant) -> bool {
         let line = self.reading.clocks.line(&life.node, Clock::Wall, at.into());
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
@@ -192,13 +190,14 @@ impl<'a> Witness<'a> {
         life.from <= at && !is_removed && !is_past
     }
 
-    /// The stretch in which more hold the lock than may, if that is what is told.
+    /// The stretch in which more than the allowed number hold the lock, if that is the told
+    /// violation.
     pub fn overlap(&self) -> Option<(Instant, Instant)> {
         let overlapping = |v: &&Violation| matches!(v.kind, Kind::DoubleGrant | Kind::StaleHolder);
         self.primary.filter(overlapping).map(|v| (v.from, v.to))
     }
 
-    /// Whether a broken assumption is laid at this condition's door.
+    /// Whether this fault interval caused a breached assumption.
     pub fn is_blamed(&self, condition: &Condition) -> bool {
         match &self.finding.class {
             Some(class) => {
@@ -210,7 +209,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// The violations of a verdict; none unless it is violated.
+/// The violations of a verdict; empty unless it is violated.
 pub fn violations(verdict: &Verdict) -> &[Violation] {
     match verdict {
         Verdict::Violated(violations) => violations,

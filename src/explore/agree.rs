@@ -1,12 +1,12 @@
-//! Do two engines tell the same of a plan? A verdict from one engine alone is one opinion.
+//! Whether two engines agree about a plan. A verdict from one engine alone is one opinion.
 //!
-//! Verdict, kinds and class have to be the same, the nearest miss within [`SLACK`], and the
-//! operations on the lock with what came of them. Two of them that lie further apart than
-//! [`SLACK`] on both engines have to come in the same order. Where two requests reach a node at the
-//! same time, each engine breaks the tie in its own way, and may tell another story from there on:
-//! only the verdicts are compared then. So it is from the first fault on where nodes talk among
-//! themselves: each engine cuts what they say there into messages in its own way, and who asks for
-//! votes first, or which replica has acknowledged more, turns on a millisecond of that.
+//! Verdict, kinds and class must be equal, the nearest misses within [`SLACK`] of each other, and
+//! the operations on the lock equal with their outcomes. Two operations that are further apart than
+//! [`SLACK`] on both engines must have the same order. If two requests reach a node at the same
+//! time, each engine breaks the tie in its own way, and the runs may differ from there on: then
+//! only the verdicts are compared. The same applies from the first fault on if nodes talk to each
+//! other: each engine splits that traffic into messages in its own way, and which node requests
+//! votes first, or which replica has acknowledged more, depends on a millisecond of it.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +18,25 @@ use crate::explain::sentence::verdict_words;
 use crate::explore::examine::word;
 use crate::history::{History, Op, Request};
 
-/// A millisecond for each hop of an operation that asks one node after the other.
+/// A millisecond for each hop of an operation that queries one node after the other.
 pub const SLACK: Nanos = 10 * MILLISECOND;
 
-/// An end of an operation on the lock: whose, which of his, and whether it is the return.
+/// An end of an operation on the lock: its caller, its index there, and whether it is the return.
 type Mark<'a> = (&'a str, usize, bool);
 
-/// Requests nearer to each other than this may be executed in any order.
+/// Requests closer together than this may be executed in any order.
 const TIE: Nanos = 2 * MILLISECOND;
 
-/// How far two findings of one plan are the same.
+/// How far two findings of one plan agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// In all that has to be.
+    /// In everything that must be equal.
     Whole,
     /// Up to a tie at this true time, and in the verdict.
     UntilTie(Nanos),
-    /// Up to the first fault, at this true time, and in the verdict: nodes talk among themselves.
+    /// Up to the first fault, at this true time, and in the verdict: nodes talk to each other.
     UntilFault(Nanos),
-    /// Not in this, in words.
+    /// They differ, as described.
     Not(String),
 }
 
@@ -63,14 +63,14 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     if same { Agreement::UntilFault(fault) } else { strict }
 }
 
-/// When the first fault strikes a plan whose nodes talk among themselves.
+/// When the first fault strikes a plan whose nodes talk to each other.
 fn first_fault(finding: &Finding) -> Option<Nanos> {
     let talks = finding.plan.topology.replicas() > 0;
     let strikes = finding.history.conditions.iter().map(|condition| condition.from.at);
     strikes.filter(|_| talks).min()
 }
 
-/// Whether the operations on the lock, and how near they came to a violation, are the same.
+/// Whether the operations on the lock and the nearest misses are the same.
 fn of_operations(
     one: &Finding,
     other: &Finding,
@@ -94,7 +94,7 @@ fn of_operations(
     }
 }
 
-/// The same of operations that come in the same order.
+/// The same for operations in the same order.
 fn of_outcomes(
     parting: Option<&Parting>,
     tie: Option<Nanos>,
@@ -111,7 +111,7 @@ fn of_outcomes(
     }
 }
 
-/// Whether two runs came as near to a violation.
+/// Whether two runs came equally close to a violation.
 fn near(misses: [Option<i64>; 2]) -> bool {
     match misses {
         [Some(one), Some(other)] => one.abs_diff(other) <= SLACK,
@@ -123,7 +123,7 @@ fn told(miss: Option<i64>) -> String {
     miss.map_or("no nearest miss".to_owned(), |miss| format!("a nearest miss of {miss} ns"))
 }
 
-/// The operations on the lock, by whose and which of his they are.
+/// The operations on the lock, by caller and index among its operations.
 fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'a Op> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let ops = history.ops.iter().filter(|op| op.object == *key);
@@ -135,16 +135,16 @@ fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'
     .collect()
 }
 
-/// The first operation of which the engines tell different things.
+/// The first operation in which the engines differ.
 struct Parting<'a> {
     who: (&'a str, usize),
     told: [String; 2],
-    /// It, as far as there is one on each engine.
+    /// The operation on each engine, if it exists there.
     ops: [Option<&'a Op>; 2],
 }
 
 impl Parting<'_> {
-    /// When it was asked for, on the engine that was earlier.
+    /// When it was called, on the engine that was earlier.
     fn at(&self) -> Nanos {
         self.ops.iter().flatten().map(|op| op.call.at).min().unwrap_or(0)
     }
@@ -183,22 +183,22 @@ fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     })
 }
 
-/// Two ends of operations that come in another order on the other engine.
+/// Two ends of operations whose order differs on the other engine.
 struct Swap<'a> {
-    /// The one that comes first here.
+    /// The first one here.
     early: Mark<'a>,
-    /// The one that comes first there.
+    /// The first one there.
     late: Mark<'a>,
 }
 
-/// The first ends before `until` that come in another order on the other engine.
+/// The first ends before `until` whose order differs on the other engine.
 fn swap<'a>(ops: &[BTreeMap<(&'a str, usize), &Op>; 2], until: Nanos) -> Option<Swap<'a>> {
     let [one, other] = ops.each_ref().map(marks);
     let mut sorted: Vec<(Nanos, Nanos, Mark<'a>)> =
         one.iter().filter_map(|(mark, at)| Some((*at, *other.get(mark)?, *mark))).collect();
     sorted.retain(|(at, _, _)| *at < until);
     sorted.sort_unstable();
-    // Whoever comes later here by more than the slack must not come earlier there.
+    // An end that comes later here by more than the slack must not come earlier there.
     let mut first = 0;
     let mut latest: Option<(Nanos, Mark<'a>)> = None;
     for (at, there, mark) in &sorted {

@@ -1,5 +1,5 @@
-//! How long explaining one violation may take, by a clock of the caller's: no world knows it, and
-//! what is left out for want of it is said.
+//! The time budget of explaining one violation, by a clock that the caller provides: no world knows
+//! it, and whatever is skipped is reported.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use std::time::Duration;
 /// How long the experiments of one explanation may take in real time.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// So long.
+    /// The length.
     pub length: Duration,
-    /// The time since some moment.
+    /// The time since some fixed moment.
     pub clock: fn() -> Duration,
-    /// Is told what is begun.
+    /// Receives the name of each piece of work that begins.
     pub told: fn(&str),
 }
 
-/// A budget that is spent, and what was left undone for want of it.
+/// A running budget, and what was skipped because it was used up.
 pub struct Spending {
     ends: Option<(Duration, fn() -> Duration)>,
     told: fn(&str),
@@ -23,7 +23,7 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// From now on. Without a budget all is done, however long it takes.
+    /// Starts now. Without a budget everything is done, however long it takes.
     pub fn of(budget: Option<Budget>) -> Spending {
         let ends = budget.map(|budget| (budget.clock)().saturating_add(budget.length));
         Spending {
@@ -33,12 +33,12 @@ impl Spending {
         }
     }
 
-    /// Says what is begun, to whoever waits for it.
+    /// Reports what begins.
     pub fn begin(&self, name: &str) {
         (self.told)(name);
     }
 
-    /// Does a piece of the work, unless the budget is used up: then it is noted as undone.
+    /// Does a piece of the work, unless the budget is used up: then it is recorded as skipped.
     pub fn within<T>(&self, name: &str, work: impl FnOnce() -> T) -> Option<T> {
         if self.ends.is_some_and(|(end, clock)| clock() >= end) {
             self.undone.lock().expect("nobody panics with it").push(name.to_owned());
@@ -48,7 +48,7 @@ impl Spending {
         Some(work())
     }
 
-    /// What was left undone, in the order of its words.
+    /// What was skipped, in alphabetical order.
     pub fn undone(self) -> Vec<String> {
         let mut undone = self.undone.into_inner().expect("nobody panics with it");
         undone.sort_unstable();

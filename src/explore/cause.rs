@@ -1,6 +1,6 @@
-//! What made the difference to a violation, by trial: the plan is run again with parts of it taken
-//! out, alone and together, and with what is left halved, doubled and moved. What the words mean
-//! stands in [`crate::explain::experiment`].
+//! What made the difference to a violation, by trial: the plan is run again with parts removed,
+//! alone and together, and with the rest halved, doubled and moved. [`crate::explain::experiment`]
+//! defines the words.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ use crate::history::History;
 use crate::ledger::part::{Part, Strikes, every_part_of, strikes, without};
 use crate::plan::Plan;
 
-/// Smallest sets are looked for up to so many parts.
+/// The maximum number of parts of a minimal set in the search.
 const MOST_TOGETHER: usize = 3;
-/// So far a fault is moved.
+/// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
-/// Parts that are taken out of a plan.
+/// Parts that are removed from a plan.
 type Out = BTreeSet<Part>;
 
-/// What made the difference to a violation of the kind `told` in the run of a plan that left this
+/// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
     let parts = every_part_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck, vain: Out::new() };
-    // What makes no plan cannot be asked about.
+    // Parts whose removal makes no valid plan cannot be tried.
     let can_go = |part: &Part| {
         trials.plan_without(&[*part].into()).validate_with(&trials.reruns.lab().locks).is_ok()
     };
@@ -56,7 +56,7 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     causes
 }
 
-/// A fault that never struck, or met nothing.
+/// Whether a fault never struck, or struck nothing.
 fn is_vain(history: &History, part: Part) -> bool {
     let Part::Fault(id) = part else { return false };
     let mut strikes = history.conditions.iter().filter(|condition| condition.fault == id);
@@ -68,7 +68,7 @@ struct Trials<'a, 'b> {
     plan: &'a Plan,
     told: Kind,
     struck: Strikes,
-    /// What came to nothing, and is out of every trial.
+    /// Faults without effect, which are removed in every trial.
     vain: Out,
 }
 
@@ -77,13 +77,13 @@ impl Trials<'_, '_> {
         without(self.plan, &self.vain.union(out).copied().collect(), &self.struck)
     }
 
-    /// Whether the violation is there without these.
+    /// Whether the violation occurs without these.
     fn is_there(&mut self, out: &Out) -> bool {
         let plan = self.plan_without(out);
         self.reruns.outcome(&plan).kinds.contains(&self.told)
     }
 
-    /// Those of several sets without which it is there.
+    /// For each of several sets, whether the violation occurs without it.
     fn that_are_there(&mut self, outs: &[Out]) -> Vec<bool> {
         let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
         let outcomes = self.reruns.outcomes(&plans);
@@ -117,7 +117,7 @@ impl Trials<'_, '_> {
         found.into_iter().map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Takes out what can be taken out, until nothing can.
+    /// Removes parts one at a time until none can be removed.
     fn one_by_one(&mut self, all: &Out) -> Out {
         let mut left = all.clone();
         loop {
@@ -131,7 +131,7 @@ impl Trials<'_, '_> {
         }
     }
 
-    /// What is violated with one thing changed.
+    /// What is violated after each single change.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
         let tried: Vec<(Change, Plan)> = changes
@@ -151,7 +151,7 @@ impl Trials<'_, '_> {
     }
 }
 
-/// The changes that a part can suffer.
+/// The possible changes of a part.
 fn changes_of(plan: &Plan, part: Part) -> Vec<Change> {
     let mut changes = vec![Change::Without(part)];
     let fault = part.fault().and_then(|id| plan.faults.iter().find(|fault| fault.id == id));
@@ -163,8 +163,8 @@ fn changes_of(plan: &Plan, part: Part) -> Vec<Change> {
     changes
 }
 
-/// The plan with a change, if it can suffer that: a fault that waits for nothing but an event
-/// cannot strike before it, and what has neither length nor figure has no half.
+/// The plan with a change, if the change is possible: a fault without a delay after its event
+/// cannot strike earlier, and a fault with neither length nor figure cannot be halved.
 pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
     let mut changed = plan.clone();
     let heal_at = plan.heal_at;
@@ -186,7 +186,7 @@ pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
     Some(changed)
 }
 
-/// Makes a fault's figure larger or smaller, or its length where it has no figure of size.
+/// Scales a fault's figure, or its length if it has no scalable figure.
 fn scale(
     fault: &mut Fault,
     (times, parts): (u32, u32),
@@ -216,6 +216,6 @@ fn scale(
         return None;
     }
     let lasts = fault.length.or_else(|| heal_at.checked_sub(*struck.get(&fault.id)?))?;
-    // What lasts to the heal cannot last longer.
+    // A fault that lasts to the heal cannot last longer.
     (fault.length.is_some() || times < parts).then(|| fault.length = Some(long(lasts)))
 }

@@ -1,21 +1,23 @@
 //! Whose fault a violation is: the plan is run again without parts of it.
 //!
-//! A *sub-plan* is the plan without some of its parts (faults as a whole, and odd conditions that
-//! it begins with). It is *inside* if the ledger sees no breach in its own run, or if all parts are
-//! out of it and nobody works for too long: then nobody has broken anything but the lock itself.
+//! A *sub-plan* is the plan without some of its parts (whole faults, and unusual initial
+//! conditions). It is *inside* if the ledger shows no breach in its own run, or if all parts are
+//! removed and no caller works for too long: then only the lock itself can be wrong.
 //!
 //! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
-//!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; where
+//!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; if
 //!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
 //! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
-//!   smallest set of breaches without whose parts the kind goes. One breach alone: take this away
-//!   and it goes. Several together: each is enough for it, if it stays where only the parts of one
-//!   are left of all breaches; else more than one is needed, and no single one is.
-//! - What stays in every sub-plan that was looked at, none of the breaches has done: in-model too.
+//!   minimal set of breaches without whose parts the kind disappears. For a single breach: the kind
+//!   disappears without it. For several: each suffices if the kind remains when, of all breaches,
+//!   only the parts of that one are kept; otherwise more than one is needed, and no single one is
+//!   necessary.
+//! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
+//!   in-model too.
 //!
-//! All sub-plans are looked at where there are few parts; among more, those that leave out parts
-//! which some run blames, the largest first, and those from which such parts are taken out one by
-//! one until nothing is broken.
+//! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
+//! blames, the largest first, and those from which such parts are removed one by one until nothing
+//! is breached.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,11 +31,11 @@ use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::run::Lab;
 
-/// Parts of which all sub-plans are looked at.
+/// The maximum number of parts for which all sub-plans are tried.
 const MAX_PARTS: usize = 6;
-/// Sub-plans that are looked at where there are more.
+/// The maximum number of sub-plans that are tried otherwise.
 const MAX_SUBPLANS: usize = 64;
-/// Breaches that are taken away together, where there are many.
+/// The maximum number of breaches that are removed together, if there are many.
 const MAX_TOGETHER: usize = 3;
 
 /// The class of a violated trial of `plan`.
@@ -41,7 +43,7 @@ pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
     classify_in(&mut Reruns::new(lab), plan, trial)
 }
 
-/// As [`classify`], with runs that may have been made before.
+/// As [`classify`], reusing earlier runs.
 pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let own = Outcome::of(trial);
     if own.breaches.is_empty() {
@@ -62,7 +64,7 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     class
 }
 
-/// Parts that are taken out of a plan.
+/// Parts that are removed from a plan.
 type Out = BTreeSet<Part>;
 
 struct Search<'a, 'b> {
@@ -77,7 +79,7 @@ impl Search<'_, '_> {
         self.reruns.outcome(&without(self.plan, out, &self.struck))
     }
 
-    /// Which of these kinds are violated by sub-plans inside.
+    /// The kinds among these that sub-plans inside violate.
     fn inside(&mut self, own: &[Kind]) -> Class {
         let (mut shown, mut others) = (BTreeSet::new(), BTreeSet::new());
         let mut spared: Option<Out> = None;
@@ -110,7 +112,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The sub-plans that are looked at, the likely ones first.
+    /// The sub-plans to try, the likely ones first.
     fn candidates(&mut self) -> Vec<Out> {
         let chain = self.chain();
         let among: Vec<Part> = if self.parts.len() <= MAX_PARTS {
@@ -137,8 +139,8 @@ impl Search<'_, '_> {
         found
     }
 
-    /// What is taken out step by step: each time all that broke an assumption in the run before,
-    /// until nothing is broken or nothing is left to take out.
+    /// The sets removed step by step: each step also removes everything that breached an assumption
+    /// in the previous run, until nothing is breached or nothing is left to remove.
     fn chain(&mut self) -> Vec<Out> {
         let (mut chain, mut out) = (Vec::new(), Out::new());
         loop {
@@ -152,8 +154,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// What is taken out part by part, of those that broke an assumption in the run before, until
-    /// nothing is broken: pauses that are only too much together are not all needed for that.
+    /// The set removed part by part, from those that breached an assumption in the previous run,
+    /// until nothing is breached: of pauses that exceed a bound only together, not all need to go.
     fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Out {
         let mut out = Out::new();
         loop {
@@ -164,7 +166,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The breaches of a sub-plan, each with parts to take out where any are known.
+    /// The breaches of a sub-plan, each with parts to remove if any are known.
     fn breaches(&mut self, out: &Out) -> Vec<Breach> {
         let mut breaches = self.outcome(out).breaches.clone();
         for breach in &mut breaches {
@@ -175,7 +177,7 @@ impl Search<'_, '_> {
         breaches
     }
 
-    /// The parts of a sub-plan without which a breach is not seen: of the smallest sets that do.
+    /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets.
     fn responsible(&mut self, out: &Out, breach: &Breach) -> Vec<Part> {
         let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
         for size in 1..=parts.len().min(MAX_TOGETHER) {
@@ -193,7 +195,7 @@ impl Search<'_, '_> {
         parts
     }
 
-    /// Adds the breaches that made a difference to the kinds that are out of the model.
+    /// Adds the breaches that made a difference to the out-of-model kinds.
     fn blame(&mut self, class: &mut Class) {
         if class.out_of_model.is_empty() {
             return;
@@ -211,7 +213,7 @@ impl Search<'_, '_> {
                 sets.entry(set).or_default().push(*kind);
             }
         }
-        // What stays when everything that was broken is taken out, none of it has done.
+        // A kind that remains when every breach is removed is caused by none of them.
         let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
         let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
         class.in_model.extend(stays.collect::<Vec<_>>());
@@ -238,7 +240,7 @@ impl Search<'_, '_> {
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
 
-    /// The smallest sets of breaches, by index, without whose parts a kind is not violated.
+    /// The minimal sets of breaches, by index, without whose parts a kind is not violated.
     fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..breaches.len()).collect();
         let most = if all.len() <= MAX_TOGETHER + 1 { all.len() } else { MAX_TOGETHER };
@@ -258,11 +260,11 @@ impl Search<'_, '_> {
                 whole = fewer;
             }
         }
-        // What changes nothing even when all of it is taken away is no cause.
+        // A set whose complete removal changes nothing is no cause.
         if self.goes(breaches, &whole, kind) { vec![whole] } else { Vec::new() }
     }
 
-    /// Whether these kinds are violated where of all breaches only the parts of one are left.
+    /// Whether these kinds are violated if, of all breaches, only the parts of one are kept.
     fn suffices(&mut self, breaches: &[Breach], alone: usize, kinds: &[Kind]) -> bool {
         let own = &breaches[alone].parts;
         let all = breaches.iter().flat_map(|breach| breach.parts.iter().copied());
@@ -271,14 +273,14 @@ impl Search<'_, '_> {
         kinds.iter().all(|kind| left.contains(kind))
     }
 
-    /// Whether a kind is not violated without the parts of these breaches.
+    /// Whether a kind disappears without the parts of these breaches.
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let out = set.iter().flat_map(|index| breaches[*index].parts.iter().copied()).collect();
         !self.outcome(&out).kinds.contains(&kind)
     }
 }
 
-/// Every subset of so many, in order.
+/// Every subset of this size, in order.
 pub fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
     if size == 0 {
         return vec![BTreeSet::new()];

@@ -1,5 +1,5 @@
-//! Everything that a report needs about one plan: it is run, judged, classified, and compared
-//! with what its scenario expects.
+//! Everything that a report needs about one plan: it is run, judged, classified, and compared with
+//! the expectation of its scenario.
 
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
@@ -26,18 +26,18 @@ use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
 use crate::scenario::written::{self, Question, Violated};
 
-/// Runs the plan that a scenario makes of a seed.
+/// Runs the plan that a scenario and a seed make, and explains it.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed))
 }
 
-/// The same, with nothing run again to explain it.
+/// The same, without reruns to explain it.
 pub fn unexplained(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     with_calm(lab, judged(lab, scenario, seed))
 }
 
-/// The same without what the plan gives without its faults, which takes another run: for whoever
-/// asks for the verdict alone.
+/// The same, without the grants of the plan without faults, which need another run: for callers
+/// that need only the verdict.
 pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let mut finding = classified(lab, &scenario.plan(seed));
     let met = met(scenario, &finding);
@@ -50,29 +50,29 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     finding
 }
 
-/// Runs a plan of which nothing is expected.
+/// Runs a plan without an expectation.
 pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
     explained(lab, None, &[], unexplained_plan(lab, plan))
 }
 
-/// The same, with nothing run again to explain it.
+/// The same, without reruns to explain it.
 pub fn unexplained_plan(lab: &Lab, plan: &Plan) -> Finding {
     with_calm(lab, classified(lab, plan))
 }
 
-/// The same without what the plan gives without its faults.
+/// The same, without the grants of the plan without faults.
 pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
     without_calm(lab, plan, trial, class)
 }
 
-/// The finding of a run that cannot be repeated: nothing is run again to explain it.
+/// The finding of a run that cannot be repeated: without reruns to explain it.
 pub fn once(lab: &Lab, plan: &Plan, trial: Trial) -> Finding {
     with_calm(lab, without_calm(lab, plan, trial, None))
 }
 
-/// The finding of a trial that has been made.
+/// The finding of a finished trial.
 pub fn finding(
     lab: &Lab,
     budget: Option<Budget>,
@@ -83,9 +83,9 @@ pub fn finding(
     explained(lab, budget, &[], with_calm(lab, without_calm(lab, plan, trial, Some(class))))
 }
 
-/// With what was run again to explain it, where something is violated. What made the difference is
-/// always looked for; thresholds and remedies as far as the budget goes. `named` are the plans that
-/// are said to heal it; others are known by its mechanism.
+/// Adds the reruns that explain a violation, if there is one. The causes are always searched;
+/// thresholds and remedies as far as the budget allows. `named` are the plans declared as remedies;
+/// others follow from the mechanism.
 pub fn explained(
     lab: &Lab,
     budget: Option<Budget>,
@@ -95,7 +95,7 @@ pub fn explained(
     let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
     let breaches = &finding.history.breaches;
     if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
-        // Nothing can be learned from a plan that comes out otherwise each time.
+        // Nothing can be learned from a plan whose runs differ each time.
         return finding;
     }
     let (told, plan) = (first.kind, &finding.plan);
@@ -114,7 +114,7 @@ pub fn explained(
             Found::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
-            // That what nothing hangs on makes no difference is no news.
+            // An unnecessary knob that makes no difference is not worth reporting.
             Found::Everywhere(_) if !is_necessary(&knob, &causes) => {}
             Found::Everywhere(found) => steady.push(found),
         }
@@ -134,8 +134,8 @@ pub fn explained(
     finding
 }
 
-/// Of a plan that held: from which figure of each fault on it would not, up to 256 times as much as
-/// there is.
+/// For a plan that held: the value of each fault's figure from which it would not hold, up to 256
+/// times the current one.
 pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
     let plan = &finding.plan;
     if finding.judgement.verdict != Verdict::Holds {
@@ -165,8 +165,8 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     finding
 }
 
-/// What can be said of each of these knobs of a plan, by its name; the finding, if nothing can be
-/// said of its run.
+/// The threshold of each of these knobs of a plan, by its name; the finding if the verdict of its
+/// run is unknown.
 pub fn thresholds_of(
     lab: &Lab,
     plan: &Plan,
@@ -204,7 +204,7 @@ fn is_necessary(knob: &Knob, causes: &Causes) -> bool {
     causes.necessary.contains(&part)
 }
 
-/// What is violated next to a threshold, or how, where that is not what is told of the plan.
+/// What is violated next to a threshold, or by which mechanism, if that differs from the plan.
 fn instead(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -222,8 +222,8 @@ fn instead(
     (other != how).then(|| other.word())
 }
 
-/// Thresholds with what the promise of the lock says of the figure: from below it is the most that
-/// it withstands, and of a down-time the least, from above.
+/// Thresholds with the bound that the lock's promise gives for the figure: from below it is a
+/// maximum; for a down time, from above, a minimum.
 fn with_bounds(
     class: Option<&Class>,
     knob: &Knob,
@@ -237,8 +237,8 @@ fn with_bounds(
     })
 }
 
-/// What the promise of the lock says of a figure, where the figure broke it, and whether that is
-/// the least.
+/// The bound of a figure by the lock's promise, if the figure breached it, and whether it is a
+/// minimum.
 fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
@@ -252,7 +252,7 @@ fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     Some((broken.bound.try_into().ok()?, broken.what == Bounded::AmnesiacRestart))
 }
 
-/// With how many grants its plan gives without faults, in all and a minute.
+/// Adds the number of grants that the plan gives without faults, in total and per minute.
 fn with_calm(lab: &Lab, mut finding: Finding) -> Finding {
     let Judgement { counts, availability, .. } = &mut finding.judgement;
     let (grants, per_minute) = match finding.plan.faults[..] {
@@ -295,13 +295,13 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
     finding
 }
 
-/// What makes the violation of a trial the same as another.
+/// The signature of a trial's violation.
 pub fn signature(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Signature {
     let finding = without_calm(lab, plan, trial.clone(), Some(class.clone()));
     finding.signature.expect("what was classified has a signature")
 }
 
-/// Whether a finding is what its scenario expects.
+/// Whether a finding meets the expectation of its scenario.
 pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
     scenario.expect.met_by(&finding.judgement, word(finding))
 }
@@ -314,9 +314,9 @@ pub fn word(finding: &Finding) -> Option<expectation::Class> {
     })
 }
 
-/// The scenario file that a person would have written of what was found. `None` if no scenario
-/// says the same, or its run comes to something else: a file numbers its faults anew, and what a
-/// fault draws hangs on its number.
+/// The scenario file that describes the found plan as a person would write it. `None` if no
+/// scenario describes it, or if the scenario's run has another result: a file renumbers the faults,
+/// and a fault's draws depend on its number.
 pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
     let lock = &finding.plan.lock.algorithm;
     let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);

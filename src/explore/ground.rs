@@ -1,4 +1,4 @@
-//! The ground that a hunt starts from when it is given a lock and a topology and nothing else.
+//! The base plan of a hunt that is given only a lock and a topology.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::plan::{
     WorkloadKind,
 };
 
-/// Time to live of the lock's key: short, so that leases end often in a short run.
+/// Time to live of the lock's key: short, so that leases expire often in a short run.
 const TTL: u64 = 3 * SECOND;
 
-/// Masters of a cluster, each with one replica. They are quick to fail over, since a run of a hunt
-/// is short.
+/// Masters of a cluster, each with one replica. They fail over quickly, since a run of a hunt is
+/// short.
 const MASTERS: u32 = 3;
 
 /// When the faults of a hunt are healed.
@@ -26,7 +26,7 @@ const HEAL_AT: u64 = 12 * SECOND;
 /// How long a run goes on after the heal, beside the longest time to live.
 const PROBE_TIME: u64 = 10 * SECOND;
 
-/// Sentinels that are quick, since a run of a hunt is short.
+/// Sentinels that act quickly, since a run of a hunt is short.
 const SENTINELS: Sentinels = Sentinels {
     count: 3,
     quorum: 2,
@@ -35,12 +35,12 @@ const SENTINELS: Sentinels = Sentinels {
     parallel_syncs: 1,
 };
 
-/// A plan without faults: three clients who want one lock of the catalogue often, for a counter.
+/// A plan without faults: three clients that often acquire a lock of the catalogue, for a counter.
 pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
     plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
 }
 
-/// As [`ground`], for a lock of one's own.
+/// As [`ground`], for a lock of the user's own.
 pub fn ground_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
     plan(lock.name, lock.needs_ttl, topology)
 }

@@ -1,8 +1,8 @@
-//! What clients, lock and topology of a plan may have otherwise than the base plan of a search:
-//! how long they work, how long a lease is, how many there are, how they use the lock.
+//! What may differ from the base plan of a search in clients, lock and topology: the work time, the
+//! lease, the number of nodes and clients, the use of the lock.
 //!
-//! Half of the plans keep all as it is. Of the others each parameter may be drawn unless a person
-//! has chosen it. All shrink to what the base plan says.
+//! Half of the plans keep everything as it is. In the others each parameter may be drawn, unless
+//! the user set it. All shrink to the values of the base plan.
 
 use std::collections::BTreeSet;
 
@@ -14,24 +14,24 @@ use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::workload::slowest_message;
 
-/// What may be drawn beside faults.
+/// A parameter that may be drawn besides faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parameter {
     /// How long a client works.
     Hold,
-    /// How long a lease is.
+    /// The length of a lease.
     Ttl,
-    /// How many nodes there are.
+    /// The number of nodes.
     Nodes,
-    /// How many clients there are.
+    /// The number of clients.
     Clients,
-    /// How long the lock waits for a request.
+    /// The timeout of the lock's requests.
     Timeout,
-    /// Whether a client prolongs its grant.
+    /// Whether a client extends its grant.
     Extend,
-    /// Whether a client takes the lock again while it holds it.
+    /// Whether a client re-enters the lock while it holds it.
     Reenter,
-    /// Whether a client looks at its deadline.
+    /// Whether a client checks its deadline.
     CheckValidity,
 }
 
@@ -43,7 +43,7 @@ impl Parameter {
     }
 }
 
-/// What is drawn: `None` is what the base plan says.
+/// The drawn values; `None` keeps the value of the base plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Habits {
     /// In thousandths of the lease.
@@ -59,12 +59,12 @@ pub struct Habits {
     check_validity: bool,
 }
 
-/// Messages of a request that has to connect first: each there and back.
+/// Messages of a request that has to connect first: two round trips.
 const ROUND: u64 = 4;
-/// What counts as a lease where there is none.
+/// The length that stands for the lease if there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
 
-/// The habits that plans like `base` may have.
+/// The possible habits of plans like `base`.
 pub fn habits(
     base: &Plan,
     lock: &Algorithm,
@@ -102,7 +102,7 @@ pub fn habits(
         .boxed()
 }
 
-/// What the base plan says, or once in three times another value.
+/// The value of the base plan, or in one of three cases another value.
 fn maybe<S>(free: bool, other: S) -> BoxedStrategy<Option<S::Value>>
 where
     S: Strategy + 'static,
@@ -114,14 +114,14 @@ where
     proptest::prop_oneof![2 => Just(None), 1 => other.prop_map(Some)].boxed()
 }
 
-/// Whether another lease makes sense: nothing else may hang on its length.
+/// Whether another lease makes sense: nothing else may depend on its length.
 fn lends(base: &Plan, lock: &Algorithm) -> bool {
     let config = &base.lock;
     let hangs = config.needs.or(config.renew_every).or(config.renew_ttl).is_some();
     lock.needs_ttl && !hangs
 }
 
-/// How many nodes the topology may have, if that is open.
+/// The possible numbers of nodes of the topology, if not fixed.
 fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>> {
     let topology = &base.topology;
     match topology.kind {
@@ -137,9 +137,9 @@ fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>>
     }
 }
 
-/// Messages that a caller's first request takes at the most, one after the other: it may have to
-/// listen to Sentinels, to ask one for the master and this for its role, or to ask one node of a
-/// cluster for the slots and to be sent on by another.
+/// The maximum number of sequential messages of a caller's first request: it may have to subscribe
+/// to Sentinels, query one for the master and query that for its role, or query one node of a
+/// cluster for the slots and be redirected by another.
 fn first_request(plan: &Plan) -> u64 {
     match plan.topology.kind {
         TopologyKind::Sentinel => 3 * ROUND + 2,
@@ -149,7 +149,7 @@ fn first_request(plan: &Plan) -> u64 {
 }
 
 impl Habits {
-    /// Gives them to a plan.
+    /// Applies the habits to a plan.
     pub fn apply(&self, plan: &mut Plan, lock: &Algorithm) {
         let before = plan.longest_ttl();
         if let Some(ms) = self.ttl {
@@ -162,7 +162,7 @@ impl Habits {
         if let Some(hold) = self.hold {
             plan.workload.hold = share(hold);
         }
-        // A request that cannot be answered in time, faults or none, tests no lock.
+        // A timeout within which no reply can arrive, even without faults, tests no lock.
         let least = (first_request(plan) * slowest_message(&plan.links)).max(MILLISECOND);
         let settled = || lock.defaults.settle(&plan.lock).timeout;
         match self.timeout {

@@ -1,7 +1,7 @@
-//! The search for a violation: a seed draws a plan, the plan is run, until one is violated.
+//! The search for a violation: each seed draws a plan, and plans are run until one is violated.
 //!
-//! What is found does not depend on how many runs go side by side: it is the violation of the
-//! smallest seed.
+//! The result does not depend on how many runs are parallel: it is the violation of the smallest
+//! seed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -22,16 +22,16 @@ use crate::explore::trial::{Trial, attempt, repeated};
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// What is searched, and where.
+/// What is searched, and with which lab.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// Where the plans are run.
+    /// The lab that runs the plans.
     pub lab: Lab,
-    /// What every plan has in common. Its faults are replaced.
+    /// The base plan: what all plans have in common. Its faults are replaced.
     pub base: Plan,
     /// What may be drawn.
     pub alphabet: Alphabet,
-    /// The seeds, both ends included.
+    /// The seeds, inclusive.
     pub seeds: RangeInclusive<u64>,
 }
 
@@ -42,22 +42,21 @@ pub struct Tally {
     pub runs: u64,
     /// Plans in which nothing was violated.
     pub held: u64,
-    /// Plans of which nothing can be said.
+    /// Plans with an unknown verdict.
     pub unknown: u64,
-    /// Plans that were drawn within the assumptions, and in whose run one was broken all the
-    /// same: they count for nothing else here, unless the lock is to blame.
+    /// Plans that were drawn within the assumptions but breached one in their run: they count for
+    /// nothing else here, unless the lock is to blame.
     pub outside: u64,
     /// Plans with at least one fault.
     pub with_faults: u64,
     /// Plans in which a fault struck inside a hold.
     pub struck_in_hold: u64,
-    /// Grants in all.
+    /// Grants in total.
     pub grants: u64,
 }
 
 impl Tally {
-    /// Whether that nothing was found says anything: some fault struck inside a hold, and some plan
-    /// held.
+    /// Whether finding nothing is meaningful: some fault struck inside a hold, and some plan held.
     pub fn has_tested(&self) -> bool {
         self.struck_in_hold > 0 && self.held > 0
     }
@@ -95,17 +94,17 @@ pub struct Found {
     pub seed: u64,
     /// The plan as it was drawn.
     pub drawn: Plan,
-    /// The smallest plan with the same signature that shrinking has found.
+    /// The smallest plan with the same signature that shrinking found.
     pub plan: Plan,
     /// The run of the smallest plan.
     pub trial: Trial,
     /// Whose fault it is.
     pub class: Class,
-    /// What shrinking kept.
+    /// The signature that shrinking kept.
     pub signature: Signature,
     /// Runs that shrinking took.
     pub shrink_runs: u32,
-    /// Whether nothing of the plan can be made smaller.
+    /// Whether nothing in the plan can be made smaller.
     pub is_minimal: bool,
 }
 
@@ -119,17 +118,16 @@ impl Found {
 /// Seeds that are run before the hunt looks whether one of them was violated.
 const BATCH: u64 = 64;
 
-/// How far a hunt is.
+/// The progress of a hunt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many more seeds are done.
+    /// This many more seeds are finished.
     Tried(u64),
-    /// One is violated, and is made smaller.
+    /// One is violated and is being shrunk.
     Shrinking,
 }
 
-/// Hunts until a violation is found or the seeds are at their end. `progress` is told how far it
-/// is.
+/// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
 pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
     let mut tally = Tally::default();
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
@@ -196,7 +194,7 @@ impl Tally {
     }
 }
 
-/// The tree of plans that a seed draws: the plan itself, and its smaller ones.
+/// The tree of plans that a seed draws: the plan itself, and smaller ones.
 pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -207,7 +205,7 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
     Box::new(tree.expect("the strategies reject nothing"))
 }
 
-/// Draws the violated plan of a seed again, classifies it and makes it small.
+/// Draws the violated plan of a seed again, classifies and shrinks it.
 fn pursue(hunt: &Hunt, seed: u64) -> Found {
     let drawn = draw(hunt, seed).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
@@ -230,7 +228,7 @@ fn pursue(hunt: &Hunt, seed: u64) -> Found {
     }
 }
 
-/// A plan that comes out otherwise each time: nothing can be tried with it.
+/// The result for a plan whose runs differ each time: no trial is possible.
 fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> Found {
     let class =
         Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };

@@ -1,21 +1,21 @@
-//! The path in a loop: runs that are made to learn something from.
+//! Repeated runs, from which something is learned.
 //!
-//! - [`trial`]: one run, judged and held against the lock's assumptions
-//! - [`rerun`]: plans that are run again, each once
+//! - [`trial`]: one run, judged and checked against the lock's assumptions
+//! - [`rerun`]: reruns of plans, each plan once
 //! - [`class`]: whose fault a violation is
 //! - [`cause`]: what made the difference, by trial
-//! - [`threshold`]: from which figure on
-//! - [`remedy`]: what heals it
+//! - [`threshold`]: the value of a figure at which the verdict changes
+//! - [`remedy`]: what removes the violation
 //! - [`budget`]: how long explaining may take
 //! - [`examine`]: all that a report needs about one plan
-//! - [`ground`]: what a hunt starts from
+//! - [`ground`]: the base plan of a hunt
 //! - [`strategy`]: proptest strategies for faults and plans
 //! - [`quarry`]: what a hunt is asked for
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
 //! - [`smaller`]: plans that are one step smaller
-//! - [`habits`]: how clients use a lock, and how it is set up, as hunts draw it
-//! - [`agree`]: whether two engines tell the same
+//! - [`habits`]: the use and setup of a lock, as hunts draw them
+//! - [`agree`]: whether two engines agree
 
 pub mod agree;
 pub mod budget;

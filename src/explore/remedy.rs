@@ -18,19 +18,19 @@ use crate::lock::config::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
 use crate::run::Lab;
 
-/// Fresh seeds that a remedy is run on.
+/// The number of fresh seeds on which a remedy is run.
 const FRESH: u64 = 50;
 
-/// Something that may heal a violation.
+/// A change that may remove a violation.
 struct Remedy {
     name: &'static str,
-    /// The mechanisms that it may heal.
+    /// The mechanisms against which it may help.
     heals: &'static [How],
-    /// The plan with it; `None` where it has it, or cannot. Told when each fault struck.
+    /// The plan with it; `None` if it has it or cannot have it. Receives when each fault struck.
     apply: fn(&Plan, &Strikes) -> Option<Plan>,
 }
 
-/// Holders that go on past their lease.
+/// Holders that continue past their lease.
 const LATE_HOLDERS: &[How] = &[
     How::StoodStill,
     How::Overworked,
@@ -40,7 +40,7 @@ const LATE_HOLDERS: &[How] = &[
     How::ScriptUnknown,
 ];
 
-/// What a fence sees: holders that go on past their lease, and keys that end before their time.
+/// What a fence detects: holders that continue past their lease, and keys that are lost early.
 const FENCED: &[How] = &[
     How::StoodStill,
     How::Overworked,
@@ -184,7 +184,7 @@ static REMEDIES: [Remedy; 19] = [
     },
 ];
 
-/// What each remedy of a plan comes to: those that are named, and those that apply to a mechanism.
+/// The results of each remedy of a plan: the named ones, and those that apply to a mechanism.
 pub fn remedies(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -223,8 +223,8 @@ fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) 
     }
 }
 
-/// A plan as it is run, and what it comes to. A fault that waits for what does not happen in it
-/// strikes when it did.
+/// A plan as it is run, and its judgement. A fault that is anchored to an event which no longer
+/// occurs strikes when it did before.
 fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
     let trial = attempt(lab, with);
     let strikes = strikes(&trial.run.history);
@@ -241,7 +241,7 @@ fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
     (moved, judgement)
 }
 
-/// What a plan comes to on the seeds that follow its own.
+/// The results of a plan on the seeds that follow its own.
 pub fn on_fresh(lab: &Lab, plan: &Plan) -> Fresh {
     let seeds: Vec<u64> = (1..=FRESH).map(|more| plan.seed.wrapping_add(more)).collect();
     let on_seed = |seed: &u64| judgement(lab, &Plan { seed: *seed, ..plan.clone() }).verdict;
@@ -263,8 +263,8 @@ fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
     (with != *plan).then_some(with)
 }
 
-/// With another lock of the catalogue, which is set up with what every lock has. None where the
-/// lock is somebody's own: another lock is no remedy of that.
+/// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
+/// the lock is the user's own: replacing that is no remedy.
 fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     if !ALGORITHMS.iter().any(|known| known.name == plan.lock.algorithm) {
         return None;
@@ -299,7 +299,7 @@ fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
-/// Three times what it was: a pause, or work, of twice the lease fits.
+/// Three times the previous lease: a pause, or work, of twice the lease fits.
 fn longer_lease(plan: &Plan) -> Option<Plan> {
     let ttl = plan.lock.ttl?;
     let tripled = ttl.saturating_mul(3);
@@ -310,7 +310,7 @@ fn longer_lease(plan: &Plan) -> Option<Plan> {
     })
 }
 
-/// No clock of a node is set, but by what little is left to slewing.
+/// No clock of a node is stepped, except for the small remainder that slewing leaves.
 fn slewed(plan: &Plan) -> Option<Plan> {
     let most = (50 * MILLISECOND).cast_signed();
     let nodes = plan.nodes();
@@ -338,7 +338,7 @@ fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
             if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
                 continue;
             }
-            // What has no length lasts to the heal.
+            // A fault without a length lasts to the heal.
             fault.length = fault.length.or((fault.verb == Verb::Restart).then_some(0));
             fault.length = fault.length.map(|length| length.max(least));
             if fault.verb == Verb::Restart {
@@ -384,7 +384,7 @@ fn own_token(plan: &Plan) -> Option<Plan> {
     foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
 }
 
-/// What differs between two plans, a line each: `lock.algorithm: token-lua, then fenced`.
+/// The differences between two plans, one line each: `lock.algorithm: token-lua, then fenced`.
 fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     let flat = |plan: &Plan| {
         let value = serde_json::to_value(plan).expect("a plan is plain data");
@@ -407,7 +407,7 @@ fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     differing.chain(moved(plan, with)).collect()
 }
 
-/// A figure as a scenario writes it.
+/// A figure in the notation of a scenario.
 fn figure(path: &str, number: &serde_json::Number) -> String {
     if is_count(path) || path.ends_with("_per_million") || path.ends_with("_ppm") {
         return number.to_string();
@@ -423,7 +423,7 @@ fn is_anchor(path: &str) -> bool {
     path.starts_with("faults.") && path.contains(".anchor.")
 }
 
-/// The faults that wait for no event any more.
+/// The faults that are no longer anchored to an event.
 fn moved<'a>(plan: &'a Plan, with: &'a Plan) -> impl Iterator<Item = String> {
     let numbered = (1..).zip(plan.faults.iter().zip(&with.faults));
     numbered.filter_map(|(number, (before, after))| match (&before.anchor, &after.anchor) {

@@ -1,5 +1,5 @@
-//! Plans that are run again to learn something from: each once, side by side where several are
-//! asked for at a time.
+//! Reruns of plans to learn something: each plan once, in parallel if several are requested at a
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::ledger::breach::Breach;
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// Runs of plans, each made once.
+/// Cached runs of plans.
 pub struct Reruns<'a> {
     lab: &'a Lab,
     known: BTreeMap<String, Outcome>,
-    /// How many were made.
+    /// The number of runs made.
     pub count: u32,
 }
 
-/// What a run came to, as far as whoever runs a plan again needs it.
+/// The result of a run, as far as reruns need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// What is violated.
     pub kinds: Vec<Kind>,
-    /// Which assumptions of the lock were broken.
+    /// The breached assumptions of the lock.
     pub breaches: Vec<Breach>,
-    /// Whether nothing can be said.
+    /// Whether the verdict is unknown.
     pub is_unknown: bool,
 }
 
 impl Outcome {
-    /// What a trial came to.
+    /// The outcome of a trial.
     pub fn of(trial: &Trial) -> Outcome {
         let verdict = &trial.judgement.verdict;
         Outcome {
@@ -44,22 +44,22 @@ impl Outcome {
 }
 
 impl<'a> Reruns<'a> {
-    /// None yet.
+    /// An empty cache.
     pub fn new(lab: &'a Lab) -> Reruns<'a> {
         Reruns { lab, known: BTreeMap::new(), count: 0 }
     }
 
-    /// Where the plans are run.
+    /// The lab that runs the plans.
     pub fn lab(&self) -> &'a Lab {
         self.lab
     }
 
-    /// Notes what a plan came to that somebody has run already.
+    /// Records the outcome of a plan that was already run.
     pub fn know(&mut self, plan: &Plan, outcome: Outcome) {
         self.known.entry(plan.digest()).or_insert(outcome);
     }
 
-    /// What a plan comes to.
+    /// The outcome of a plan.
     pub fn outcome(&mut self, plan: &Plan) -> &Outcome {
         let (lab, count) = (self.lab, &mut self.count);
         self.known.entry(plan.digest()).or_insert_with(|| {
@@ -68,7 +68,7 @@ impl<'a> Reruns<'a> {
         })
     }
 
-    /// What several plans come to, in their order.
+    /// The outcomes of several plans, in their order.
     pub fn outcomes(&mut self, plans: &[Plan]) -> Vec<Outcome> {
         let mut new: BTreeMap<String, &Plan> = BTreeMap::new();
         let digests: Vec<String> = plans.iter().map(Plan::digest).collect();

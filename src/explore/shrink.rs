@@ -1,8 +1,8 @@
-//! The same violation from a smaller plan: steps to smaller plans are taken as long as the
-//! signature stays, until none is left that keeps it.
+//! Shrinking: steps to smaller plans are taken as long as the signature stays the same, until no
+//! smaller plan keeps it.
 //!
-//! What comes out is 1-minimal: no fault can be taken out, no count lowered and no number made
-//! rounder. Where [`MOST_RUNS`] ended it first, the hunt says so.
+//! The result is 1-minimal: no fault can be removed, no count lowered and no number made rounder.
+//! If [`MOST_RUNS`] stopped it first, the hunt reports that.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -17,10 +17,10 @@ use crate::ledger::part::strikes;
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// Plans that are tried at the most.
+/// The maximum number of plans that are tried.
 const MOST_RUNS: usize = 3_000;
-/// Plans that are tried side by side. The first that keeps the signature counts, however many
-/// cores there are.
+/// Plans that are tried in parallel. The first that keeps the signature counts, regardless of the
+/// number of cores.
 const SIDE_BY_SIDE: usize = 4;
 
 /// The smallest plan that was found.
@@ -37,8 +37,8 @@ pub struct Small {
     pub is_minimal: bool,
 }
 
-/// Makes a plan, which was run and classified, smaller as long as the signature stays what it is.
-/// What does not vary stays.
+/// Shrinks a plan, which was run and classified, as long as its signature stays the same. Only
+/// parameters that vary are changed.
 pub fn shrink(
     lab: &Lab,
     (plan, trial, class): (&Plan, Trial, Class),
@@ -47,7 +47,7 @@ pub fn shrink(
 ) -> Small {
     let mut best = Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false };
     let mut tried = 0;
-    // Each pass goes on where a step was taken, and the last one takes none.
+    // A pass continues where a step was taken; passes repeat until one takes no step.
     loop {
         let (mut place, mut is_last) = (0, true);
         loop {

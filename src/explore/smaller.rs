@@ -1,7 +1,7 @@
-//! Plans that are one step smaller than a plan: something is taken out, or one number is rounder.
+//! Plans that are one step smaller than a plan: something is removed, or one number is rounder.
 //!
-//! Of two numbers that one is smaller which has fewer digits but for zeros at its end, and of two
-//! with as many digits the lesser one: 10 s is smaller than 9.588 s. So every walk to smaller plans
+//! Of two numbers the one with fewer digits, not counting trailing zeros, is smaller; with the same
+//! number of digits, the lesser one: 10 s is smaller than 9.588 s. So every walk to smaller plans
 //! ends.
 
 use lockstorm_platform::fault::verbs::Figure;
@@ -13,8 +13,8 @@ use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 
-/// Every plan that is one step smaller, the largest steps first. What does not vary stays as it is.
-/// Some of them may be no valid plans.
+/// Every plan that is one step smaller, the largest steps first. Parameters that do not vary stay
+/// as they are. Some of the plans may be invalid.
 pub fn smaller(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let mut plans = removals(plan, struck, varies);
     plans.extend(plan.faults.iter().flat_map(|fault| targets(plan, fault)));
@@ -39,8 +39,8 @@ fn with_fault(plan: &Plan, id: u32, change: impl FnOnce(&mut Fault)) -> Plan {
     })
 }
 
-/// Without one fault, without what the run begins with, and without what the clients do beside
-/// their work.
+/// Without one fault, without an initial condition, or without what the clients do besides their
+/// work.
 fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let faults = plan.faults.iter().map(|fault| Part::Fault(fault.id));
     let mut plans: Vec<Plan> = faults.map(|part| without(plan, &[part].into(), struck)).collect();
@@ -71,7 +71,7 @@ fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -
     plans
 }
 
-/// With one host less in the target of a fault on links.
+/// With one host fewer in the target of a fault on links.
 fn targets(plan: &Plan, fault: &Fault) -> Vec<Plan> {
     let Target::Links { from, to, both } = &fault.target else { return Vec::new() };
     let fewer = |side: &[String], place: usize| {
@@ -95,7 +95,7 @@ fn targets(plan: &Plan, fault: &Fault) -> Vec<Plan> {
     plans
 }
 
-/// With fewer clients, rounds or nodes, or a fault that waits for an earlier event.
+/// With fewer clients, rounds or nodes, or a fault anchored to an earlier event.
 fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     let workload = &plan.workload;
@@ -127,7 +127,7 @@ fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     plans
 }
 
-/// Fewer than so many: the least, half, and one less.
+/// Smaller counts: the minimum, half, and one less.
 fn less(count: u32, least: u32) -> impl Iterator<Item = u32> {
     let mut fewer = vec![least, count / 2, count.saturating_sub(1)];
     fewer.retain(|fewer| (least..count).contains(fewer));
@@ -194,8 +194,8 @@ fn of_fault(plan: &Plan, fault: &Fault) -> Vec<Plan> {
     plans
 }
 
-/// Rounder lengths, in milliseconds: nothing, then those with fewer digits below and above, then
-/// lesser ones with as many.
+/// Rounder lengths, in milliseconds: zero, then those with fewer digits below and above, then
+/// lesser ones with the same number of digits.
 fn rounder(length: Nanos) -> impl Iterator<Item = Nanos> {
     let ms = length / MILLISECOND;
     let whole = (!length.is_multiple_of(MILLISECOND)).then_some(ms);
@@ -207,7 +207,7 @@ fn small(number: u64) -> impl Iterator<Item = u32> {
     round(number).filter(|number| *number > 0).filter_map(|number| u32::try_from(number).ok())
 }
 
-/// Numbers that are smaller as this module means it, near the number and at half of it.
+/// Smaller numbers in the sense of this module, near the number and at half of it.
 fn round(number: u64) -> impl Iterator<Item = u64> {
     let mut found = Vec::new();
     for kept in 1..digits(number) {
@@ -231,7 +231,7 @@ fn round(number: u64) -> impl Iterator<Item = u64> {
     found.into_iter()
 }
 
-/// How many digits a number has, zeros at its end not counted.
+/// The number of digits, not counting trailing zeros.
 fn digits(number: u64) -> u32 {
     let mut number = number;
     while number > 0 && number.is_multiple_of(10) {
@@ -240,7 +240,7 @@ fn digits(number: u64) -> u32 {
     number.checked_ilog10().map_or(0, |log| log + 1)
 }
 
-/// What a number is counted in if so many of its digits are kept.
+/// The unit of a number if this many of its digits are kept.
 fn unit_of(number: u64, kept: u32) -> u64 {
     let all = number.checked_ilog10().map_or(1, |log| log + 1);
     10_u64.pow(all.saturating_sub(kept))

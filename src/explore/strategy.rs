@@ -1,7 +1,7 @@
 //! Proptest strategies for faults and whole plans, for hunts and for users' own tests.
 //!
-//! Every plan that comes out is valid. Plans shrink towards fewer faults, fewer clients and
-//! shorter, rounder numbers.
+//! Every drawn plan is valid. Plans shrink towards fewer faults, fewer clients and shorter, rounder
+//! numbers.
 
 use std::collections::BTreeSet;
 
@@ -29,20 +29,20 @@ use crate::workload::work;
 /// What a search may draw.
 #[derive(Clone, Debug)]
 pub struct Alphabet {
-    /// The verbs, by their words: `partition`, `pause`, ...
+    /// The verbs, by name: `partition`, `pause`, ...
     pub verbs: BTreeSet<String>,
-    /// The most faults in one plan.
+    /// The maximum number of faults in one plan.
     pub most_faults: usize,
     /// The lock under test. Clients of one that runs tokio's own tasks are not paused.
     pub lock: Algorithm,
     /// What else may be drawn.
     pub varies: BTreeSet<Parameter>,
-    /// Draw only plans that keep to what the lock assumes.
+    /// Whether to draw only plans within the lock's assumptions.
     pub within: bool,
 }
 
 impl Alphabet {
-    /// All that a search for this lock may draw where nobody says otherwise.
+    /// Everything that a search for this lock draws by default.
     pub fn of(lock: Algorithm) -> Alphabet {
         Alphabet {
             verbs: default_verbs(),
@@ -57,18 +57,18 @@ impl Alphabet {
 /// What a topology may lack for a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// A replica to promote or to hold back.
+    /// A replica to promote or to delay.
     Replica,
-    /// A file on a disk, so that there is something to lie about, to tear or to refuse.
+    /// A file on a disk that can lose, tear or reject writes.
     Persistence,
 }
 
-/// The words of the verbs that a search draws where nobody names others.
+/// The names of the verbs that a search draws by default.
 pub fn default_verbs() -> BTreeSet<String> {
     ROWS.iter().filter(|row| row.is_drawn).map(|row| row.word.to_owned()).collect()
 }
 
-/// Plans like `base` with other faults, and with as many clients or fewer.
+/// Plans like `base` with other faults, and with the same number of clients or fewer.
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let (base, alphabet) = (base.clone(), alphabet.clone());
     let faults = collection::vec(fault(&base, &alphabet), 0..=alphabet.most_faults);
@@ -89,14 +89,14 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
         .boxed()
 }
 
-/// What a lock promises for a plan's own figures.
+/// The promise of a lock for a plan's own figures.
 fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
     (lock.promise)(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
 }
 
-/// The plan, or where a search is to keep to what the lock assumes and its clients work for too
-/// long, one like it in which they do not. Nothing is changed but what may be drawn; where that is
-/// not enough, there is none.
+/// The plan; if a search must stay within the lock's assumptions and its clients work for too long,
+/// a similar plan in which they do not. Only what may be drawn is changed; if that is not enough,
+/// there is none.
 fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
     let promise_of = |plan: &Plan| promise(plan, &alphabet.lock);
     let Some(broken) = overworked(plan, &promise_of(plan)).filter(|_| alphabet.within) else {
@@ -114,7 +114,7 @@ fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
     fits.then_some(fitted)
 }
 
-/// Why no plan like this keeps to what the lock assumes, whatever may be drawn, if none does.
+/// Why no plan like this can stay within the lock's assumptions, if none can.
 pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
     if fitting(base, alphabet).is_some() {
         return None;
@@ -168,7 +168,7 @@ pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
 }
 
-/// A fault with this verb. Not drawn in two steps: what is drawn anew does not shrink.
+/// A fault with this verb. It is not drawn in two steps: a dependent second draw does not shrink.
 fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
     let parts = (verb_of(row, plan), target(row, plan), length(plan), anchor(plan));
     parts
@@ -179,7 +179,7 @@ fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
         .boxed()
 }
 
-/// What the topology of `plan` would need for this verb to mean anything, where it lacks it.
+/// What the topology of `plan` lacks for this verb to have an effect, if anything.
 pub fn lack(plan: &Plan, row: &Row) -> Option<Lack> {
     let topology = &plan.topology;
     let by_itself = matches!(topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
@@ -225,7 +225,7 @@ fn target(row: &Row, plan: &Plan) -> BoxedStrategy<Target> {
             let masters = plan.topology.masters();
             host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
         }
-        // Drawn evenly over hosts, many nodes would leave the few clients in peace.
+        // Hosts are not drawn evenly: with many nodes, the few clients would hardly be struck.
         ActsOn::Host => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
 }
@@ -245,15 +245,15 @@ fn links(plan: &Plan) -> BoxedStrategy<Target> {
         .boxed()
 }
 
-/// How long a fault lasts: short, about as long as a lease, or longer than one.
+/// The length of a fault: short, about as long as a lease, or longer than one.
 fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
     let lease_ms = (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000);
     let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
     proptest::prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
 }
 
-/// When a fault strikes: at a time, after a grant or a release, or when a message has come a leg
-/// further.
+/// When a fault strikes: at a time, after a grant or a release, or when a message has completed a
+/// leg.
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let clients = plan.clients();
     let asked = asked(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
@@ -284,11 +284,11 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     .boxed()
 }
 
-/// How much more often a fault waits for a message to the master that clients ask than for one to
-/// a replica, which they ask after a failover alone.
+/// How much more often a fault is anchored to a message to the master that clients query than to
+/// one to a replica, which they query only after a failover.
 const MASTER_BIAS: u32 = 40;
 
-/// The nodes that clients ask, each with its weight.
+/// The nodes that clients query, with their weights.
 fn asked(plan: &Plan) -> Vec<(u32, String)> {
     let node = |nth: u32| format!("n{nth}");
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
@@ -297,7 +297,7 @@ fn asked(plan: &Plan) -> Vec<(u32, String)> {
         TopologyKind::Independent if asks_all => {
             return plan.nodes().into_iter().map(|n| (1, n)).collect();
         }
-        // Replicas take over by themselves.
+        // Replicas take over without a fault's command.
         TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
         _ => return vec![(1, node(1))],
     };
@@ -306,7 +306,7 @@ fn asked(plan: &Plan) -> Vec<(u32, String)> {
     [(MASTER_BIAS, node(master))].into_iter().chain(replicas).collect()
 }
 
-/// The master that is asked for the lock's key at the start.
+/// The initial master of the lock's key.
 fn slot_master(plan: &Plan) -> u32 {
     let slot = SlotMap::slot_of("GET", &[plan.lock.key.as_bytes()]);
     let Some((shards, slot)) = plan.topology.shards.zip(slot) else { return 1 };

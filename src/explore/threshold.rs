@@ -1,5 +1,5 @@
-//! From which figure on a violation is there, found by running: a bisection on the same draws, and
-//! a look for gaps on both sides of what it found.
+//! The value of a figure from which on a violation occurs, found by runs: a bisection on the same
+//! draws, and a search for gaps on both sides of the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,30 +19,30 @@ use crate::run::Lab;
 /// A figure of a plan that can be made larger or smaller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Knob {
-    /// How long a fault lasts.
+    /// The length of a fault.
     Lasts(u32),
     /// The figure of a fault.
     Figure(u32),
-    /// How far a host's wall clock is ahead at the start.
+    /// By how much a host's wall clock is initially ahead.
     Offset(String),
-    /// How fast a host's clocks run from the start.
+    /// The initial rate of a host's clocks.
     Rate(String),
-    /// Messages that every link loses.
+    /// The share of messages that every link loses.
     Loss,
-    /// A length that the plan is set up with.
+    /// A length in the setup of the plan.
     Set(&'static str),
 }
 
-/// A length of a plan by its place, and how it is read and set.
+/// A length of a plan by its path, and how it is read and set.
 struct Length {
     name: &'static str,
-    /// The least difference that it can have.
+    /// Its minimum difference.
     step: Nanos,
     read: fn(&Plan) -> Option<Nanos>,
     set: fn(&mut Plan, Nanos),
 }
 
-/// The lengths that a plan is set up with.
+/// The lengths in the setup of a plan.
 static LENGTHS: [Length; 9] = [
     Length {
         name: "lock.ttl",
@@ -82,7 +82,7 @@ static LENGTHS: [Length; 9] = [
     },
     Length {
         name: "topology.min_replicas_lag",
-        // A node counts whole seconds.
+        // A node counts in whole seconds.
         step: SECOND,
         read: |p| p.topology.min_replicas.map(|least| least.max_lag),
         set: |p, to| p.topology.min_replicas.iter_mut().for_each(|least| least.max_lag = to),
@@ -102,7 +102,7 @@ static LENGTHS: [Length; 9] = [
 ];
 
 impl Knob {
-    /// What it is called: `fault:1.for`, `lock.ttl`.
+    /// Its name: `fault:1.for`, `lock.ttl`.
     pub fn name(&self, plan: &Plan) -> String {
         match self {
             Knob::Lasts(id) => format!("fault:{id}.for"),
@@ -118,7 +118,7 @@ impl Knob {
     }
 }
 
-/// Every knob that a plan has, in order. What a fault does until the heal has a length as well.
+/// Every knob of a plan, in order. A fault that lasts until the heal has a length as well.
 pub fn knobs(plan: &Plan) -> Vec<Knob> {
     let mut knobs = Vec::new();
     for fault in &plan.faults {
@@ -142,7 +142,7 @@ pub fn knobs(plan: &Plan) -> Vec<Knob> {
     knobs
 }
 
-/// The knobs that an explanation asks about: those of the parts that made the difference, and the
+/// The knobs that an explanation tries: those of the parts that made the difference, and the
 /// lengths that every lock and every workload has.
 pub fn knobs_of(plan: &Plan, acting: &[Part]) -> Vec<Knob> {
     let mut knobs = knobs(plan);
@@ -160,32 +160,32 @@ fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
     plan.faults.iter().find(|fault| fault.id == id)
 }
 
-/// A plan whose knob is turned, and what came of that.
+/// A plan with a knob, and the results for its values.
 struct Dial<'a> {
     lab: &'a Lab,
     plan: &'a Plan,
     struck: &'a Strikes,
-    /// Whether the plan is violated as it is.
+    /// Whether the unchanged plan is violated.
     is_violated: bool,
     knob: &'a Knob,
     known: BTreeMap<i64, Option<bool>>,
-    /// Figures with which the run tells nothing: they hold, as far as anybody can say.
+    /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
 }
 
-/// What can be said of a knob.
+/// The result for a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// There is a threshold, or one on either side.
     Thresholds(Vec<Threshold>),
-    /// It makes no difference.
+    /// The knob makes no difference.
     Everywhere(Steady),
 }
 
-/// The thresholds of each of these knobs, and how many plans were run: between figures with which
-/// nothing is violated and those with which something is, of a plan that is violated or holds.
-/// Figures that make no valid plan are passed over; one with which nothing is tested holds, and
-/// that is said.
+/// The thresholds of each of these knobs, and the number of plans that were run: between values
+/// with which nothing is violated and values with which something is, for a plan that is violated
+/// or holds. Values that make no valid plan are skipped; one that tests nothing counts as holding,
+/// and is marked.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
@@ -205,11 +205,11 @@ pub fn thresholds(
     knobs.par_iter().filter_map(search).collect()
 }
 
-/// How often a figure is doubled in the search for where it makes the difference.
+/// How often a value is doubled in the search for a change.
 const DOUBLINGS: u32 = 4;
-/// The same of a plan that holds: a small figure may be far from where it breaks.
+/// The same for a plan that holds: a small value may be far from the one that violates.
 const DOUBLINGS_UP: u32 = 8;
-/// Figures that are looked at on each side, to see whether the threshold is the only one.
+/// Values that are tried on each side, to see whether the threshold is the only one.
 const LOOKS: i64 = 12;
 
 impl Dial<'_> {
@@ -218,12 +218,12 @@ impl Dial<'_> {
         let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
         let most = if self.is_violated { DOUBLINGS } else { DOUBLINGS_UP };
         let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
-        // What a fault does, nothing of it does not; a length of the setup may be too long or too
-        // short, and nothing of it is another setup.
+        // A fault of size zero has no effect. A length of the setup may be too long or too short,
+        // and a zero length is another setup.
         let ways: Vec<Vec<i64>> = match self.knob {
             _ if !self.is_violated => vec![up.collect()],
             Knob::Set(_) => vec![up.collect(), down.collect()],
-            // Who is down for longer may have nothing left to forget.
+            // A node that is down for longer may have nothing left to forget.
             Knob::Lasts(id)
                 if fault(self.plan, *id)
                     .is_some_and(|fault| fault.verb.kills() && fault.length.is_some()) =>
@@ -252,8 +252,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The first figures of a way between which the violation goes, or comes where there is none;
-    /// else the farthest at which all is as it was.
+    /// The first two values of a way between which the violation disappears (or appears, if there
+    /// was none); otherwise the furthest value with the unchanged result.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
         let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
@@ -268,8 +268,8 @@ impl Dial<'_> {
         Err(near)
     }
 
-    /// Two neighbouring figures between which the violation comes; farther apart where what is
-    /// between them makes no plan.
+    /// Two neighbouring values between which the violation appears; further apart if the values
+    /// between them make no valid plan.
     fn bisect(&mut self, mut holds: i64, mut breaks: i64) -> (i64, i64) {
         let step = self.step();
         while (breaks - holds).abs() > step {
@@ -286,12 +286,12 @@ impl Dial<'_> {
         (holds, breaks)
     }
 
-    /// A threshold, and where it is not the only one: looked for as far as the way goes, and beyond
-    /// the plan's own figure where more of it can be had.
+    /// A threshold, and where it is not the only one: searched to the end of the way, and beyond
+    /// the plan's own value if a larger one is possible.
     fn threshold(&mut self, own: i64, (holds, breaks): (i64, i64), last: i64) -> Threshold {
         let (of, unit) = (self.knob.name(self.plan), self.unit());
-        // A setting is looked at on the way to the plan's own figure alone, and so is what lasts to
-        // the heal, or what a longer time has healed.
+        // For a setting, only values towards the plan's own are tried. The same holds for a fault
+        // that lasts to the heal, and for one that a longer time makes harmless.
         let is_not_doubled = match self.knob {
             Knob::Lasts(id) => {
                 breaks < holds || fault(self.plan, *id).is_some_and(|fault| fault.length.is_none())
@@ -318,7 +318,7 @@ impl Dial<'_> {
         }
     }
 
-    /// Of a dozen figures from one to another those at which it is not as it should be, in order.
+    /// Of a dozen values in a range, those whose result differs from the expected one, in order.
     fn wrong(
         &mut self,
         (from, to): (i64, i64),
@@ -337,7 +337,7 @@ impl Dial<'_> {
         wrong
     }
 
-    /// Whether something is violated with this figure; `None` if there is no such plan.
+    /// Whether something is violated with this value; `None` if there is no such plan.
     fn is_there(&mut self, figure: i64) -> Option<bool> {
         if let Some(known) = self.known.get(&figure) {
             return *known;
@@ -396,8 +396,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The least difference that is looked at: a millisecond, what else a setting is counted in, or
-    /// one part of a million.
+    /// The minimum difference that is tried: a millisecond, the unit of a setting, or one part per
+    /// million.
     fn step(&self) -> i64 {
         let length = match self.knob {
             Knob::Set(name) => LENGTHS.iter().find(|row| row.name == *name).map(|row| row.step),
@@ -410,10 +410,10 @@ impl Dial<'_> {
     }
 }
 
-/// A plan with a knob at this figure, if there is such a plan.
+/// A plan with a knob at this value, if there is such a plan.
 pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64) -> Option<Plan> {
     if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (knob, to) {
-        // Who waits for the fault strikes when it did.
+        // A fault that is anchored to the removed one strikes when it did before.
         let plan = without(plan, &[Part::Fault(*id)].into(), struck);
         return plan.validate_with(&lab.locks).is_ok().then_some(plan);
     }
@@ -424,7 +424,7 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
             let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
             let length = length.ok()?;
             fault.length = Some(length);
-            // The heal is put off, or it would cut the fault short.
+            // The heal is postponed, otherwise it would cut the fault short.
             let over = struck.get(id)?.saturating_add(length);
             let late = over.saturating_sub(plan.heal_at);
             plan.heal_at += late;
@@ -448,7 +448,7 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
             let row = LENGTHS.iter().find(|row| row.name == *name)?;
             let probed = plan.longest_ttl();
             (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
-            // The probe waits for the longest lease.
+            // The probe waits for the maximum lease.
             plan.until += plan.longest_ttl().saturating_sub(probed);
         }
     }

@@ -1,4 +1,4 @@
-//! One run of a plan, judged, and held against the assumptions of its lock.
+//! One run of a plan, judged, and checked against the assumptions of its lock.
 
 use crate::check::case::Case;
 use crate::check::judge::Judgement;
@@ -14,19 +14,19 @@ use crate::plan::Plan;
 use crate::promise::contract::Clause;
 use crate::run::{Lab, Run};
 
-/// A run and what the checks say about it.
+/// A run and its judgement.
 #[derive(Clone)]
 pub struct Trial {
     /// What happened.
     pub run: Run,
-    /// What it means.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Which assumptions of the lock it broke.
+    /// The breached assumptions of the lock.
     pub breaches: Vec<Breach>,
 }
 
-/// Runs a plan and judges its history; where nobody was granted the lock, by what the same plan
-/// gives without its faults.
+/// Runs a plan and judges its history; if no acquire was granted, also by the grants of the same
+/// plan without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut terms = lab.terms(plan);
     let trial = judged(lab.run(plan), &terms);
@@ -37,7 +37,7 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     judged(trial.run, &terms)
 }
 
-/// What a plan comes to, for whoever asks nothing of its assumptions.
+/// The judgement of a plan, for callers that do not need its breaches.
 pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     let mut terms = lab.terms(plan);
     let run = lab.run(plan);
@@ -49,7 +49,7 @@ pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     judge::judge(&run.history, &terms)
 }
 
-/// Whether a run held, and nobody was granted anything in it.
+/// Whether a run held without a single grant.
 fn is_idle(plan: &Plan, judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
     judgement.verdict == Verdict::Holds
         && !plan.faults.is_empty()
@@ -62,7 +62,7 @@ fn judged(run: Run, terms: &Terms) -> Trial {
     Trial { run, judgement, breaches }
 }
 
-/// What the same plan comes to without its faults.
+/// The judgement of the same plan without its faults.
 pub fn calm(lab: &Lab, plan: &Plan) -> Judgement {
     let calm = Plan { faults: Vec::new(), ..plan.clone() };
     let lab = lab.quick(plan);
@@ -75,7 +75,7 @@ impl Trial {
         matches!(self.judgement.verdict, Verdict::Violated(_))
     }
 
-    /// What makes this violation the same as another, but for its mechanism: kinds, class, broken
+    /// The signature of this violation, except for its mechanism: kinds, class, breached
     /// assumptions and the last step of each holder of the first violation.
     pub fn signature(&self, class: &Class) -> Signature {
         let word = if class.is_in_model() { "in-model" } else { "out-of-model" };
@@ -111,8 +111,8 @@ fn name(broken: &BrokenAssumption) -> String {
     word.as_str().expect("a name is a string").to_owned()
 }
 
-/// Whether the run of a trial comes out the same when its plan is run again. If not, the trial is
-/// that of a lock that breaks its contract: whatever else it shows may never be seen again.
+/// Whether the run of a trial is the same when its plan is run again. If not, the lock breaks its
+/// contract, and the trial is judged as such: whatever else it shows may never occur again.
 pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
     if lab.run(plan).trace == trial.run.trace && trial.is_violated() {
         return (trial, true);
@@ -129,8 +129,8 @@ pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
     (judged(trial.run, &terms), false)
 }
 
-/// The first record in which the traces of two runs of the same plan differ, as each run has it;
-/// `None` if they are the same.
+/// The first record in which the traces of two runs of the same plan differ, from each run; `None`
+/// if they are the same.
 pub fn divergence(lab: &Lab, plan: &Plan) -> Option<(String, String)> {
     let (one, other) = (lab.run(plan), lab.run(plan));
     if one.trace == other.trace {

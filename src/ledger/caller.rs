@@ -1,5 +1,5 @@
-//! Clients that died while they held the lock, asked for it or gave it back, and clients whose
-//! work outlasts their lease.
+//! Clients that died while they held, acquired or released the lock, and clients whose work
+//! outlasts their lease.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::ledger::strike;
 use crate::promise::Bounded;
 use crate::reading::moment::Moment;
 
-/// The breaches of what is assumed of callers.
+/// The breaches of assumptions about callers.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     deaths(ledger).into_iter().chain(overwork(ledger)).collect()
 }
 
-/// Work that no fault makes longer: the run began with it.
+/// Work that no fault lengthens: the plan itself sets it.
 fn overwork(ledger: &Ledger) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Work)?;
     above(ledger, Bounded::Work, ledger.site.works, vec![Part::Work(bound)])

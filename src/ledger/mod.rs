@@ -1,18 +1,17 @@
-//! The assumption ledger: which assumptions of a lock a run broke, by how much, and through what.
+//! The assumption ledger: which assumptions of a lock a run breached, by how much, and through
+//! what.
 //!
-//! [`seen`] reads a history, and of the plan only how long its callers work: a fault that was cut
-//! short by the heal counts with what it lasted, a removal that found no key does not count, and a
-//! failover counts whether or not a fault foresaw it.
-//! [`planned`] reads a plan and guesses; it keeps hunts inside and decides nothing.
+//! [`seen`] reads a history, and of the plan only how long its callers work: a fault that the heal
+//! cut short counts with its actual length, a removal that found no key does not count, and a
+//! failover counts whether or not a fault intended it. [`planned`] estimates from a plan; it keeps
+//! hunts inside the assumptions and decides nothing.
 //!
-//! - [`site`]: what a history is held against
-//! - [`part`]: what of a plan can be taken out
-//! - [`breach`]: how a run went beyond an assumption
-//! - [`stretch`]: pauses and late accesses, added up for each time under the lock
-//! - [`caller`]: clients that died, or worked for longer than they may
-//! - [`clock`]: clocks that stepped, stood or drifted apart
+//! - [`part`]: what can be removed from a plan
+//! - [`stretch`]: pauses and late accesses, added up for each stretch under the lock
+//! - [`caller`]: clients that died, or worked for longer than allowed
+//! - [`clock`]: clocks that stepped, stopped or drifted apart
 //! - [`node`]: keys and masters that were lost
-//! - [`strike`]: what a fault interval did to whom
+//! - [`strike`]: what a fault interval did to which host
 //! - [`overwork`]: work that outlasts its lease
 //! - [`seen`]: all breaches of a history
 //! - [`planned`]: the same from the plan alone

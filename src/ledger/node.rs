@@ -1,4 +1,4 @@
-//! Nodes: restarts that forgot, masters that others took the place of, keys that were removed.
+//! Nodes: restarts that lost keys, masters that were replaced, keys that were removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
-/// The breaches of what is assumed of nodes.
+/// The breaches of assumptions about nodes.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let mut found = amnesia(ledger);
     found.extend(failovers(ledger));
@@ -26,9 +26,9 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     found
 }
 
-/// Time after the heal in which the topology could serve nobody: no lock can be granted by one
-/// without a master, or whose nodes all say that they cannot, or that no Sentinel names. As much as
-/// the probe is given in any case is no excuse.
+/// Time after the heal in which the topology could serve no client: no lock can be granted by a
+/// topology without a master, or whose nodes all report that they cannot serve, or whose master no
+/// Sentinel reports. The time that the probe has in any case is no excuse.
 fn leaderless(ledger: &Ledger) -> Option<Breach> {
     let healed = Moment::from(ledger.reading.history.healed?);
     let gaps = leaders::leaderless(ledger.reading, ledger.site.quorum).into_iter();
@@ -40,11 +40,11 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
-/// The errors of a node that serves nobody: a cluster without a majority, a node that reads its
-/// file. <https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/>
+/// The errors of a node that serves no client: a cluster without a majority, a node that is reading
+/// its file. <https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/>
 pub const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
 
-/// Until when so many nodes said that they serve nobody that no quorum was left.
+/// The moment until which so many nodes reported that they serve no client that no quorum was left.
 fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     let leaders = Leaders::of(ledger.reading.history);
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
@@ -52,7 +52,7 @@ fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
         let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
         let at = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
         let at = at.map(|(_, at)| Moment::from(*at)).filter(|at| says && *at > healed);
-        // Where one node is asked at a time, it is the same question to each.
+        // If one node is queried at a time, all nodes count as one group.
         let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
         let known = last.entry(group).or_insert(healed);
         *known = at.map_or(*known, |at| at.max(*known));
@@ -63,7 +63,7 @@ fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     last.into_iter().rev().nth(spare)
 }
 
-/// Until when no Sentinel was there to say who leads, if none was at the heal.
+/// The moment until which no Sentinel was up to report the master, if none was at the heal.
 fn unnamed_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     let back = |sentinel: &String| {
         let down = deaths_of(ledger, sentinel).map(|death| ledger.reading.lasts(death));
@@ -74,7 +74,7 @@ fn unnamed_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     backs?.into_iter().min()
 }
 
-/// Until when after the heal a master told clients that too few replicas have what they wrote.
+/// How long after the heal a master reported to clients that too few replicas have their writes.
 fn unreplicated(ledger: &Ledger) -> Option<Breach> {
     let (what, bound) = (Bounded::Unreplicated, PROBE_MARGIN);
     let healed = ledger.reading.history.healed?;
@@ -84,8 +84,8 @@ fn unreplicated(ledger: &Ledger) -> Option<Breach> {
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
-/// Restarts after which keys were gone, or there again, or ended when they had before they were
-/// prolonged, sooner than the lock withstands.
+/// Restarts after which keys were lost, restored, or expired at an earlier time than before, sooner
+/// than the lock tolerates.
 fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
     let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
@@ -98,8 +98,8 @@ fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     short.map(|(actual, parts)| Breach { what, parts, bound, actual }).collect()
 }
 
-/// Whether a change is what a start has made of a key: it stands as it did before a change that was
-/// forgotten. Nobody has written to the node since it died; who had set the key did so before.
+/// Whether a change is the effect of a start on a key: the key is as it was before a forgotten
+/// change. No operation has written to the node since it died; the key was set before that.
 fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
     let deaths = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
     let death = deaths.filter(|death| *death <= Moment::from(key.at)).max();
@@ -108,7 +108,7 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
     };
     let own = || ledger.reading.history.keys[..index].iter().filter(|e| e.node == key.node);
     let mut since = own().filter(|earlier| Moment::from(earlier.at) > death);
-    // What one start finds stands in one place of the trace.
+    // Everything that one start finds has one place in the trace.
     since.all(|earlier| earlier.by.is_none() || earlier.at == key.at)
         && match (key.change, key.by) {
             (KeyChange::Set, Some(by)) => {
@@ -125,16 +125,16 @@ fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Co
     conditions.filter(move |c| c.verb.kills() && c.strikes(node))
 }
 
-/// When a node's process had last ended by itself.
+/// When a node's process had last exited on its own.
 fn exit_before(ledger: &Ledger, node: &str, moment: Moment) -> Option<Moment> {
     let sightings = ledger.reading.history.sightings.iter();
     let exits = sightings.filter(|role| role.by == node && role.what == Seen::Exited);
     exits.map(|exit| Moment::from(exit.at)).filter(|exit| *exit <= moment).max()
 }
 
-/// For how long a node was down that held its keys again at a moment, and what had taken it down:
-/// a process that ended by itself, a disk that was full. Where nobody tells of an end, it may have
-/// been back at once.
+/// For how long a node that had its keys again at a moment was down, and what had stopped it: a
+/// fault, an exit of its own, a full disk. Without a report of an exit it may have been back at
+/// once.
 fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
     let mut earlier: Vec<&Condition> = earlier.collect();
@@ -148,7 +148,7 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     }
     let Some(last) = last else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
-    // Outages that overlap are one; a restart ends those before it.
+    // Overlapping outages are one; a restart ends the previous ones.
     for death in earlier.into_iter().rev() {
         let (from, to) = ledger.reading.lasts(death);
         if death.verb == Verb::Restart && from < down {
@@ -161,8 +161,8 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     (back.at.saturating_sub(down.at), parts)
 }
 
-/// Nodes that followed and lead from then on, of those that could have the lock's key; where nobody
-/// tells of roles, keys that were lost to a master that had forgotten nothing by a restart.
+/// Replicas that became masters, among the nodes that could have the lock's key. If no node reports
+/// roles: keys that were lost to a master that had lost nothing by a restart.
 fn failovers(ledger: &Ledger) -> Option<Breach> {
     let promoted = leaders::promoted(ledger.reading);
     let mut count = promoted.len() as u64;
@@ -181,8 +181,8 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
     above(ledger, Bounded::Failover, count, conditions.map(strike::part).collect())
 }
 
-/// Keys that were evicted, or removed by a fault's command. What else nobody has deleted, a lock
-/// has by a connection of its own.
+/// Keys that were evicted, or removed by a fault's command. Other deletions without an operation
+/// come from a connection of the lock's own.
 fn removals(ledger: &Ledger) -> Option<Breach> {
     let (mut count, mut parts) = (0, BTreeSet::new());
     for key in &ledger.reading.history.keys {
@@ -192,7 +192,7 @@ fn removals(ledger: &Ledger) -> Option<Breach> {
         });
         let own: Vec<Part> = own.map(strike::part).collect();
         let by_nobody = key.change == KeyChange::Deleted && key.by.is_none();
-        // What a replica deletes for nobody, its master has deleted or seen expire.
+        // A replica's deletion without an operation repeats a deletion or an expiry on its master.
         let by_command = by_nobody
             && !own.is_empty()
             && !leaders::follows(ledger.reading.history, &key.node, key.at);

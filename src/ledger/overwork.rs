@@ -1,4 +1,4 @@
-//! Work that takes longer than its lease: an assumption that no fault breaks, but the plan itself.
+//! Work that takes longer than its lease: an assumption that the plan breaches without a fault.
 
 use lockstorm_platform::time::Nanos;
 
@@ -11,27 +11,27 @@ use crate::workload::{reentry, stretch};
 /// Work that takes longer than the lock assumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwork {
-    /// How long a caller works under one grant without prolonging it, ns.
+    /// How long a caller works under one grant without extending it, ns.
     pub actual: Nanos,
-    /// How long it may, ns.
+    /// The maximum, ns.
     pub bound: Nanos,
 }
 
-/// How much too long the clients of `plan` work for what `promise` allows, if they do.
+/// By how much the clients of `plan` work longer than `promise` allows, if they do.
 pub fn overworked(plan: &Plan, promise: &Promise) -> Option<Overwork> {
     let bound = bound_of(&promise.assumes, Bounded::Work)?;
     let actual = works(plan);
     (actual > bound).then_some(Overwork { actual, bound })
 }
 
-/// How long a caller works under one grant without prolonging it. Where not even an access fits
-/// into the lease, the bound is zero, and no work is too much.
+/// How long a caller works under one grant without extending it. If not even one access fits into
+/// the lease, the bound is zero; the minimum of 1 then always exceeds it.
 pub fn works(plan: &Plan) -> Nanos {
     stretch(&plan.workload, plan.lock.ttl).max(1)
 }
 
-/// Has the clients work for no longer than `bound` ns under one grant. Where nothing fits, it is
-/// the time-out of requests that is too long.
+/// Makes the clients work for at most `bound` ns under one grant. If nothing fits, the request
+/// timeout is too long: the default replaces it.
 pub fn fit(plan: &mut Plan, bound: u64) {
     let (workload, ttl) = (&mut plan.workload, plan.lock.ttl);
     if bound == 0 {
@@ -48,8 +48,8 @@ pub fn fit(plan: &mut Plan, bound: u64) {
     workload.hold = workload.hold.min(bound - again);
 }
 
-/// The smallest change there is where leases are prolonged: sooner, so that what extends do is done
-/// still. Work that goes on until the lock is lost gets an end, behind the second of its extends.
+/// The smallest change for leases that are extended: extend earlier, so that extends still occur.
+/// Work that goes on until the lock is lost gets an end, after the second of its extends.
 fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Option<Workload> {
     let ttl = ttl?;
     let mut sooner = workload.extend.each_sooner().map(|rhythm| {
@@ -94,9 +94,9 @@ mod tests {
         };
         assert_eq!(fitted("8/9", 5 * SECOND), ("1/2".to_owned(), 5 * SECOND));
         assert_eq!(fitted("until-lost", SECOND), ("1/2".to_owned(), 4_500 * MILLISECOND));
-        // A third of the lease is sooner than this, and nothing else is.
+        // A third of the lease is the only shorter interval.
         assert_eq!(fitted("2/5", 5 * SECOND), ("1/3".to_owned(), 5 * SECOND));
-        // No rhythm comes sooner that is tried: the work is cut.
+        // No shorter interval exists to try: the work is shortened.
         assert_eq!(fitted("1/5", 5 * SECOND), ("never".to_owned(), 2_670 * MILLISECOND));
     }
 
@@ -104,7 +104,7 @@ mod tests {
     fn a_caller_that_outlasts_its_lease_breaks_an_assumption_and_one_that_prolongs_it_does_not() {
         let hold = |length| move |plan: &mut Plan| plan.workload.hold = length;
         check("token-lua", hold(600 * MILLISECOND), None);
-        // 3 s, less a time-out of 300 ms and six messages of 5 ms.
+        // 3 s, less a timeout of 300 ms and six messages of 5 ms.
         check("token-lua", hold(2_670 * MILLISECOND), None);
         check("token-lua", hold(2_671 * MILLISECOND), Some(2_671 * MILLISECOND));
         check("setnx", hold(60 * SECOND), None);
@@ -117,7 +117,7 @@ mod tests {
         };
         check("token-lua", prolonging("1/2"), None);
         check("token-lua", prolonging("until-lost"), None);
-        // A ninth of the lease is left when it is prolonged, and half of that is no reserve.
+        // A ninth of the lease is left when it is extended, and half of that is no reserve.
         check("token-lua", prolonging("8/9"), Some(3 * SECOND - SECOND.div_ceil(6)));
         let impatient = |plan: &mut Plan| {
             plan.lock.timeout = Some(4 * SECOND);

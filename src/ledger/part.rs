@@ -1,4 +1,4 @@
-//! What of a plan can be taken out, to see what the run is like without it.
+//! The parts that can be removed from a plan, to see how it runs without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use crate::ledger::overwork::{fit, overworked};
 use crate::plan::{Files, Persistence, Plan};
 use crate::promise::Promise;
 
-/// A fault as a whole, or something that the run begins with.
+/// A whole fault, or an initial condition of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// The fault with this number.
     Fault(u32),
-    /// Clocks that run at a wrong rate from the start.
+    /// Clocks with a wrong rate from the start.
     Clocks,
     /// Links that lose messages from the start.
     Loss,
-    /// Work that outlasts its lease; without it nobody works for longer than these ns.
+    /// Work that outlasts its lease; without it no caller works for longer than this many ns.
     Work(Nanos),
-    /// Wall clocks that are set wrong from the start.
+    /// Wall clocks with a wrong initial time.
     Offsets,
-    /// Messages that take now longer, now shorter; without it each takes what half of them exceed.
+    /// Message times that vary; without it each message takes the median.
     Jitter,
-    /// Links with a latency of their own.
+    /// Links with latencies of their own.
     Links,
-    /// Disks that forget; without it each write is on the disk before it is answered.
+    /// Disks that lose writes; without it each write is on the disk before the reply is sent.
     Persistence,
-    /// Nodes that answer like another server than the usual one.
+    /// Nodes that reply like another server than the default one.
     Compat,
 }
 
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// Every part of a plan that an assumption of its lock may speak of, in order.
+/// Every part of a plan to which an assumption of its lock may apply, in order.
 pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts: Vec<Part> = plan.faults.iter().map(|fault| Part::Fault(fault.id)).collect();
     if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
@@ -60,7 +60,7 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
-/// Every part of a plan, whether or not an assumption speaks of it, in order.
+/// Every part of a plan, whether or not an assumption applies to it, in order.
 pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts = parts_of(plan, promise);
     let (topology, links) = (&plan.topology, &plan.links);
@@ -78,10 +78,10 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
-/// When each fault struck, true ns, by its number.
+/// When each fault struck, in true ns, by its number.
 pub type Strikes = BTreeMap<u32, Nanos>;
 
-/// When each fault of a run struck first.
+/// When each fault of a run first struck.
 pub fn strikes(history: &History) -> Strikes {
     let mut strikes = Strikes::new();
     for condition in &history.conditions {
@@ -90,8 +90,8 @@ pub fn strikes(history: &History) -> Strikes {
     strikes
 }
 
-/// The plan without these parts. The other faults keep their numbers and their draws; one that
-/// waits for a fault which is out strikes when it did in the plan's own run, as `struck` has it.
+/// The plan without these parts. The other faults keep their numbers and their draws; a fault that
+/// is anchored to a removed fault strikes when it did in the plan's own run, as given by `struck`.
 pub fn without(plan: &Plan, out: &BTreeSet<Part>, struck: &Strikes) -> Plan {
     let mut plan = plan.clone();
     for part in out {
@@ -123,7 +123,7 @@ fn take_out(plan: &mut Plan, part: Part) {
     }
 }
 
-/// Whether a fault waits for one of these.
+/// Whether a fault is anchored to one of these.
 fn waits_for(fault: &Fault, out: &BTreeSet<Part>) -> bool {
     let Anchor::After { event: Pattern::Fault { id, .. }, .. } = fault.anchor else { return false };
     out.contains(&Part::Fault(id))

@@ -1,8 +1,8 @@
-//! What a plan is likely to break, guessed from its faults before anything is run.
+//! The assumptions that a plan is likely to breach, estimated from its faults before a run.
 //!
-//! It keeps hunts inside a lock's assumptions. It leans to the safe side, but it cannot foresee
-//! everything: several short outages together, a slow node, a disk that fills. What a run broke in
-//! truth is in [`crate::ledger::seen::seen`], and a hunt looks there too.
+//! It keeps hunts inside a lock's assumptions. It is conservative, but it cannot foresee
+//! everything: several short outages together, a slow node, a disk that fills. What a run actually
+//! breached is in [`crate::ledger::seen`], and a hunt checks that too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::ledger::site::bound_of;
 use crate::plan::{Persistence, Plan, Topology};
 use crate::promise::{Bounded, Promise};
 
-/// Messages in one direction between a client and the resource in one round: to connect, a
-/// request, another request.
+/// Messages in one direction between a client and the resource in one round: to connect, a request,
+/// another request.
 const MESSAGES: u64 = 3;
 
-/// What a fault does to one assumption.
+/// The strain of a fault on one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strain {
     /// The assumption.
     pub what: Bounded,
-    /// How much of it the fault takes, in the assumption's unit.
+    /// How much the fault takes up, in the assumption's unit.
     pub size: u64,
 }
 
-/// The strain of a fault of the plan, if any assumption could speak of it.
+/// The strain of a fault of the plan, if an assumption could apply to it.
 pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     let length = effective(plan, fault);
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
@@ -69,8 +69,8 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     Some(Strain { what, size })
 }
 
-/// How long a fault lasts: what strikes at a time is cut short by the heal, and what acts in one
-/// instant has no length.
+/// How long a fault lasts: a fault that is scheduled at a time is cut short by the heal, and an
+/// instantaneous one has no length.
 fn effective(plan: &Plan, fault: &Fault) -> Nanos {
     if fault.verb.is_momentary() {
         return 0;
@@ -86,8 +86,8 @@ fn directions(fault: &Fault) -> u64 {
     if matches!(fault.target, Target::Links { both: true, .. }) { 2 } else { 1 }
 }
 
-/// Whether a fault keeps a node for so long from those who would replace it that they may: from a
-/// quorum of Sentinels, or from nodes of its cluster.
+/// Whether a fault isolates a node long enough for the others to replace it: from a quorum of
+/// Sentinels, or from nodes of its cluster.
 fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
     let Topology { sentinels, shards, .. } = &plan.topology;
     let patience = sentinels.map(|them| them.down_after).or(shards.map(|them| them.node_timeout));
@@ -95,8 +95,8 @@ fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
         return false;
     }
     match (&fault.verb, &fault.target) {
-        // A node that must sync before each reply ends when it cannot, and so does one of a cluster
-        // that cannot write down what it knows of the others.
+        // A node that must sync before each reply exits when it cannot, and so does a cluster node
+        // that cannot save its cluster state.
         (Verb::FullDisk, Target::Host(host)) => {
             let must_write = plan.topology.persistence == Persistence::AofAlways;
             (must_write || shards.is_some()) && plan.nodes().contains(host)
@@ -111,7 +111,7 @@ fn lets_another_lead(plan: &Plan, fault: &Fault, length: Nanos) -> bool {
     }
 }
 
-/// Whether a node on one side is kept from enough on the other who would replace it.
+/// Whether a node on one side is cut off from enough nodes on the other that would replace it.
 fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
     let nodes = plan.nodes();
     let (judges, enough) = match &plan.topology.sentinels {
@@ -123,7 +123,7 @@ fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
     side.iter().any(|host| nodes.contains(host)) && cut >= enough
 }
 
-/// A node that comes back without keys that it had acknowledged. What counts is its down-time.
+/// A node that restarts without keys that it had acknowledged. The figure is its down time.
 fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     let persistence = plan.topology.persistence;
     let of_disk = |verb: Verb| {
@@ -131,7 +131,7 @@ fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     };
     let forgets = match fault.verb {
         Verb::PowerLoss => persistence != Persistence::AofAlways || of_disk(Verb::LyingDisk),
-        // What a full disk did not take was acknowledged all the same.
+        // Writes that a full disk rejected were acknowledged all the same.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
     forgets.then_some(Strain { what: Bounded::AmnesiacRestart, size: down })
@@ -141,10 +141,10 @@ fn reaches_resource(fault: &Fault) -> bool {
     matches!(fault.target, Target::Links { .. }) && fault.target.hosts().contains(&RESOURCE)
 }
 
-/// The assumptions of `promise` that the plan's faults are likely to break.
+/// The assumptions of `promise` that the plan's faults are likely to breach.
 ///
-/// Pauses and late accesses eat the same lease, so they are added up for each client. A node's
-/// amnesia breaks its assumption when the down-time is *shorter* than the bound.
+/// Pauses and late accesses use up the same lease, so they are added up for each client. A node's
+/// amnesia breaches its assumption when the down time is *shorter* than the bound.
 pub fn breaks(plan: &Plan, promise: &Promise) -> BTreeSet<Bounded> {
     let bound = |what| bound_of(&promise.assumes, what);
     let mut sums: BTreeMap<Bounded, u64> = BTreeMap::new();
@@ -174,7 +174,7 @@ pub fn breaks(plan: &Plan, promise: &Promise) -> BTreeSet<Bounded> {
     found
 }
 
-/// How long pauses stop a client in all, and how late its accesses get in all.
+/// The total time for which pauses stop a client, and the total delay of its accesses.
 fn taken_from(plan: &Plan, client: &str) -> (Nanos, Nanos) {
     let (mut paused, mut late) = (0_u64, 0_u64);
     for fault in &plan.faults {
@@ -190,7 +190,7 @@ fn taken_from(plan: &Plan, client: &str) -> (Nanos, Nanos) {
     (paused, late)
 }
 
-/// The largest difference of rates between any two hosts, in parts per million.
+/// The maximum difference of rates between any two hosts, in parts per million.
 fn relative_drift(plan: &Plan) -> u64 {
     let faults = plan.faults.iter().filter_map(|fault| match fault.verb {
         Verb::ClockRate { ppm } => Some(ppm),
@@ -201,7 +201,7 @@ fn relative_drift(plan: &Plan) -> u64 {
     u64::from(most.abs_diff(least))
 }
 
-/// Keeps as many of the plan's faults, from the first on, as are likely to break nothing together.
+/// Keeps as many of the plan's faults, from the first on, as are likely to breach nothing together.
 pub fn keep_within(plan: &mut Plan, promise: &Promise) {
     let all = std::mem::take(&mut plan.faults);
     for fault in all {

@@ -1,10 +1,11 @@
-//! Pauses and late accesses: what is taken from a lease, added up for each time under the lock.
+//! Pauses and late accesses: the time that they take from a lease, added up for each stretch under
+//! the lock.
 //!
 //! A stretch runs from the call of an acquire to the end of what belongs to it: its refusal, the
-//! return of its release, the loss, the death of its process. What a caller takes again belongs to
-//! the stretch that it has, whatever that comes to. A pause counts with what of it lies
-//! in the stretch, a suspend also with the wait for what the sleep kept back; an access counts
-//! with what it took longer than undisturbed links explain. Another client's faults do not count.
+//! return of its release, the loss, the death of its process. A re-entry belongs to the stretch in
+//! which it is called, with any outcome. A pause counts with the part of it that lies in the
+//! stretch, a suspension also with the wait for what it held back; an access counts with the time
+//! beyond what undisturbed links explain. Faults of other clients do not count.
 
 use lockstorm_platform::time::Nanos;
 
@@ -23,7 +24,7 @@ use crate::reading::moment::Moment;
 pub struct Stretch<'a> {
     /// The acquire, and those of its tenure.
     pub acquires: Vec<OpId>,
-    /// Whose it is.
+    /// The client process.
     pub process: &'a str,
     /// The acquire's call.
     pub from: Moment,
@@ -49,8 +50,8 @@ fn stretch<'a>(ledger: &Ledger<'a>, op: &'a Op) -> Stretch<'a> {
     Stretch { acquires, process: &op.process, from, to }
 }
 
-/// When the caller had done with an acquire and its grant: the return of its last release, or its
-/// loss. What it took again in vain it has done with at once.
+/// When the caller had finished with an acquire and its grant: the return of its last release, or
+/// its loss. A failed re-entry is finished at once.
 fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
     let ret = op.ret.map(Moment::from)?;
     if matches!(op.outcome, Outcome::Refused { .. }) {
@@ -68,7 +69,7 @@ fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
     released.or(lost).or(in_vain.then_some(ret))
 }
 
-/// The breaches of what is assumed of pauses and late accesses.
+/// The breaches of assumptions about pauses and late accesses.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let bounded = [Bounded::ClientPause, Bounded::AccessDelay];
     if !ledger.site.assumes.iter().any(|assumption| bounded.contains(&assumption.what)) {
@@ -78,7 +79,7 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     stretches(ledger).iter().flat_map(|stretch| breaches_of(ledger, &accesses, stretch)).collect()
 }
 
-/// The accesses to the resource with the acquires that they are of, in order of these.
+/// The accesses to the resource with their acquires, ordered by acquire.
 type Accesses<'a> = Vec<(OpId, &'a Op)>;
 
 fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
@@ -119,18 +120,18 @@ fn covered(halts: &[Halt], (from, to): (Moment, Moment)) -> Nanos {
     sum
 }
 
-/// What the accesses of a stretch were late.
+/// How late the accesses of a stretch were.
 #[derive(Clone, Debug, Default)]
 struct Lateness {
-    /// All together.
+    /// The sum.
     total: Nanos,
-    /// The one that arrived the latest after it was sent.
+    /// The maximum delay between sending and arrival.
     worst: Nanos,
-    /// What was at work while they were under way.
+    /// The parts that were active while the accesses were in flight.
     parts: Vec<Part>,
 }
 
-/// Undisturbed, an access is a request and a reply, and the first of a process connects.
+/// Undisturbed, an access is a request and a reply, and the first one of a process connects.
 fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Halt]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
@@ -182,7 +183,7 @@ fn connects(ledger: &Ledger, access: &Op) -> bool {
     })
 }
 
-/// When an access arrived at the resource, if it did, and when it was over for good.
+/// When an access arrived at the resource, if it did, and when it was finished for good.
 fn ways(ledger: &Ledger, op: &Op) -> Option<(Option<Moment>, Moment)> {
     let arrived = ledger.reading.history.accesses.iter().find(|access| access.op == op.id);
     let arrived = arrived.map(|access| Moment::from(access.at));

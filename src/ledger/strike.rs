@@ -1,4 +1,4 @@
-//! What a fault interval did, and to whom.
+//! What a fault interval did, and to which host.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
@@ -13,7 +13,7 @@ pub fn part(condition: &Condition) -> Part {
     Part::Fault(condition.fault)
 }
 
-/// Whether it has removed keys by command, and that key may be one of them.
+/// Whether it removed keys by command, and this key may be one of them.
 pub fn removes_key(condition: &Condition, key: &str) -> bool {
     let named = match &condition.verb {
         Verb::Evict { key: named } => named == key,
@@ -22,8 +22,8 @@ pub fn removes_key(condition: &Condition, key: &str) -> bool {
     named && condition.met != Some(0)
 }
 
-/// By how much it moved a wall clock away from true time in the end: a step by its size, a freeze
-/// by the time that the clock stood.
+/// By how much it finally shifted a wall clock from true time: a step by its size, a freeze by the
+/// time for which the clock stood.
 pub fn moves_clock(condition: &Condition, end: Instant) -> Option<i64> {
     match condition.verb {
         Verb::ClockStep { by } => Some(by),
@@ -35,8 +35,8 @@ pub fn moves_clock(condition: &Condition, end: Instant) -> Option<i64> {
     }
 }
 
-/// Whether it can make accesses of that client late: on its link to the resource, on the resource,
-/// or a sleep of its machine, after which both sides wait before they send again.
+/// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a
+/// suspension of its machine, after which both sides wait before they retransmit.
 pub fn delays_access(condition: &Condition, client: &str) -> bool {
     let verb = &condition.verb;
     match &condition.target {
@@ -49,7 +49,7 @@ pub fn delays_access(condition: &Condition, client: &str) -> bool {
     }
 }
 
-/// Whether it was at work at some moment between the two, both included.
+/// Whether it was active at some moment between the two, both inclusive.
 pub fn meets(condition: &Condition, reading: &Reading, (from, to): (Moment, Moment)) -> bool {
     let (begin, over) = reading.lasts(condition);
     begin <= to && from <= over

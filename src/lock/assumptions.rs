@@ -1,6 +1,6 @@
-//! What locks count on, put together from a few lists. Each lock's own file says which.
+//! The assumptions of the locks, composed from a few lists. Each lock's own file selects them.
 //!
-//! [`lease`] and [`mutex`] are whole promises for locks of one's own. Others are put together:
+//! [`lease`] and [`mutex`] are complete promises for locks of one's own. Others are composed:
 //! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
 
 use lockstorm_platform::fault::MAX_LENGTH;
@@ -16,8 +16,8 @@ pub fn lease(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, of_lease(config, &LEASE.settle(config), 0, work))
 }
 
-/// The promise of a lock on one node whose key lives until it is deleted: one holder, while
-/// every holder comes back to release it.
+/// The promise of a lock on one node whose key exists until it is deleted: one holder, while every
+/// holder returns to release it.
 pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, of_mutex(work))
 }
@@ -31,12 +31,12 @@ pub fn of_mutex(work: Work) -> Vec<Assumption> {
     assumes
 }
 
-/// What a lock with a time to live counts on, with `drift_ppm` of relative rate error allowed
-/// for: the work fits into the lease with a pause of what is left, and the node measures the
-/// lease as its holder does. A caller that prolongs its grants works from one extend to the next.
+/// The assumptions of a lock with a time to live, allowing for `drift_ppm` of relative rate error:
+/// the work fits into the lease with a pause of what is left, and the node measures the lease as
+/// its holder does. A caller that extends its grants works from one extend to the next.
 ///
-/// A reply may take up to its time-out and the lease has run since before the send; that much
-/// is never left.
+/// A reply may take up to its timeout, and the lease runs from before the send; that much is never
+/// left.
 pub fn of_lease(
     config: &LockConfig,
     choices: &Choices,
@@ -51,7 +51,7 @@ pub fn of_lease(
         bound(Bounded::ClientPause, spare),
         bound(Bounded::AccessDelay, spare.min(work.patience)),
     ];
-    // A lock whose deadlines are too late cannot ask its callers to keep to them.
+    // A lock whose deadlines are too late cannot require its callers to observe them.
     if config.deadline_from == DeadlineFrom::Send {
         let messages = work.lasts.saturating_sub(work.works);
         assumes.insert(0, bound(Bounded::Work, usable.saturating_sub(messages)));
@@ -61,27 +61,27 @@ pub fn of_lease(
     assumes
 }
 
-/// How a lease is prolonged in the background, ns.
+/// How a lease is extended in the background, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// How often.
+    /// The interval.
     pub every: Nanos,
-    /// To what time to live.
+    /// The new time to live.
     pub ttl: Nanos,
 }
 
 impl Renewed {
-    /// What the configuration says; else `usually` so often, and to the lease's own time to live.
+    /// The configured values; by default the interval `usually`, and the lease's own time to live.
     pub fn of(config: &LockConfig, choices: &Choices, usually: Nanos) -> Renewed {
         let every = config.renew_every.unwrap_or(usually);
         Renewed { every, ttl: config.renew_ttl.unwrap_or(choices.ttl) }
     }
 }
 
-/// What a lease that a running process keeps counts on: it withstands work of any length, and a
-/// pause or a late access of what is left beside work that needs no renewal. With each renewal a
-/// pause of what is left before the next would do no harm; but none of them may arrive, and then
-/// the holder hears of its loss as its lease ends, with nothing left.
+/// The assumptions of a lease that a running process keeps: it tolerates work of any length, and a
+/// pause or a late access of what is left beside work that needs no renewal. After each renewal a
+/// pause of what is left before the next would do no harm. But none of them may arrive, and then
+/// the holder is notified of its loss as its lease ends, with nothing left.
 pub fn of_renewed(
     config: &LockConfig,
     choices: &Choices,
@@ -100,7 +100,7 @@ pub fn of_renewed(
     assumes
 }
 
-/// What counting a lease on two machines counts on.
+/// The assumptions of measuring a lease on two machines.
 pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::NodeClockStep, 0), bound(Bounded::Drift, drift_ppm)];
     if config.clock == Some(Clock::Wall) {
@@ -109,7 +109,7 @@ pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     assumes
 }
 
-/// What a key that must not vanish counts on; a node that lost it is safe after `outlived` ns.
+/// The assumptions of a key that must persist; a node that lost it is safe after `outlived` ns.
 pub fn of_key(outlived: Nanos) -> Vec<Assumption> {
     vec![
         bound(Bounded::AmnesiacRestart, outlived),

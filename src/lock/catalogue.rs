@@ -27,17 +27,17 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
-/// The locks that a plan may name: those of the catalogue, and a caller's own beside them.
+/// The locks that a plan may name: those of the catalogue, and the user's own.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     own: Vec<Algorithm>,
 }
 
 impl Locks {
-    /// These and one more.
+    /// Adds a lock.
     ///
     /// # Panics
-    /// If there is a lock of this name: a scenario could mean either.
+    /// If a lock of this name exists: a scenario could mean either.
     #[must_use]
     #[track_caller]
     pub fn with(mut self, own: Algorithm) -> Locks {
@@ -51,7 +51,7 @@ impl Locks {
         self.all().find(|algorithm| algorithm.name == name)
     }
 
-    /// Their names: the catalogue's in its order, then the caller's own.
+    /// Their names: the catalogue's in its order, then the user's own.
     pub fn names(&self) -> Vec<&'static str> {
         self.all().map(|algorithm| algorithm.name).collect()
     }

@@ -1,4 +1,4 @@
-//! The arithmetic of leases: what is left, and until which reading a grant may be counted on.
+//! The arithmetic of leases: the remaining time, and the reading until which a grant is valid.
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
@@ -11,17 +11,17 @@ use crate::lock::config::DeadlineFrom;
 pub struct Lease {
     /// Time to live of the key, ns.
     pub ttl: Nanos,
-    /// What is taken off for clocks that run at different rates, ns.
+    /// The deduction for clocks with different rates, ns.
     pub drift: Nanos,
     /// The clock that the holder reads.
     pub clock: Clock,
-    /// From when on it counts.
+    /// The start of the lease.
     pub from: DeadlineFrom,
 }
 
 impl Lease {
-    /// The deadline of a grant or renewal whose first request was sent at reading `sent` and
-    /// whose last reply has arrived by now.
+    /// The deadline of a grant or renewal whose first request was sent at reading `sent` and whose
+    /// last reply has just arrived.
     pub fn deadline(&self, host: &Host, sent: Nanos) -> Deadline {
         let from = match self.from {
             DeadlineFrom::Send => sent,
@@ -30,15 +30,15 @@ impl Lease {
         (self.clock, from.saturating_add(self.ttl.saturating_sub(self.drift)))
     }
 
-    /// What remains at reading `now` of a lease that was asked for at reading `sent`; `None`
-    /// if it is over.
+    /// The time left at reading `now` of a lease that was requested at reading `sent`; `None` if it
+    /// is over.
     pub fn left(&self, sent: Nanos, now: Nanos) -> Option<Nanos> {
         validity(self.ttl, now.saturating_sub(sent), self.drift)
     }
 }
 
-/// What remains of a time to live after `elapsed`, less the allowance for drift; `None` if
-/// nothing does. All in ns.
+/// The time left of a time to live after `elapsed`, less the allowance for drift; `None` if nothing
+/// is left. All in ns.
 pub fn validity(ttl: Nanos, elapsed: Nanos, drift: Nanos) -> Option<Nanos> {
     ttl.checked_sub(elapsed)?.checked_sub(drift).filter(|left| *left > 0)
 }

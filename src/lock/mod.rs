@@ -1,7 +1,7 @@
-//! Locks: what one is to its caller, and what it is given.
+//! Locks: one file per algorithm, on one small RESP client.
 //!
-//! [`Lock`] is what a user implements for a lock of their own, mostly on [`client`]. A lock knows
-//! its host and its nodes; it knows nothing of histories, workloads, plans or runs.
+//! [`Lock`] is the trait that a user implements for a lock of their own. A lock knows its host and
+//! its nodes; it knows nothing of histories, workloads, plans or runs.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,9 +24,9 @@ pub mod token;
 
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///
-/// A time-out is *unknown*, never refused: the server may have done what was asked.
+/// A timeout is *unknown*, never refused: the server may have executed the request.
 ///
-/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is found out
+/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is detected
 /// (`broken-contract`), and the line is reported:
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
@@ -34,66 +34,66 @@ pub mod token;
 /// 3. Lock::acquire: a permit is below the number of holders
 /// 6. Lock: chance, time and state come from the setting: one plan is one run
 ///
-/// Anything else is the lock's own business: two grants may have the same token, a deadline may
-/// lie on any clock at any reading, and a future of the lock may be dropped half-way.
+/// Everything else is up to the lock: two grants may have the same token, a deadline may be on any
+/// clock at any reading, and a future of the lock may be dropped half-way.
 #[async_trait(?Send)]
 pub trait Lock {
-    /// Asks for the lock once, with the algorithm's own number of tries.
+    /// Acquires the lock once, with the algorithm's own number of tries.
     async fn acquire(&mut self) -> Acquired;
-    /// Prolongs a grant by the lock's time to live.
+    /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;
-    /// Gives a grant back; also one that an unknown acquire may have left.
+    /// Releases a grant; also one that an unknown acquire may have left.
     async fn release(&mut self, grant: &Grant) -> Released;
 }
 
-/// What an acquire came to.
+/// The result of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The caller owns the lock.
     Granted(Grant),
-    /// It does not; nothing is left to be released.
+    /// The caller does not own it; nothing is left to be released.
     Refused(String),
-    /// Nobody knows. The grant can be released.
+    /// The outcome is unknown. The grant can be released.
     Unknown(Grant),
 }
 
-/// What an extend came to.
+/// The result of an extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extended {
-    /// Still the caller's; the new deadline.
+    /// The grant is still the caller's; the new deadline.
     Kept(Option<Deadline>),
-    /// No longer the caller's.
+    /// The grant is no longer the caller's.
     Lost,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What a release came to.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// The caller's key was removed.
     Released,
-    /// There was no key of the caller's.
+    /// The caller had no key.
     NotMine,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// A clock of the caller's host and the reading until which a grant may be counted on.
+/// A clock of the caller's host and the reading until which a grant is valid.
 pub type Deadline = (Clock, Nanos);
 
-/// One success of a lock.
+/// A successful acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     /// The owner value.
     pub token: String,
     /// The increasing number, if the lock gives one.
     pub fence: Option<u64>,
-    /// Which permit, for a lock with several.
+    /// The permit, for a lock with several.
     pub permit: Option<u32>,
-    /// Until when it may be counted on; `None` if it never ends by itself.
+    /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
-    /// How often its owner holds it now; 1 for a lock that is not re-entrant.
+    /// How often its owner currently holds it; 1 for a lock that is not re-entrant.
     pub depth: u32,
 }
 
@@ -102,18 +102,18 @@ pub struct Grant {
 pub struct Setting {
     /// The machine that it runs on.
     pub host: Host,
-    /// The names of the nodes to ask; resolved at each connect, since a failover moves a name.
+    /// The names of the nodes to query; resolved at each connect, since a failover moves a name.
     pub nodes: Vec<String>,
-    /// How it is set up.
+    /// The setup.
     pub config: LockConfig,
-    /// The operation that the caller is in now.
+    /// The caller's current operation.
     pub call: Rc<Cell<Call>>,
-    /// Where a lock tells of what it does by itself, in background tasks.
+    /// Receives notices of what a lock does on its own, in background tasks.
     pub tell: Tell,
 }
 
 impl Setting {
-    /// Prolongs a grant in the background, and has that written down.
+    /// Extends a grant in the background, and has that recorded.
     pub async fn extending(
         &self,
         token: &str,
@@ -128,7 +128,7 @@ impl Setting {
     }
 }
 
-/// A renewal under way. One that is dropped half-way, as by a time-out around it, has no answer.
+/// A pending renewal. One that is dropped half-way, as by a timeout around it, has no outcome.
 struct Renewal<'a> {
     tell: &'a Tell,
     op: u32,
@@ -143,37 +143,37 @@ impl Drop for Renewal<'_> {
     }
 }
 
-/// An operation of a caller, as its requests and draws know it.
+/// An operation of a caller, as identified by its requests and draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// Its number in the run. Requests carry it as their provenance.
     pub op: u32,
     /// Its number among the operations of its process, counted from 1. Draws and messages are
-    /// addressed by it, so that nothing that other processes do moves them.
+    /// addressed by it, so that other processes cannot move them.
     pub nth: u32,
 }
 
 impl Call {
-    /// Its number in the run; none before the caller's first.
+    /// Its number in the run; `None` before the caller's first operation.
     pub fn operation(self) -> Option<u32> {
         (self.nth > 0).then_some(self.op)
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] is answered with the new operation; what the others
-/// are answered with means nothing.
+/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; the result of the others
+/// has no meaning.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
-/// What a lock does by itself.
+/// An action of a lock on its own.
 ///
 /// The rest of the contract (see [`Lock`]):
 ///
 /// 4. Notice: Extending and Lost name the token of a grant that the caller was given
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
-/// A grant that an acquire is about to give counts, and so does the last one with that token,
-/// though the caller has given it back. Of several grants with one token the oldest that is held
-/// is meant; a loss is that of all of them.
+/// A grant that an acquire is about to return counts, and so does the last one with that token even
+/// after the caller released it. Of several grants with one token, the oldest that is held is
+/// meant; a loss applies to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -181,20 +181,20 @@ pub enum Notice {
         /// The grant's token.
         token: String,
     },
-    /// The renewal with this number (see [`Call::op`]) came to an end.
+    /// The renewal with this number (see [`Call::op`]) ended.
     Extended {
-        /// The number that [`Notice::Extending`] was answered with.
+        /// The number that [`Notice::Extending`] returned.
         op: u32,
-        /// What it came to.
+        /// Its result.
         result: Extended,
     },
-    /// The renewal with this number was dropped before it had an answer: nobody knows.
-    /// [`Setting::extending`] sends it.
+    /// The renewal with this number was dropped before it had a reply: its outcome is unknown.
+    /// [`Setting::extending`] sends this notice.
     Abandoned {
-        /// The number that [`Notice::Extending`] was answered with.
+        /// The number that [`Notice::Extending`] returned.
         op: u32,
     },
-    /// The caller is told that the grant with this token is lost.
+    /// The caller is notified that the grant with this token is lost.
     Lost {
         /// The grant's token.
         token: String,

@@ -1,4 +1,4 @@
-//! Owner values: what tells one grant's key from every other's.
+//! Owner values: they distinguish the key of one grant from all others.
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::Purpose;

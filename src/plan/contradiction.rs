@@ -12,9 +12,9 @@ pub type Checked = Result<(), Refusal>;
 
 /// More rounds a client, and more tries an acquire, than this are refused.
 pub const MOST_ROUNDS: u32 = 1_000_000;
-/// A clock may run this much faster or slower: half as fast again, or half as fast.
+/// The maximum rate error of a clock: half as fast again, or half as fast.
 const MOST_PPM: i32 = 500_000;
-/// More lost tries in a million are refused: a message must arrive some day.
+/// The maximum of lost tries per million: a message must arrive eventually.
 pub const MOST_LOSS: u32 = 900_000;
 
 /// Refuses, if `wrong`.
@@ -25,7 +25,7 @@ pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) 
     Err(Refusal::new(what, mend).on(Place::Field(place.to_owned())))
 }
 
-/// Refuses a host that is not there.
+/// Refuses a host that does not exist.
 pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
     let hosts = plan.hosts();
     if hosts.iter().any(|known| known == host) {
@@ -40,7 +40,7 @@ pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
     refuse_if(true, place, format!("there is no host '{host}'"), &mend)
 }
 
-/// Refuses a length beyond the longest.
+/// Refuses a length above the maximum.
 pub fn in_reach(place: &str, length: Nanos) -> Checked {
     let mend = format!("at most {}", length::write(MAX_LENGTH));
     refuse_if(length > MAX_LENGTH, place, "this is too long", &mend)

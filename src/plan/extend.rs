@@ -1,11 +1,11 @@
-//! Whether a client prolongs its grant while it works, and how often.
+//! Whether a client extends its grant while it works, and how often.
 
 use std::fmt;
 
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Whether a client that works prolongs its grant.
+/// Whether a working client extends its grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Extend {
@@ -14,12 +14,12 @@ pub enum Extend {
     Never,
     /// Each time that this share of the lease has passed.
     Share(Rhythm),
-    /// Each time that half of the lease has passed; its work ends when the lock says that it is
-    /// lost, or when the workload is to stop.
+    /// Each time that half of the lease has passed; its work ends when the lock reports the loss,
+    /// or when the workload is to stop.
     UntilLost,
 }
 
-/// A share of a lease: some parts of so many.
+/// A share of a lease, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rhythm {
     parts: u32,
@@ -36,16 +36,16 @@ impl Rhythm {
         Nanos::try_from(share).unwrap_or(lease)
     }
 
-    /// How much of a lease has to be left for a client that could not prolong it, so that what it
-    /// does last is done in time: half of what was left when the extend was due, ns.
+    /// How much of a lease must be left for a client that could not extend it, so that its last
+    /// access is in time: half of what was left when the extend was due, ns.
     pub fn reserve(self, lease: Nanos) -> Nanos {
         (lease - self.due(lease)) / 2
     }
 }
 
 impl Extend {
-    /// Each time that half of the lease has passed, a third, a quarter: those that come sooner, or
-    /// where work goes on until the lock is lost, the like whose work has an end.
+    /// The shorter intervals among half of the lease, a third, a quarter, and so on; for work that
+    /// goes on until the lock is lost, also the same interval with work that has an end.
     pub fn each_sooner(self) -> impl Iterator<Item = Rhythm> {
         let own = self.rhythm().map(|own| (u64::from(own.parts), u64::from(own.of)));
         let is_sooner = move |of: &u32| {
@@ -55,7 +55,7 @@ impl Extend {
         (2..=4).filter(is_sooner).map(|of| Rhythm { parts: 1, of })
     }
 
-    /// How often it is prolonged, if it is.
+    /// How often it is extended, if at all.
     pub fn rhythm(self) -> Option<Rhythm> {
         match self {
             Extend::Never => None,

@@ -1,4 +1,4 @@
-//! What no fault of a plan may say: a target that cannot suffer it, an anchor that never comes.
+//! What no fault of a plan may contain: an unsuitable target, an anchor that never occurs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::plan::contradiction::{Checked, MOST_LOSS, in_reach, known_host, rate,
 use crate::plan::{Persistence, Plan, Shards, TopologyKind};
 use crate::refusal::nearest;
 
-/// Checks every fault, and that each anchor can come.
+/// Checks every fault, and that each anchor can occur.
 pub fn faults(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let mut ids = BTreeSet::new();
     for fault in &plan.faults {
@@ -38,7 +38,7 @@ fn can_stop(plan: &Plan, fault: &Fault, algorithm: &Algorithm, place: &str) -> C
     refuse_if(wrong, place, what, "pause a node, or spawn through the lock's host")
 }
 
-/// Whether a fault is to stop what a client runs, and let it go on later.
+/// Whether a fault halts the process of a client and resumes it later.
 pub fn halts_clients(plan: &Plan, fault: &Fault) -> bool {
     let client = |host: &&str| plan.clients().iter().any(|client| client == host);
     fault.verb.halts() && fault.target.hosts().iter().any(client)
@@ -94,7 +94,7 @@ fn talks(plan: &Plan, a: &str, b: &str) -> bool {
     (client(a) != client(b)) || replicated || (watched && a != RESOURCE && b != RESOURCE)
 }
 
-/// Refuses what the host cannot suffer.
+/// Refuses a verb that cannot strike the host.
 fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let word = verb.word();
     let row = verb.row();
@@ -129,7 +129,7 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     refuse_if(is_master && !moved, at, what, &replica)
 }
 
-/// A cluster fails over by itself; who lags behind is a replica.
+/// A cluster fails over on its own; only a replica can lag behind.
 fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
     let by_hand = matches!(verb, Verb::Failover);
     let what = "the cluster fails over by itself";
@@ -232,8 +232,8 @@ fn client(plan: &Plan, at: &str, who: &str) -> Checked {
     refuse_if(other, at, format!("'{who}' asks for no lock"), "name a client: 'c1'")
 }
 
-/// An anchor on another fault: it must be there, end if its end is waited for, and the chain of
-/// anchors must begin somewhere.
+/// An anchor on another fault: that fault must exist, it must have an end if the anchor is its end,
+/// and the chain of anchors must have a beginning.
 fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Checked {
     let find = |id: u32| plan.faults.iter().find(|fault| fault.id == id);
     let Some(other) = find(id) else {

@@ -1,4 +1,4 @@
-//! A plan as text and back. The text is stable: the same plan is the same bytes.
+//! A plan as text and back. The text is stable: equal plans have equal bytes.
 
 use lockstorm_platform::trace::hash_of;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use crate::lock::catalogue::Locks;
 use crate::plan::{FORMAT, Plan};
 use crate::refusal::{Place, Refusal};
 
-/// What is read first: whether this is a plan of ours at all.
+/// The part that is read first, to check whether this is a plan at all.
 #[derive(Deserialize)]
 struct Head {
     format: u64,
@@ -20,13 +20,13 @@ impl Plan {
         text + "\n"
     }
 
-    /// Sixteen hexadecimal digits that stand for the whole plan.
+    /// Sixteen hexadecimal digits that identify the whole plan.
     pub fn digest(&self) -> String {
         format!("{:016x}", hash_of(self.to_json().as_bytes()))
     }
 
-    /// Reads a plan and refuses what is not one, what another version wrote, and what makes no
-    /// sense. `name` is the file's name, for the refusal.
+    /// Reads a plan; refuses other files, plans of another version, and contradictory plans. `name`
+    /// is the file's name, for the refusal.
     pub fn from_json(name: &str, text: &str) -> Result<Plan, Refusal> {
         Plan::from_json_with(&Locks::default(), name, text)
     }
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-/// Sixteen hexadecimal digits that stand for several plans in their order.
+/// Sixteen hexadecimal digits that identify several plans in their order.
 pub fn digest_of<'a>(plans: impl Iterator<Item = &'a Plan>) -> String {
     let digests: String = plans.map(Plan::digest).collect();
     format!("{:016x}", hash_of(digests.as_bytes()))

@@ -1,5 +1,5 @@
-//! What no plan may say of its lock: a lease that Redis takes in no such unit, a quorum above the
-//! nodes, an option that is another lock's.
+//! What no plan may contain about its lock: a lease in a unit that Redis does not accept, a quorum
+//! above the number of nodes, an option of another lock.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::compat::Difference;
@@ -14,7 +14,7 @@ use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 
-/// Checks the table of the lock.
+/// Checks the lock's table.
 pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let config = &plan.lock;
     refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
@@ -64,7 +64,7 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(needs >= ttl, "lock.needs", what, "less than ttl")
 }
 
-/// Redis takes a time to live in whole milliseconds, or seconds, above zero.
+/// Redis accepts a time to live in whole milliseconds, or seconds, above zero.
 fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
     let unit = algorithm.defaults.unit;
@@ -107,7 +107,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
 }
 
-/// A lock that waits for replicas needs so many.
+/// Only a lock that waits for replicas has these options, and only if there are that many replicas.
 fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (config, name) = (&plan.lock, algorithm.name);
     if name != WAITS {
@@ -127,7 +127,7 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(acks < least || acks > replicas, "lock.acks", what, &mend)
 }
 
-/// WAITAOF is there from Redis 7.2 on, and needs an append-only file.
+/// WAITAOF exists since Redis 7.2, and needs an append-only file.
 fn synced(plan: &Plan) -> Checked {
     let topology = &plan.topology;
     let (fsync, place) = (plan.lock.fsync, "lock.fsync");
@@ -139,7 +139,7 @@ fn synced(plan: &Plan) -> Checked {
     refuse_if(fsync && no_file, place, what, "persistence = \"aof-everysec\" in [topology]")
 }
 
-/// Sentinels are listened to where there are some.
+/// Subscribing to Sentinels needs Sentinels.
 fn discovery(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let listens = plan.lock.discovery == DiscoveryShape::SwitchMaster;
     let deaf = algorithm.asks_all || plan.topology.kind != TopologyKind::Sentinel;

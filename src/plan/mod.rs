@@ -1,4 +1,4 @@
-//! A plan: a scenario with every choice made. A value; saved, it is the reproduction.
+//! A plan: a scenario with every choice made. It is a value; saved, it is the reproduction.
 
 pub mod contradiction;
 pub mod extend;
@@ -26,15 +26,15 @@ use crate::plan::extend::Extend;
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// Everything that one run is made of.
+/// Everything that determines one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The format's number.
     pub format: u32,
-    /// The scenario's name, or what a hunt calls it.
+    /// The scenario's name, or the name that a hunt gives.
     pub name: String,
-    /// Where every draw comes from.
+    /// The source of all draws.
     pub seed: u64,
     /// The nodes.
     pub topology: Topology,
@@ -44,13 +44,13 @@ pub struct Plan {
     pub workload: Workload,
     /// The network.
     pub links: Links,
-    /// How hosts' clocks are set at the start, by host name.
+    /// The initial settings of hosts' clocks, by host name.
     #[serde(default)]
     pub clocks: BTreeMap<String, ClockSetting>,
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// Whether a hunt drew the faults, and nobody chose them one by one.
+    /// Whether a hunt drew the faults, so that they were not chosen individually.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_drawn: bool,
     /// Draws that are fixed by hand.
@@ -78,8 +78,8 @@ const COUNTS: [&str; 13] = [
     "to_write",
     "tries",
 ];
-/// Whether a field of a plan's JSON, or a path that ends with it, counts something: every other
-/// number is a length in nanoseconds, or says its unit.
+/// Whether a field of a plan's JSON, or a path that ends with it, is a count: every other number is
+/// a length in nanoseconds, or names its unit.
 pub fn is_count(path: &str) -> bool {
     path.rsplit('.').next().is_some_and(|field| COUNTS.contains(&field))
 }
@@ -109,29 +109,29 @@ impl Plan {
         hosts
     }
 
-    /// The longest time to live that any key of the lock can have; 0 if it has none.
+    /// The maximum time to live of any key of the lock; 0 if its keys do not expire.
     pub fn longest_ttl(&self) -> Nanos {
         self.lock.ttl.max(self.lock.renew_ttl).unwrap_or(0)
     }
 }
 
-/// Redis's own save points.
+/// Redis's default save points.
 const USUAL_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
 /// The nodes of a plan: `n1`, `n2`, ...
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// How they belong together.
+    /// How they are connected.
     pub kind: TopologyKind,
-    /// How many there are. `replicated`, `sentinel`: `n1` is the (first) master, the others are its
-    /// replicas. `cluster`, `independent`: the masters come first, then their replicas: see
+    /// The number of nodes. `replicated`, `sentinel`: `n1` is the (first) master, the others are
+    /// its replicas. `cluster`, `independent`: the masters come first, then their replicas: see
     /// [`Topology::master_of`].
     pub nodes: u32,
     /// How many replicas each of the masters has, in an `independent` topology.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replicas_each: u32,
-    /// What each keeps on disk.
+    /// What each node keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
     /// What their files are like.
@@ -143,13 +143,13 @@ pub struct Topology {
     /// Which server each answers like. The usual one is not written: plans of before have none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compat: Compat,
-    /// When a master refuses writes for want of replicas; without it, never.
+    /// When a master rejects writes for lack of replicas; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<MinReplicas>,
-    /// Who watches the master: in a `sentinel` topology, and there alone.
+    /// The Sentinels that watch the master: only in a `sentinel` topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinels: Option<Sentinels>,
-    /// How the slots are served: in a `cluster` topology, and there alone.
+    /// How the slots are served: only in a `cluster` topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<Shards>,
 }
@@ -166,7 +166,7 @@ impl Topology {
         (1..=count).map(|n| format!("s{n}")).collect()
     }
 
-    /// So many nodes of the usual kind.
+    /// This many nodes with default settings.
     pub fn plain(kind: TopologyKind, nodes: u32) -> Topology {
         Topology {
             kind,
@@ -183,13 +183,13 @@ impl Topology {
     }
 }
 
-/// When a master refuses writes: `min-replicas-to-write` and `min-replicas-max-lag`.
+/// When a master rejects writes: `min-replicas-to-write` and `min-replicas-max-lag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MinReplicas {
-    /// With fewer good replicas than these.
+    /// The minimum number of good replicas.
     pub to_write: u32,
-    /// How old a good one's last word may be, ns; whole seconds.
+    /// The maximum age of a good replica's last message, ns; whole seconds.
     pub max_lag: Nanos,
 }
 
@@ -197,20 +197,20 @@ pub struct MinReplicas {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sentinels {
-    /// How many there are.
+    /// The number of Sentinels.
     pub count: u32,
-    /// How many of them have to take the master for down.
+    /// How many of them have to consider the master down.
     pub quorum: u32,
-    /// After how long without a valid answer it is down, ns.
+    /// After how long without a valid reply it is down, ns.
     pub down_after: Nanos,
-    /// After how long a failover is given up, ns.
+    /// After how long a failover is abandoned, ns.
     pub failover_timeout: Nanos,
-    /// How many replicas are told at a time to follow the new master.
+    /// How many replicas are reconfigured at a time to follow the new master.
     pub parallel_syncs: u32,
 }
 
 impl Sentinels {
-    /// So many, a majority of which has to agree, with the times of Redis.
+    /// This many Sentinels with a majority as quorum and Redis's default times.
     pub fn usual(count: u32) -> Sentinels {
         Sentinels {
             count,
@@ -222,18 +222,18 @@ impl Sentinels {
     }
 }
 
-/// The slots of a cluster: even shares of masters that all nodes know from the start.
+/// The slots of a cluster: even shares of the masters, which all nodes know from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shards {
-    /// How many masters there are: `n1` has the first slots.
+    /// The number of masters: `n1` has the first slots.
     pub masters: u32,
-    /// After how long without an answer a node is suspected: `cluster-node-timeout`, ns.
+    /// After how long without a reply a node is suspected: `cluster-node-timeout`, ns.
     pub node_timeout: Nanos,
 }
 
 impl Shards {
-    /// `cluster-node-timeout` where nothing is said.
+    /// The default of `cluster-node-timeout`.
     pub const NODE_TIMEOUT: Nanos = 15 * SECOND;
 
     /// See [`Topology::master_of`].
@@ -241,7 +241,7 @@ impl Shards {
         in_turn(nth, self.masters)
     }
 
-    /// The first and the last slot of the nth node, which is a master.
+    /// The first and the last slot of the nth node, which must be a master.
     pub fn slots_of(&self, nth: u32) -> (u16, u16) {
         let from = |nth: u32| u32::from(SLOTS) * nth / self.masters;
         let slot = |slot: u32| u16::try_from(slot).unwrap_or(SLOTS - 1);
@@ -249,13 +249,13 @@ impl Shards {
     }
 }
 
-/// Whom the nth node follows, if replicas come behind all masters and follow them in turn.
+/// The master of the nth node, if replicas come after all masters and follow them in turn.
 fn in_turn(nth: u32, masters: u32) -> Option<u32> {
     (nth > masters).then(|| (nth - 1) % masters.max(1) + 1)
 }
 
 impl Topology {
-    /// How many masters there are at the start.
+    /// The number of masters at the start.
     pub fn masters(&self) -> u32 {
         match self.kind {
             TopologyKind::Single => self.nodes,
@@ -265,18 +265,18 @@ impl Topology {
         }
     }
 
-    /// How many replicas each master has at the start.
+    /// The number of replicas of each master at the start.
     pub fn replicas(&self) -> u32 {
         (self.nodes / self.masters().max(1)).saturating_sub(1)
     }
 
-    /// The number of the master whom the nth node follows at the start; `None` for a master. With
+    /// The number of the master that the nth node follows at the start; `None` for a master. With
     /// three masters `n4` and `n7` follow `n1`, `n5` and `n8` follow `n2`.
     pub fn master_of(&self, nth: u32) -> Option<u32> {
         in_turn(nth, self.masters())
     }
 
-    /// How each of its nodes is set up, apart from its address, its master and its cluster.
+    /// The setup of each of its nodes, apart from address, master and cluster.
     pub fn node(&self) -> NodeConfig {
         let save = match (self.persistence, &self.files.save[..]) {
             (Persistence::Rdb, "") => USUAL_SAVE_POINTS,
@@ -301,38 +301,38 @@ impl Topology {
     }
 }
 
-/// What a node's files are like.
+/// The settings of a node's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// When all keys are saved: pairs of seconds and changes, as in Redis. Without any, the
-    /// usual ones hold for `rdb`.
+    /// When all keys are saved: pairs of seconds and changes, as in Redis. If empty, the default
+    /// ones apply for `rdb`.
     #[serde(default)]
     pub save: String,
-    /// How long a save in the background takes, ns.
+    /// How long a background save takes, ns.
     #[serde(default)]
     pub save_time: Nanos,
-    /// How long a node reads its file at the start before it serves anybody, ns.
+    /// How long a node reads its file at the start before it serves clients, ns.
     #[serde(default)]
     pub load_time: Nanos,
-    /// Whether a node does not start with a torn append-only file (`aof-load-truncated no`).
+    /// Whether a node refuses to start with a torn append-only file (`aof-load-truncated no`).
     #[serde(default)]
     pub refuse_torn: bool,
 }
 
-/// How nodes belong together.
+/// How nodes are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TopologyKind {
     /// One node.
     Single,
-    /// A master and its replicas; `master` names the master, failover is by command.
+    /// A master and its replicas; the name `master` resolves to the master, failover is by command.
     Replicated,
-    /// A master, its replicas, and Sentinels that fail over by themselves; clients ask these.
+    /// A master, its replicas, and Sentinels that fail over on their own; clients query these.
     Sentinel,
-    /// Masters that share the slots, and their replicas, which fail over by themselves.
+    /// Masters that share the slots, and their replicas, which fail over on their own.
     Cluster,
-    /// Masters that know nothing of each other.
+    /// Masters without knowledge of each other.
     Independent,
 }
 
@@ -347,9 +347,9 @@ pub enum Persistence {
     AofAlways,
     /// Append-only file, synced once a second.
     AofEverysec,
-    /// Append-only file, synced when the kernel likes.
+    /// Append-only file, synced when the kernel decides.
     AofNo,
-    /// All keys now and then, as the save points ask.
+    /// Snapshots of all keys at the save points.
     Rdb,
 }
 
@@ -357,29 +357,30 @@ pub enum Persistence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What is guarded.
+    /// The kind of the guarded resource.
     pub kind: WorkloadKind,
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: u32,
-    /// How often each client takes the lock, at the most.
+    /// The maximum number of rounds of each client.
     pub rounds: u32,
-    /// How long it works between its read and its write, ns.
+    /// How long a client works between its read and its write, ns.
     pub hold: Nanos,
-    /// How long it rests between two rounds, at the most (drawn), ns.
+    /// The maximum rest between two rounds (drawn), ns.
     pub rest: Nanos,
-    /// How long it waits before it asks again after a refusal, at the most (drawn), ns.
+    /// The maximum wait before a retry after a refusal (drawn), ns.
     pub retry: Nanos,
-    /// How the resource treats fences.
+    /// How the resource checks fences.
     pub fence: FenceMode,
     /// Which accesses carry the fence and are checked.
     pub fence_on: FenceOn,
-    /// Whether the client looks at its deadline before each guarded access, and gives up if passed.
+    /// Whether the client checks its deadline before each guarded access, and gives up once it is
+    /// over.
     pub check_validity: bool,
     /// Items in stock, for `stock`.
     pub items: i64,
-    /// Time-out of one access to the resource, ns.
+    /// Timeout of one access to the resource, ns.
     pub timeout: Nanos,
-    /// When each client starts after the one before it, ns.
+    /// The time between the starts of consecutive clients, ns.
     pub stagger: Nanos,
     /// Whether, and how often, a client that works prolongs its grant.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -389,30 +390,30 @@ pub struct Workload {
     pub reenter: bool,
 }
 
-/// What is guarded.
+/// The kind of the guarded resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// Read, wait, write back plus one.
     Counter,
-    /// Read, if there is any wait, write back minus one.
+    /// Read; if any are left, wait and write back minus one.
     Stock,
     /// Append an entry, wait, append another.
     Ledger,
 }
 
-/// How the resource treats the fence of an access.
+/// How the resource checks the fence of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FenceMode {
-    /// Does not look at it.
+    /// It ignores the fence.
     #[default]
     None,
-    /// Refuses one smaller than the largest seen.
+    /// It rejects a fence smaller than the largest seen.
     RejectSmaller,
-    /// Refuses one not larger than that of the last accepted write: one write a grant.
+    /// It rejects a fence not larger than that of the last accepted write: one write per grant.
     RejectSmallerOrEqual,
-    /// Accepts a write only if the value is still the one that its caller read.
+    /// It accepts a write only if the value is still the one that its caller read.
     CompareAndSet,
 }
 
@@ -431,12 +432,12 @@ pub enum FenceOn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
-    /// How long a message takes on a link that is not named.
+    /// The latency of a link that is not named.
     pub latency: Latency,
-    /// Links with a latency of their own: `from -> to`.
+    /// Links with latencies of their own: `from -> to`.
     #[serde(default)]
     pub named: BTreeMap<String, Latency>,
-    /// Lost tries in a million on every link.
+    /// Lost tries per million on every link.
     #[serde(default)]
     pub loss_per_million: u32,
 }

@@ -1,11 +1,11 @@
-//! The contract of a lock, line by line: what the lab counts on when it runs a lock that it has
-//! never seen. The lines stand in the documentation of [`crate::lock::Lock`] and
-//! [`crate::lock::Notice`] too; a test compares.
+//! The contract of a lock, line by line: what the lab relies on when it runs an unknown lock. The
+//! lines are also in the documentation of [`crate::lock::Lock`] and [`crate::lock::Notice`]; a test
+//! compares them.
 
 use serde::{Deserialize, Serialize};
 
-/// So many calls to its machine, and runs of its tasks, may a lock make in one second of its
-/// process.
+/// The maximum number of calls to its machine, and runs of its tasks, that a lock may make in one
+/// second of its process.
 pub const MAX_STEPS: u32 = 100_000;
 
 /// A line of the contract.
@@ -16,13 +16,13 @@ pub enum Clause {
     NoPanic,
     /// Time passes while it works.
     TimePasses,
-    /// A permit is one of those that there are.
+    /// A permit is in the valid range.
     PermitInRange,
-    /// A notice speaks of a grant.
+    /// A notice names an existing grant.
     KnownGrant,
-    /// A renewal that ends has begun.
+    /// Only a renewal that has begun may end.
     KnownRenewal,
-    /// It depends on its setting alone.
+    /// It depends only on its setting.
     Repeatable,
 }
 
@@ -37,7 +37,7 @@ impl Clause {
         Clause::Repeatable,
     ];
 
-    /// The line.
+    /// The text of the line.
     pub fn line(self) -> &'static str {
         match self {
             Clause::NoPanic => "Lock: no call of a lock panics, and no task that it has spawned",
@@ -57,7 +57,7 @@ impl Clause {
         }
     }
 
-    /// Whether a process that breaks it goes no further.
+    /// Whether a process that breaks the line is stopped.
     pub fn is_fatal(self) -> bool {
         matches!(self, Clause::NoPanic | Clause::TimePasses)
     }

@@ -1,4 +1,4 @@
-//! What a host's clock read when, from the history's pieces.
+//! The readings of each host's clocks over time, from the pieces in the history.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl<'a> Clocks<'a> {
         of_host.map_or(&[], Vec::as_slice)
     }
 
-    /// The line that the clock is on at a moment, if the history knows.
+    /// The line of the clock at a moment, if the history knows it.
     pub fn line(&self, host: &str, clock: Clock, moment: Moment) -> Option<Line> {
         let pieces = self.pieces(host, clock);
         let later = pieces.partition_point(|piece| Moment::from(piece.from) <= moment);
@@ -58,7 +58,7 @@ impl<'a> Clocks<'a> {
     }
 }
 
-/// When, from `from` on and before `until`, the line reads at least `reading`.
+/// When the line first reads at least `reading`, from `from` on and before `until`.
 pub fn passing(line: Line, from: Moment, until: Moment, reading: Nanos) -> Option<Moment> {
     if line.at(from.at.max(line.since)) >= reading {
         return Some(from);

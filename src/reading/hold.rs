@@ -1,6 +1,6 @@
-//! Holds: from when to when a caller believes that it owns the lock, and which part of that its
-//! grant covers. A hold starts at the acquire's return and ends with its
-//! release, its loss or its process; deadlines count on the clock that they name.
+//! Holds: the interval in which a caller believes that it owns the lock, and which part of it the
+//! grant covers. A hold starts at the acquire's return and ends with its release, its loss or its
+//! process; a deadline counts on the clock that it names.
 
 use lockstorm_platform::time::{Clock, Nanos};
 
@@ -14,15 +14,15 @@ use crate::reading::moment::Moment;
 pub struct Hold {
     /// The acquire.
     pub grant: OpId,
-    /// Its caller, by number in the index.
+    /// Its caller, by its number in the reading.
     pub owner: usize,
     /// The acquire's return.
     pub start: Moment,
-    /// The end, not itself part of the hold.
+    /// The end (exclusive).
     pub end: Moment,
     /// What ended it.
     pub ended: Ended,
-    /// The parts in which the clock has not reached the deadline, in order, apart.
+    /// The disjoint parts in which the clock has not reached the deadline, in order.
     pub covered: Vec<(Moment, Moment)>,
     /// Whether the caller is the liveness probe.
     pub by_probe: bool,
@@ -33,9 +33,9 @@ pub struct Hold {
 pub enum Ended {
     /// The call of this release.
     Released(OpId),
-    /// The caller heard of its loss by this operation.
+    /// This operation notified the caller of the loss.
     Lost(OpId),
-    /// The caller's process died of this condition, by its index, or of its own lock.
+    /// The caller's process died of the fault interval with this index, or of its own lock.
     Died(Option<usize>),
     /// Nothing: it lasts to the end of the run.
     Open,
@@ -47,13 +47,13 @@ impl Hold {
         self.start.max(other.start) < self.end.min(other.end)
     }
 
-    /// From when on the hold is never covered again; its start if it never was.
+    /// The moment from which on the hold is never covered again; its start if it never was covered.
     pub fn uncovered_from(&self) -> Moment {
         self.covered.last().map_or(self.start, |(_, to)| *to)
     }
 }
 
-/// A deadline and from when on it counts.
+/// A deadline and the moment from which on it counts.
 type Term = (Moment, Option<(Clock, Nanos)>);
 
 /// The hold that an acquire of the lock began, if it was granted.
@@ -68,14 +68,14 @@ pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
     Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
 }
 
-/// What its caller did or heard, with which a grant was over for it.
+/// What ended a grant for its caller: an operation or a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// What it was: a release or a loss.
+    /// The kind: a release or a loss.
     pub ended: Ended,
-    /// From when on the caller no longer counted on the grant.
+    /// The moment from which on the caller no longer relied on the grant.
     pub at: Moment,
-    /// When the caller had done with it: the return; `None` if it never came.
+    /// The return of the operation; `None` if it never returned.
     pub done: Option<Moment>,
 }
 
@@ -105,8 +105,8 @@ fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (M
     endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })
 }
 
-/// The grant's deadlines, each from when on it replaced the one before. An answer to an extend that
-/// was called before another which is answered already says nothing new.
+/// The grant's deadlines, each with the moment at which it replaced the previous one. The reply to
+/// an extend that was called before another, already returned extend says nothing new.
 fn terms(
     index: &HistoryIndex,
     grant: OpId,
@@ -142,7 +142,7 @@ fn covered(index: &HistoryIndex, host: &str, terms: &[Term], end: Moment) -> Vec
     parts
 }
 
-/// Adds what one deadline covers between two moments, piece of the clock by piece.
+/// Adds what one deadline covers between two moments, one piece of the clock at a time.
 fn cover(
     index: &HistoryIndex,
     host: &str,
@@ -163,7 +163,7 @@ fn cover(
     }
 }
 
-/// Adds a part that begins after the others, as one with the last if they touch.
+/// Adds a part that begins after the others; merges it with the last if they touch.
 pub fn join(parts: &mut Vec<(Moment, Moment)>, from: Moment, until: Moment) {
     if from >= until {
         return;

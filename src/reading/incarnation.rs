@@ -1,4 +1,5 @@
-//! The lives of the lock's key on each node: who created it, who touched it, what ended it.
+//! The lives of the lock's key on each node: which operation created it, which changed it, what
+//! ended it.
 //!
 //! Provenance only: values never matter, since tokens may be equal.
 
@@ -11,17 +12,17 @@ use lockstorm_platform::trace::KeyChange;
 pub struct Incarnation<'a> {
     /// The node.
     pub node: &'a str,
-    /// The operation that created it, if one did.
+    /// The operation that created it, if any.
     pub by: Option<OpId>,
     /// Index of the change that created it.
     pub born: usize,
-    /// When it came.
+    /// When it began.
     pub from: Moment,
-    /// When it ended: [`Moment::NEVER`] if it lived to the end of the run.
+    /// When it ended: [`Moment::NEVER`] if it lasted to the end of the run.
     pub to: Moment,
-    /// What ended it; `None` if it lived to the end of the run.
+    /// What ended it; `None` if it lasted to the end of the run.
     pub ended: Option<End>,
-    /// When it was to end at last, on the node's wall clock in Unix milliseconds.
+    /// Its last expiry time, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
     /// When that was set.
     pub until_from: Moment,
@@ -34,16 +35,16 @@ pub struct End {
     pub key: usize,
     /// What happened; a `Set` is an overwrite.
     pub change: KeyChange,
-    /// The operation that did it, if one did.
+    /// The operation that caused it, if any.
     pub by: Option<OpId>,
 }
 
-/// A change that met a key in its life.
+/// A change of a key during its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
     /// Index of the change.
     pub change: usize,
-    /// Index of the incarnation that it met.
+    /// Index of the incarnation that was changed.
     pub met: usize,
 }
 
@@ -76,13 +77,14 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    /// Takes one change on a node where that incarnation is alive; returns which is alive after.
+    /// Applies one change on a node where that incarnation is alive; returns the one alive
+    /// afterwards.
     fn replay(&mut self, index: usize, change: &'a Key, alive: Option<usize>) -> Option<usize> {
         if let (Some(met), Some(_)) = (alive, change.by) {
             self.touches.push(Touch { change: index, met });
         }
         match (change.change, alive) {
-            // The key was there, and nobody saw who created it.
+            // The key existed, but its creation was not recorded.
             (KeyChange::Extended, None) => Some(self.born(index, change, None)),
             (KeyChange::Extended | KeyChange::Changed, Some(met)) => {
                 self.incarnations[met].until_ms = change.until_ms;

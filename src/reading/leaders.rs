@@ -1,7 +1,7 @@
-//! Who leads: whether a topology had a node at all that could have served the lock.
+//! Leaders: whether a topology had any master that could have served the lock.
 //!
-//! Nodes tell what they become. Those that followed each other at any time are one group; the
-//! group that holds the lock's key is the one that counts. Where nobody tells, nothing is known.
+//! Nodes report their role changes. Nodes that replicated each other at any time are one group;
+//! only the group that holds the lock's key counts. Without reports nothing is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use crate::history::{History, Seen, Sighting};
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 
-/// Who led when: what nodes told of their roles, and when they died.
+/// Which nodes were masters when: the roles that nodes reported, and their deaths.
 pub struct Leaders<'a> {
     groups: BTreeMap<&'a str, &'a str>,
-    /// Who leads from then on, or no more, in order.
+    /// The nodes that become master, or cease to be one, in order.
     changes: Vec<(Moment, &'a str, bool)>,
 }
 
 impl<'a> Leaders<'a> {
-    /// As a history has it.
+    /// The leaders that a history shows.
     pub fn of(history: &'a History) -> Leaders<'a> {
         let groups = names(history);
         let mut changes: Vec<(Moment, &str, bool)> = Vec::new();
@@ -29,7 +29,7 @@ impl<'a> Leaders<'a> {
                 changes.push((sighting.at.into(), &sighting.by, leads));
             }
         }
-        // A node that is started again tells anew; until then it leads nobody.
+        // A restarted node reports its role again; until then it is no master.
         for death in history.conditions.iter().filter(|condition| condition.verb.kills()) {
             let hosts = death.target.hosts().into_iter();
             changes.extend(hosts.map(|host| (death.from.into(), host, false)));
@@ -39,17 +39,17 @@ impl<'a> Leaders<'a> {
         Leaders { groups, changes }
     }
 
-    /// The name of a node's group: its own, where it told of no role.
+    /// The name of a node's group: its own name if it reported no role.
     pub fn group(&self, node: &'a str) -> &'a str {
         self.groups.get(node).copied().unwrap_or(node)
     }
 
-    /// The nodes of a group that told of a role.
+    /// The nodes of a group that reported a role.
     pub fn members(&self, group: &str) -> impl Iterator<Item = &'a str> {
         self.groups.iter().filter(move |(_, name)| **name == group).map(|(node, _)| *node)
     }
 
-    /// The nodes of a group that lead at a moment.
+    /// The nodes of a group that are masters at a moment.
     pub fn leading(&self, group: &str, at: Moment) -> BTreeSet<&'a str> {
         let mut leading = BTreeSet::new();
         let until = self.changes.partition_point(|(from, ..)| *from <= at);
@@ -64,9 +64,9 @@ impl<'a> Leaders<'a> {
     }
 }
 
-/// The stretches in which fewer groups than a quorum had a node that led, of those that could have
-/// the lock's key, in order, apart; the last may end with the run. Empty where nobody told of a
-/// role. Where one node decides, the group that holds the key counts; else all do.
+/// The disjoint stretches, in order, in which fewer groups than a quorum had a master, among the
+/// groups that could have the lock's key. The last may end with the run. Empty if no node reported
+/// a role. If a single node decides, only the group that holds the key counts; otherwise all do.
 pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
     let leaders = Leaders::of(reading.history);
     let group = group(reading);
@@ -93,8 +93,8 @@ pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
     gaps
 }
 
-/// The name of each node's group, of those that told of a role: nodes that followed one another at
-/// any time are one, and have the same keys.
+/// The name of the group of each node that reported a role. Nodes that replicated one another at
+/// any time are one group and have the same keys.
 fn names(history: &History) -> BTreeMap<&str, &str> {
     let mut group_of: BTreeMap<&str, &str> = BTreeMap::new();
     for sighting in &history.sightings {
@@ -121,7 +121,7 @@ fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
 }
 
-/// Each group of nodes of which one followed another at any time. Who told of no role is in none.
+/// Each group of nodes of which one followed another at any time. Nodes without a role are in none.
 pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (node, name) in names(reading.history) {
@@ -130,8 +130,8 @@ pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     groups.into_values().collect()
 }
 
-/// From when to when a node led, in order: from its word that it does until it follows, ends or is
-/// killed. A node that never told of a role leads whenever its process runs.
+/// The intervals in which a node was a master, in order: from its report until it follows another
+/// node, exits or is killed. A node that never reported a role counts while its process runs.
 pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     let told = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
     let roles = told.filter_map(|sighting| match sighting.what {
@@ -162,13 +162,12 @@ pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     reigns
 }
 
-/// Whether a process is down at a moment for any of these times.
+/// Whether a process is down at a moment, by these intervals.
 fn is_down(downs: &[(Moment, Option<Moment>)], at: Moment) -> bool {
     downs.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at < to))
 }
 
-/// Each time that a node which had followed led from then on, of those that could have the lock's
-/// key.
+/// Each promotion of a node from replica to master, among the nodes that could have the lock's key.
 pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
     let mut follows = BTreeSet::new();
     let mut promoted: Vec<&Sighting> = Vec::new();
@@ -184,7 +183,7 @@ pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
     promoted
 }
 
-/// Whether a node had last told, by an instant, that it follows another.
+/// Whether the last role that a node had reported by an instant is that of a replica.
 pub fn follows(history: &History, node: &str, at: Instant) -> bool {
     let told = history.sightings.iter().rev().filter(|role| role.by == node && role.at <= at);
     let mut roles = told.map(|told| told.what);

@@ -1,19 +1,17 @@
-//! One reading of a history: who called, which operations belong to which grant, who died when,
-//! what clocks read, all holds with what covers them, all lives of the lock's key. It is computed
-//! once; checks judge by it, explanations tell it. It judges nothing itself.
+//! A reading of a history: callers, the operations of each grant, deaths, clock readings, all holds
+//! with their coverage, all lives of the lock's key. It is computed once; checks judge it,
+//! explanations describe it. It judges nothing itself.
 //!
 //! - [`moment`]: points in time that can be compared
-//! - [`clocks`]: what a host's clock read when
-//! - [`index`]: what is looked up in a history again and again
-//! - [`hold`]: from when to when a caller believes that it owns the lock
-//! - [`tenure`]: grants of one caller that nest, as one
+//! - [`clocks`]: the readings of a host's clocks
+//! - [`hold`]: the interval in which a caller believes that it owns the lock
+//! - [`tenure`]: nested grants of one caller, as one
 //! - [`incarnation`]: one life of the lock's key on one node
-//! - [`history`]: all of it, as one value
-//! - [`leaders`]: when no node led that could have served the lock
+//! - [`leaders`]: when no master could have served the lock
 //!
-//! A history is made from a trace, and that is read here too:
+//! A history is derived from a trace, and that is read here too:
 //!
-//! - [`provenance`]: who caused a change of a key, however it came to its node
+//! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 mod clocks;
 pub(crate) mod history;

@@ -1,14 +1,14 @@
-//! Points in true time at which a checker compares: trace positions, and the points between
-//! them at which a clock passes a reading.
+//! Points in true time that a checker compares: trace positions, and the points between them at
+//! which a clock passes a reading.
 //!
-//! In one run `at` never falls while `seq` grows, so ordering by (`at`, `seq`) orders trace
+//! In one run `at` never decreases while `seq` grows, so ordering by (`at`, `seq`) orders trace
 //! positions by `seq`, and puts a clock's passing before everything recorded in its nanosecond.
 
 use lockstorm_platform::time::{Instant, Nanos, Stamp};
 
 use crate::history::History;
 
-/// A point that can be compared with any other of the same run.
+/// A point that can be compared with any other point of the same run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     /// True time.
@@ -18,10 +18,10 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Later than everything.
+    /// Later than every other moment.
     pub const NEVER: Moment = Moment { at: Nanos::MAX, seq: u64::MAX };
 
-    /// The point at which a clock passes a reading: before all that is recorded at `at`.
+    /// The point at which a clock passes a reading: before everything recorded at `at`.
     pub fn passing(at: Nanos) -> Moment {
         Moment { at, seq: 0 }
     }

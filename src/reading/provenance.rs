@@ -1,14 +1,14 @@
-//! Who caused a change of a key, however it came to its node: by a request, a replication stream,
-//! a resynchronisation or a file.
+//! What caused a change of a key, however the change reached its node: by a request, a replication
+//! stream, a resynchronisation or a file.
 //!
-//! A node can name what comes from elsewhere by its place alone: an offset in a history, a
-//! connection, a mark on a file. Entry by entry of a trace the places are joined with what was put
-//! there. A history is known by its id, never by its master: a master that restarts counts another
-//! one from the start again, while replicas may still apply the old one.
+//! A node can identify what comes from elsewhere only by its place: an offset in a replication
+//! history, a connection, a mark on a file. The trace is read entry by entry, and each place is
+//! matched with what was put there. A replication history is identified by its id, never by its
+//! master: a restarted master counts a new one from the start, while replicas may still apply the
+//! old one.
 //!
-//! - [`stream`]: who is behind each place of a history
-//! - [`file`]: what stands in the files of a node
-//! - [`life`]: one life of a key
+//! - [`stream`]: the cause behind each place of a replication history
+//! - [`file`]: the contents of a node's files
 //! - [`recent`]: a map that forgets
 
 mod file;
@@ -31,21 +31,21 @@ use crate::reading::provenance::stream::Streams;
 /// What happened to a key, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<C> {
-    /// Which key.
+    /// The key.
     pub key: KeyName,
     /// What happened to it.
     pub change: KeyChange,
-    /// When it ends now, as [`Life::until_ms`]; at its loss, when it was to end.
+    /// The current expiry time, as [`Life::until_ms`]; for a loss, the expiry time that it had.
     pub until_ms: Option<u64>,
-    /// Who caused it.
+    /// The cause.
     pub by: Option<C>,
 }
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct Provenance<C> {
     streams: Streams<C>,
     nodes: BTreeMap<HostId, Node<C>>,
-    /// What masters have sent for a resynchronisation, by the connection of the replica.
+    /// What masters have sent for a resynchronisation, by the replica's connection.
     snapshots: Recent<Connection, Keys<C>>,
     bounds: Bounds,
 }
@@ -62,15 +62,15 @@ impl<C: Clone + PartialEq> Default for Provenance<C> {
 }
 
 impl<C: Clone + PartialEq> Provenance<C> {
-    /// Nothing has happened yet; the oldest is forgotten.
+    /// Empty; once a bound is reached, the oldest entries are forgotten.
     pub fn bounded(bounds: Bounds) -> Provenance<C> {
         let streams = Streams::bounded(bounds.places);
         let snapshots = Recent::bounded(bounds.copies);
         Provenance { streams, nodes: BTreeMap::new(), snapshots, bounds }
     }
 
-    /// Takes what happened next. The changes of keys that it means on its host, in order; `cause`
-    /// says what is behind a request.
+    /// Processes the next entry. Returns the changes of keys that it implies on its host, in order;
+    /// `cause` maps a request to its cause.
     pub fn take(&mut self, entry: &Entry, cause: impl Fn(Request) -> Option<C>) -> Vec<Change<C>> {
         let host = entry.host;
         match &entry.event {
@@ -118,8 +118,8 @@ impl<C: Clone + PartialEq> Provenance<C> {
         self.nodes.entry(host).or_insert_with(new)
     }
 
-    /// A node holds `keys` after a start or a resynchronisation, as they were when its file was
-    /// written or the snapshot was taken.
+    /// Sets a node's keys to `keys` after a start or a resynchronisation, as they were when its
+    /// file was written or the snapshot was taken.
     fn load(
         &mut self,
         host: HostId,
@@ -132,7 +132,7 @@ impl<C: Clone + PartialEq> Provenance<C> {
         let node = self.node(host);
         let read = file.and_then(|place| node.files.read(place));
         let before = std::mem::take(&mut node.living);
-        // Who does not tell what was read is taken to have kept what it had.
+        // A node that does not report what it read is assumed to have kept what it had.
         let held = sent.or(read).unwrap_or_default();
         let life = |key: &KeyName| {
             let unknown = Life { creator: None, until_ms: None };
@@ -148,8 +148,8 @@ impl<C: Clone + PartialEq> Provenance<C> {
     }
 }
 
-/// What became of the keys of a node that were put in the place of others: those that have gone
-/// are lost, unless their time had passed anyway.
+/// The changes between a node's keys and those that replaced them: missing keys are lost, unless
+/// they had expired anyway.
 fn differences<C: Clone + PartialEq>(
     before: &Keys<C>,
     now: &Keys<C>,

@@ -1,28 +1,28 @@
-//! Tenures: from when to when a caller has the lock, however many grants that is made of.
+//! Tenures: the interval in which a caller has the lock, however many grants it consists of.
 //!
-//! A caller that takes the lock again while it has it begins nothing new: its grants nest, and
-//! what is asked of a holder (is it covered, was it told, does it still have its key) is asked of
-//! all of them together. The tenure begins with the first grant, ends with the last that ends, and
-//! is covered where any of its grants is. Where grants do not nest, each is a tenure.
+//! A caller that acquires the lock again while it has it begins nothing new: its grants nest.
+//! Whatever is checked of a holder (coverage, notification of a loss, possession of its key) is
+//! checked of all of them together. The tenure begins with the first grant, ends when the last one
+//! ends, and is covered where any of its grants is. If grants do not nest, each is a tenure.
 
 use crate::history::OpId;
 use crate::reading::hold::{self, Hold};
 use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 
-/// The grants of one caller that nest.
+/// The nested grants of one caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
-    /// The acquire that began it, then each that its caller called in it, whatever that came to.
+    /// The acquire that began it, then each acquire that its caller called in it, with any outcome.
     pub acquires: Vec<OpId>,
     /// Its grants: indices of the reading's holds, in order of their start.
     pub holds: Vec<usize>,
-    /// All of it as one hold, of the acquire that began it.
+    /// The tenure as one hold, of the acquire that began it.
     pub whole: Hold,
 }
 
-/// Whether grants of one caller nest. Where several may hold each is a permit of its own, and a
-/// caller that never takes the lock again has no use for a second grant.
+/// Whether grants of one caller nest. If several callers may hold, each grant is a separate permit;
+/// a caller that never re-enters cannot have a second grant.
 pub fn nest(reenters: bool, holders: u32) -> bool {
     reenters && holders == 1
 }
@@ -33,7 +33,7 @@ impl Tenure {
         self.covered_until(moment).is_some()
     }
 
-    /// Until when its grants cover it from that moment on, if they do.
+    /// The end of the coverage by its grants that includes that moment, if any.
     pub fn covered_until(&self, moment: Moment) -> Option<Moment> {
         let mut parts = self.whole.covered.iter();
         parts.find(|(from, to)| *from <= moment && moment < *to).map(|(_, to)| *to)
@@ -80,7 +80,7 @@ pub fn tenures(index: &HistoryIndex, holds: &[Hold], nests: bool) -> Vec<Tenure>
     tenures
 }
 
-/// The parts that lie in either, in order, apart.
+/// The parts that lie in either, disjoint and in order.
 fn united(one: &[(Moment, Moment)], other: &[(Moment, Moment)]) -> Vec<(Moment, Moment)> {
     let mut all = [one, other].concat();
     all.sort_unstable();

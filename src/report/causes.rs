@@ -1,5 +1,5 @@
-//! The experiments of a finding as tables: what is violated if one thing is changed, from which
-//! figures on, and what heals it.
+//! The experiments of a finding as tables: what is violated after each change, the thresholds, and
+//! the remedies.
 
 use crate::check::verdict::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
@@ -8,7 +8,7 @@ use crate::explain::finding::Finding;
 use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
 
-/// One thing changed, and what is violated then.
+/// Each change, and what is violated after it.
 pub fn but_for(finding: &Finding) -> Table {
     let row = |changed: &Changed| {
         vec![change_words(&finding.plan, changed.change), outcome_words(changed)]
@@ -18,7 +18,7 @@ pub fn but_for(finding: &Finding) -> Table {
     Table { head: vec!["one thing changed", "what is violated then"], rows }
 }
 
-/// From which figures on it is violated.
+/// The values of figures from which on the plan is violated.
 pub fn thresholds(finding: &Finding) -> Table {
     let row = |threshold: &Threshold| {
         let own = amount(threshold.unit, threshold.own);
@@ -36,8 +36,8 @@ pub fn thresholds(finding: &Finding) -> Table {
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
 }
 
-/// What was tried against it, what came of that, and what it costs. The first line is the plan as
-/// it is.
+/// The remedies that were tried, their results and their costs. The first line is the unchanged
+/// plan.
 pub fn remedies(finding: &Finding) -> Table {
     let tried = finding.experiments.iter().flat_map(|experiments| &experiments.remedies);
     let mut rows: Vec<Vec<String>> = tried.map(remedy).collect();
@@ -73,7 +73,7 @@ fn remedy(tried: &Remedied) -> Vec<String> {
     [said, served(&tried.service)].concat()
 }
 
-/// On how many fresh seeds it held: `50 of 50`, `12 of 50, 3 unknown`.
+/// The number of fresh seeds on which it held: `50 of 50`, `12 of 50, 3 unknown`.
 pub fn fresh_words(fresh: Fresh) -> String {
     let unknown = match fresh.unknown {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What every format says beside the story: tables and lines, before any mark-up.
+//! The contents of every format besides the story: tables and lines, before any mark-up.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
 
-/// A table: a head and rows of as many cells.
+/// A table: a head, and rows with the same number of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What the columns are called.
+    /// The names of the columns.
     pub head: Vec<&'static str>,
     /// The cells, row by row.
     pub rows: Vec<Vec<String>>,
@@ -75,10 +75,10 @@ fn nearest_miss(finding: &Finding) -> String {
     }
 }
 
-/// So many violations of one kind are shown.
+/// The maximum number of violations of one kind that are shown.
 const SHOWN: usize = 3;
 
-/// What was violated, by whom, when and for how long: the first few of each kind.
+/// What was violated, by which callers, when and for how long: the first few of each kind.
 pub fn violations(finding: &Finding) -> Table {
     let witness = Witness::of(finding);
     let kinds = kinds(&finding.judgement.verdict).into_iter();
@@ -99,7 +99,7 @@ pub fn violations(finding: &Finding) -> Table {
     Table { head: vec!["violation", "who", "from", "for", "why"], rows: rows.collect() }
 }
 
-/// How many violations the table leaves out, if it does.
+/// The number of violations that the table omits, if any.
 pub fn more_violations(finding: &Finding) -> Option<String> {
     let witness = Witness::of(finding);
     let kinds = kinds(&finding.judgement.verdict).into_iter();
@@ -112,7 +112,7 @@ pub fn more_violations(finding: &Finding) -> Option<String> {
     (!left_out.is_empty()).then(|| format!("And more of the same: {}.", list(&left_out)))
 }
 
-/// What was planned to go wrong, and when it did.
+/// The planned faults, and when they struck.
 pub fn faults(finding: &Finding) -> Table {
     let row = |fault: &Fault| {
         let conditions = finding.history.conditions.iter().filter(|c| c.fault == fault.id);
@@ -167,7 +167,7 @@ fn pattern(pattern: &Pattern, nth: u32) -> String {
     }
 }
 
-/// What the assumptions of a finding are called.
+/// The title of the assumptions of a finding.
 pub fn assumptions_title(finding: &Finding) -> &'static str {
     match (&finding.class, &finding.judgement.verdict) {
         (Some(class), _) if class.broken.len() > 1 => "The assumptions that broke",
@@ -177,17 +177,17 @@ pub fn assumptions_title(finding: &Finding) -> &'static str {
     }
 }
 
-/// Whether a plan was drawn by a hunt, so that no scenario file stands behind it.
+/// Whether a hunt drew the plan, so that it has no scenario file.
 fn is_hunted(finding: &Finding) -> bool {
     finding.ask.is_empty()
 }
 
-/// Whether the lock is a caller's own, which the command line does not know.
+/// Whether the lock is the user's own, which the command line does not know.
 fn is_own(finding: &Finding) -> bool {
     catalogue::find(&finding.plan.lock.algorithm).is_none()
 }
 
-/// The commands that run it again; none for a lock that only a test can be given.
+/// The commands that run the plan again; none for a lock that only a test can provide.
 pub fn commands(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
     if is_own(finding) {
@@ -202,7 +202,7 @@ pub fn commands(finding: &Finding) -> Vec<String> {
     ]
 }
 
-/// The test that holds it, as a user would write it.
+/// The test for the plan, as a user would write it.
 pub fn test_snippet(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
     let name = scenario.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
@@ -216,7 +216,7 @@ pub fn test_snippet(finding: &Finding) -> Vec<String> {
     vec!["#[test]".to_owned(), format!("fn {name}() {{"), line, "}".to_owned()]
 }
 
-/// What stood under test, in one line.
+/// What was tested, in one line.
 pub fn subject(finding: &Finding) -> String {
     let plan = &finding.plan;
     let nodes = count(plan.topology.nodes.into(), "node");
@@ -256,7 +256,7 @@ pub fn subject(finding: &Finding) -> String {
     )
 }
 
-/// What this run says nothing about: from what struck, what was planned, and what could have been
+/// What this run says nothing about: from what struck, what was planned, and what would be possible
 /// on this topology.
 pub fn untested(finding: &Finding) -> Vec<String> {
     let mut lines = vec![format!(
@@ -289,7 +289,7 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// Whether a fault struck, and touched something as far as anybody counted.
+/// Whether a fault struck, and touched something as far as that was counted.
 fn has_struck(finding: &Finding, fault: &Fault) -> bool {
     let conditions = finding.history.conditions.iter();
     conditions.filter(|found| found.fault == fault.id).any(|found| found.met != Some(0))

@@ -22,11 +22,11 @@ pub struct Entry {
     pub verdict: String,
     /// Whether it was violated.
     pub violated: bool,
-    /// Whether nothing could be said.
+    /// Whether the verdict was unknown.
     pub unknown: bool,
     /// Whose fault a violation is.
     pub class: &'static str,
-    /// Whether this was expected; `None` where nothing was.
+    /// Whether this was expected; `None` without an expectation.
     pub met: Option<bool>,
 }
 
@@ -54,9 +54,9 @@ impl Entry {
 /// Which scenarios are linked to their reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linked<'a> {
-    /// Every one: the reports stand beside the index.
+    /// All of them: the reports are beside the index.
     All,
-    /// These; the page of the second name, which a run writes beside this one, links every one.
+    /// These; the page with the second name, which a run writes beside this one, links all of them.
     Some(&'a [&'a str], &'a str),
 }
 

@@ -1,4 +1,4 @@
-//! Everything as JSON: the explanation in front, the finding with plan and history behind it.
+//! Everything as JSON: first the explanation, then the finding with plan and history.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::report::mark;
 
-/// What the file holds.
+/// The contents of the file.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The mark: see [`mark`].

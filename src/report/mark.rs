@@ -1,15 +1,15 @@
 //! The mark of a file that lockstorm wrote. Only marked files may be replaced.
 //!
-//! The mark stands at the beginning of the text itself, so it goes with the file wherever it is
-//! copied or committed. A plan bears none of its own: nothing else begins as a plan does.
+//! The mark is at the beginning of the text itself, so it stays with the file wherever it is copied
+//! or committed. A plan has no mark of its own: no other file begins as a plan does.
 
-/// The first line of Markdown and of a picture; readers of both do not see it.
+/// The first line of Markdown and of a picture, which neither shows.
 const COMMENT: &str = "<!-- written by lockstorm; a run replaces this file -->\n";
 /// The first line of a scenario.
 const NOTE: &str = "# written by lockstorm; a run replaces this file\n";
-/// The field that the JSON of a report begins with, and its value.
+/// The first field of a report's JSON, and its value.
 pub const WRITTEN_BY: &str = "lockstorm";
-/// How many bytes of a file are enough for [`is_ours`].
+/// The number of bytes of a file that [`is_ours`] needs.
 pub const HEAD: u64 = 256;
 
 /// A Markdown page or a picture with the mark in front.
@@ -22,14 +22,14 @@ pub fn noted(text: &str) -> String {
     format!("{NOTE}{text}")
 }
 
-/// Whether the beginning of a file is that of one that lockstorm wrote.
+/// Whether a file with this beginning was written by lockstorm.
 pub fn is_ours(head: &str) -> bool {
     let report = format!("{{\n  \"written_by\": \"{WRITTEN_BY}\",\n");
     let marks = [COMMENT, NOTE, &report];
     marks.into_iter().any(|mark| head.starts_with(mark)) || is_plan(head)
 }
 
-/// Whether it begins as a plan of any version does.
+/// Whether it begins like a plan of any version.
 fn is_plan(head: &str) -> bool {
     let Some(rest) = head.strip_prefix("{\n  \"format\": ") else { return false };
     let after_number = rest.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -77,7 +77,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {
     }
 }
 
-/// Whether it came as expected, in words.
+/// Whether the expectation was met, in words.
 pub fn expectation(expected: &Expected) -> String {
     match expected.met {
         true => "as expected".to_owned(),
@@ -107,7 +107,7 @@ fn story(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// How it became possible, in one line of its own.
+/// How it became possible, as a separate line.
 fn mechanism(out: &mut String, explanation: &Explanation) {
     if let Some(mechanism) = &explanation.mechanism {
         let word = mechanism.how.word();
@@ -116,7 +116,7 @@ fn mechanism(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// What made the difference when it was changed, and from which figures on.
+/// What made the difference when it was changed, and the thresholds.
 fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
     if !explanation.causes.is_empty() {
         section(out, "What made the difference");
@@ -163,7 +163,7 @@ fn reproduce(out: &mut String, finding: &Finding) {
     );
 }
 
-/// A table as Markdown writes it.
+/// A table in Markdown.
 pub fn table(out: &mut String, table: &Table) {
     line(out, &format!("| {} |", table.head.join(" | ")));
     line(out, &format!("|{}", " --- |".repeat(table.head.len())));
@@ -183,7 +183,7 @@ fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("a string takes all");
 }
 
-/// Text that Markdown shows as it is: `c1 <-> n1` is no tag, `a|b` no two cells.
+/// Text with Markdown's special characters escaped: `c1 <-> n1` is no tag, `a|b` is not two cells.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }
@@ -192,7 +192,7 @@ fn bracketed(text: &str) -> String {
     text.replace('[', "(").replace(']', ")")
 }
 
-/// A sentence with a capital at its beginning, unless that is a name such as `c1`.
+/// A sentence with an initial capital, unless it begins with a name such as `c1`.
 fn capitalised(sentence: &str) -> String {
     let mut letters = sentence.chars();
     match letters.next() {

@@ -1,7 +1,7 @@
-//! Reports: a file a format. Pure functions of a finding and its explanation.
+//! Reports: one file per format. Pure functions of a finding and its explanation.
 //!
-//! No file is read or written here, nothing is printed, and nothing is decided: formats only
-//! say what [`crate::explain`] found.
+//! No file is read or written here, nothing is printed, and nothing is decided: formats only render
+//! what [`crate::explain`] found.
 
 mod causes;
 mod content;

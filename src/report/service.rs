@@ -1,4 +1,4 @@
-//! How well callers were served, as a table: what the checks measured, in words.
+//! How well callers were served, as a table of what the checks measured.
 
 use crate::check::availability::reason::Reason;
 use crate::check::availability::{CallerWaits, Unavailable, Waits};
@@ -6,10 +6,10 @@ use crate::explain::finding::Finding;
 use crate::quantity::{count, length, list, moment, thousandths};
 use crate::report::content::Table;
 
-/// So many callers are named.
+/// The maximum number of callers that are named.
 const NAMED: usize = 3;
 
-/// Grants, waits, and the longest time in which nobody got the lock.
+/// Grants, waits, and the longest time in which no caller acquired the lock.
 pub fn table(finding: &Finding) -> Table {
     let served = &finding.judgement.availability;
     let calm = served.grants_per_minute_without_faults;
@@ -40,7 +40,7 @@ fn stretch(finding: &Finding, out: &Unavailable) -> String {
     format!("{}, from {from} to {to}: {}", length(out.length()), why(finding, out))
 }
 
-/// Why nobody got the lock, in words.
+/// Why no caller acquired the lock, in words.
 fn why(finding: &Finding, out: &Unavailable) -> String {
     let owner = out.owner.and_then(|owner| finding.history.ops.get(owner as usize));
     let owner = owner.map(|op| op.caller.as_str());
@@ -82,7 +82,7 @@ fn waits(waits: &Waits) -> String {
     )
 }
 
-/// Who waited longest, and who of all callers waited least.
+/// The callers with the longest waits, and the one whose longest wait was shortest.
 fn longest(waits: &Waits) -> String {
     let name = |caller: &CallerWaits| {
         let grants = count(caller.grants.into(), "grant");

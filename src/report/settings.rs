@@ -1,8 +1,8 @@
-//! What was set: every setting of a plan that differs from its default.
+//! Every setting of a plan that differs from its default.
 //!
-//! Both plans are compared as the JSON that they are saved as, so a new setting is here by being in
-//! a plan. What a line means is read off its name: counts and shares are named here, and every
-//! other number is a length in nanoseconds.
+//! Both plans are compared as the JSON in which they are saved, so a new setting appears here
+//! without a change. The meaning of a number follows from its name: counts and shares are listed
+//! here, and every other number is a length in nanoseconds.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::quantity::{length, rate, signed};
 use crate::report::content::Table;
 use crate::scenario;
 
-/// Fields of which the report has a table of its own, or which stand at its end.
+/// Fields that have a table of their own, or that are at the end of the report.
 const TOLD_ELSEWHERE: [&str; 5] = ["faults", "format", "is_drawn", "name", "seed"];
 
 /// The settings of a finding that differ from their defaults.
@@ -29,7 +29,7 @@ fn json(plan: &Plan) -> Value {
     serde_json::to_value(plan).expect("a plan is JSON")
 }
 
-/// A row for each setting of a plan that is not what the default plan has.
+/// A row for each setting of a plan that differs from the default plan.
 fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
     let (mut set, mut usual) = (BTreeMap::new(), BTreeMap::new());
     flatten("", plan, &mut set);
@@ -51,7 +51,7 @@ fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// Whether a value is what a setting has that nobody made.
+/// Whether a value is that of an unset setting.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -62,7 +62,7 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// Every setting by its path. An object of one field is a choice with its figures, and is one.
+/// Every setting by its path. An object with one field is a choice with its figures: one setting.
 fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(fields) if path.is_empty() || fields.len() > 1 => {
@@ -144,7 +144,7 @@ mod tests {
         for path in paths {
             let mut changed = plan.clone();
             let mut place = &mut changed;
-            // A name may have dots of its own: the longest field that fits is meant.
+            // A name may contain dots: the longest field that matches counts.
             let mut rest = path.as_str();
             while !rest.is_empty() {
                 let fields = place.as_object().expect("a path leads through objects");

@@ -1,4 +1,4 @@
-//! Every format held by snapshots of findings made by hand.
+//! Snapshot tests of every format, with hand-made findings.
 
 use insta::{assert_binary_snapshot, assert_snapshot};
 

@@ -1,4 +1,4 @@
-//! The same content for a terminal: plain, or with a little colour.
+//! The same contents for a terminal: plain, or with a little colour.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
 
-/// Columns that a sentence may take before it is wrapped.
+/// The maximum width of a sentence before it is wrapped.
 const WIDTH: usize = 96;
 
 /// The report of one finding.
@@ -71,9 +71,9 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     out
 }
 
-/// The finding in short, a line a piece: the sentence, how it became possible, what made the
-/// difference, from which figures on, by how much, and what heals it. Of a run that held, what
-/// struck and how near it came.
+/// The finding in short, one line for each part: the sentence, how it became possible, what made
+/// the difference, the thresholds, the margin, and the remedies. For a run that held: what struck,
+/// and how close it came.
 pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let mut out = String::new();
     heading(&mut out, finding, explanation, Pen { colour: false });
@@ -97,7 +97,7 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     if let (Verdict::Violated(_), Some(miss)) =
         (&finding.judgement.verdict, finding.judgement.nearest_miss)
     {
-        // Where two held it, the write of either may have been early enough.
+        // With two holders, the write of either may have been early enough.
         if miss < 0 {
             let by = length(miss.unsigned_abs());
             let margin = format!("a write came {by} after another could have been let in");
@@ -134,7 +134,7 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// How emphasis is written.
+/// The style of emphasis.
 #[derive(Clone, Copy)]
 struct Pen {
     colour: bool,
@@ -204,7 +204,7 @@ fn columns(out: &mut String, table: &Table) {
     }
 }
 
-/// A sentence after a lead, wrapped under its own beginning.
+/// A sentence after a lead, with hanging indentation.
 fn wrapped(out: &mut String, lead: &str, sentence: &str) {
     let indent = lead.chars().count();
     let mut current = lead.to_owned();

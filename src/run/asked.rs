@@ -1,4 +1,4 @@
-//! Whom a lock asks, by the names that its clients know.
+//! The nodes that a lock contacts, by the names that its clients know.
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::client::route::Route;
@@ -8,10 +8,10 @@ use crate::plan::{Plan, TopologyKind};
 /// What Sentinels call the master.
 pub const WATCHED: &str = "mymaster";
 
-/// The name that a failover by hand moves.
+/// The name that a failover by command redirects.
 pub const MASTER: &str = "master";
 
-/// The names that a lock asks: every node, the master, or the only one.
+/// The names that a lock contacts: every node, the master, or the only node.
 pub fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
         TopologyKind::Independent if algorithm.asks_all => masters(plan),
@@ -22,7 +22,7 @@ pub fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     }
 }
 
-/// The names of masters that know nothing of each other: of nodes, unless failovers move them.
+/// The names of independent masters: of nodes, unless failovers redirect the names.
 pub fn masters(plan: &Plan) -> Vec<String> {
     let letter = if plan.topology.replicas_each > 0 { MASTER } else { "n" };
     (1..=plan.topology.masters()).map(|n| format!("{letter}{n}")).collect()

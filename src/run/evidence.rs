@@ -1,8 +1,8 @@
-//! From the trace of a world to the evidence in a history: requests, keys, conditions, clocks.
+//! From the trace of a world to the evidence in a history: requests, keys, fault intervals, clocks.
 //!
 //! The client recorded (connection, nth request, operation), the node (connection, nth request,
-//! effect). They are joined here, afterwards, and nowhere else; what came to a node by replication
-//! or from a file, in `reading::provenance`.
+//! effect). They are joined only here, after the run; changes that reached a node by replication or
+//! from a file are joined in `reading::provenance`.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use lockstorm_world::world::remains::Remains;
 use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
 use crate::reading::provenance::{Change, Provenance};
 
-/// As many legs as most requests come to: sent, applied, replied, delivered.
+/// The number of legs of most requests: sent, applied, replied, delivered.
 const LEGS: usize = 4;
 
-/// What the world of a run left behind, apart from the operations.
+/// The records of a run's world, without the operations.
 #[derive(Debug, Default)]
 pub struct Evidence {
     /// Requests from clients to nodes, in order of sending.
     pub requests: Vec<Request>,
     /// Changes of keys, in order.
     pub keys: Vec<Key>,
-    /// What struck, in order.
+    /// The fault intervals, in order.
     pub conditions: Vec<Condition>,
     /// The hosts' clocks.
     pub clocks: Vec<ClockPiece>,
-    /// What nodes became, and what was seen of masters.
+    /// Changes of nodes' roles, and views of masters.
     pub sightings: Vec<Sighting>,
 }
 
@@ -47,7 +47,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
     }
 }
 
-/// The join, one entry after the other.
+/// The join, entry by entry.
 struct Join<'a> {
     names: &'a HostNames,
     asked: Asked,
@@ -56,11 +56,11 @@ struct Join<'a> {
     sightings: Vec<Sighting>,
 }
 
-/// Requests, and where each is found.
+/// Requests, with an index.
 #[derive(Default)]
 struct Asked {
     requests: Vec<Request>,
-    /// For each connection the place of its nth request in `requests`.
+    /// For each connection, the index of its nth request in `requests`.
     places: BTreeMap<Connection, Vec<Option<usize>>>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Join<'a> {
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
-            // What these mean for keys is in the provenance.
+            // The provenance handles what these mean for keys.
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
             Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
             Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}

@@ -1,4 +1,4 @@
-//! What a scenario says will be found: an answer, and limits that the lock has to keep on the way.
+//! The expectation of a scenario: a verdict, and limits on how well callers are served.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,19 @@ use crate::refusal::Refusal;
 use crate::scenario::section::{Section, other_type, text_of};
 use crate::{length, quantity};
 
-/// What a scenario says will be found, on each of its seeds.
+/// The expected result of a scenario, on each of its seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     /// The verdict.
     pub answer: Answer,
-    /// How well callers have to be served.
+    /// How well callers must be served.
     pub limits: Limits,
 }
 
 /// The verdict that a scenario expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The file does not say.
+    /// The file specifies none.
     Unstated,
     /// Nothing is violated, and something was tested.
     Holds,
@@ -32,26 +32,26 @@ pub enum Answer {
     Violated {
         /// The exact set.
         kinds: BTreeSet<Kind>,
-        /// Whose fault it is, where the file says so.
+        /// The class of the violation, if the file specifies it.
         class: Option<Class>,
     },
-    /// Nothing can be said.
+    /// The verdict is unknown.
     Unknown,
 }
 
-/// How well callers have to be served; what is not there is not limited.
+/// How well callers must be served; absent limits do not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// No caller waits longer, ns.
+    /// The maximum wait of any caller, ns.
     pub longest_wait: Option<Nanos>,
-    /// The lock is not unavailable for longer at a stretch, ns.
+    /// The maximum stretch for which the lock may be unavailable, ns.
     pub longest_unavailable: Option<Nanos>,
-    /// So many grants a minute there are at least.
+    /// The minimum number of grants per minute.
     pub least_grants_per_minute: Option<u32>,
 }
 
 impl Limits {
-    /// Each limit as a scenario writes it.
+    /// Each limit in the notation of a scenario.
     fn words(&self) -> Vec<String> {
         let lengths = [
             ("longest_wait", self.longest_wait),
@@ -64,7 +64,7 @@ impl Limits {
         lengths.chain(least.map(|least| format!("least_grants_per_minute {least}"))).collect()
     }
 
-    /// Each limit that was not kept, with what was found.
+    /// Each limit that was missed, with the actual value.
     pub fn missed(&self, found: &Availability) -> Vec<String> {
         let mut missed = Vec::new();
         let waited = found.waits.longest;
@@ -90,14 +90,14 @@ impl Limits {
 /// Whether a violation is the lock's bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// It happens within what the lock assumes: a bug.
+    /// It occurs within the lock's assumptions: a bug.
     InModel,
-    /// It takes a broken assumption.
+    /// It needs a breached assumption.
     OutOfModel,
 }
 
 impl Class {
-    /// The word that stands for the class in scenarios and reports.
+    /// The name of the class in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
             Class::InModel => "in-model",
@@ -106,19 +106,19 @@ impl Class {
     }
 }
 
-/// How a verdict stands to what was expected.
+/// How a verdict compares with the expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Met {
     /// As expected; or nothing was expected and nothing is violated.
     Yes,
-    /// Nothing can be said, and that was not expected.
+    /// The verdict is unknown, and that was not expected.
     Unknown,
-    /// Something else was found.
+    /// The result differs.
     No,
 }
 
 impl Expectation {
-    /// Compares what was found, and the class of what it violates, with what was expected.
+    /// Compares a judgement, and the class of its violations, with the expectation.
     pub fn met_by(&self, judgement: &Judgement, found: Option<Class>) -> Met {
         match self.answer.met_by(&judgement.verdict, found) {
             Met::Yes if !self.limits.missed(&judgement.availability).is_empty() => Met::No,
@@ -133,7 +133,7 @@ impl Expectation {
         words.join(", ")
     }
 
-    /// The same, and each limit that was not kept.
+    /// The same, and each limit that was missed.
     pub fn held_against(&self, judgement: &Judgement) -> String {
         let mut words = vec![self.words()];
         words.extend(self.limits.missed(&judgement.availability));
@@ -142,7 +142,7 @@ impl Expectation {
 }
 
 impl Answer {
-    /// Compares a verdict, and the class of what it violates, with what was expected.
+    /// Compares a verdict, and the class of its violations, with the expectation.
     pub fn met_by(&self, verdict: &Verdict, found: Option<Class>) -> Met {
         match (self, verdict) {
             (Answer::Unknown, Verdict::Unknown(_)) => Met::Yes,
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// c2 waited 7 s, of which nobody had the lock for 4 s, and there were 30 grants a minute.
+    /// c2 waited 7 s, for 4 s of which the lock was unavailable; 30 grants per minute.
     fn served() -> Judgement {
         let (from, to) = (Instant::default(), Instant { seq: 9, at: 4 * SECOND });
         let longest = 7 * SECOND;

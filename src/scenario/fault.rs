@@ -1,4 +1,4 @@
-//! `[[fault]]`: what goes wrong, to whom, when and for how long.
+//! `[[fault]]`: verb, target, time and length of each fault.
 
 use lockstorm_platform::fault::verbs::{Figure, ROWS, Row};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
@@ -13,7 +13,7 @@ use crate::scenario::tables::loss;
 /// The keys of verbs' figures.
 const FIGURES: [&str; 5] = ["extra", "loss", "by", "ppm", "key"];
 
-/// The words of legs, steps and faults that an anchor may wait for, beside the outcomes.
+/// The names of legs, steps and faults to which a fault may be anchored, besides the outcomes.
 const LEGS: [(&str, Leg); 4] = [
     ("sent", Leg::Sent),
     ("applied", Leg::Applied),
@@ -163,7 +163,7 @@ mod tests {
 
     use crate::scenario::Scenario;
 
-    /// A scenario with one fault of the verb, its own figure included where `figure` says so.
+    /// A scenario with one fault of the verb, including its own figure if `figure` is set.
     fn with_verb(row: &Row, figure: bool) -> String {
         let target = if row.acts_on == ActsOn::Links { "c1 <-> n2" } else { "n2" };
         let own = match row.figure.filter(|_| figure) {

@@ -1,7 +1,7 @@
-//! A scenario: a TOML file with one question and the answer that it expects.
+//! A scenario: a TOML file with one question and its expected answer.
 //!
-//! Text goes in; a plan for a seed comes out. Everything that is wrong is refused with its place.
-//! What only makes no sense as a whole is found in [`crate::plan::contradiction`].
+//! The input is text; the output is a plan for each seed. Every mistake is refused with its place.
+//! Contradictions between valid fields are found in [`crate::plan::contradiction`].
 
 pub mod expectation;
 pub mod fault;
@@ -27,21 +27,21 @@ use crate::scenario::section::{Places, Section, places, text_of};
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Its name: small letters, digits and dashes.
+    /// Its name: lower-case letters, digits and dashes.
     pub name: String,
     /// The question in one sentence.
     pub ask: String,
-    /// What one should learn from it.
+    /// What a reader should learn from it.
     pub note: Option<String>,
-    /// The answer that it expects, on each seed.
+    /// Its expectation, on each seed.
     pub expect: Expectation,
-    /// The scenarios, by name, that ask the same of a lock or a resource that withstands it.
+    /// The scenarios, by name, that ask the same of a lock or a resource that tolerates it.
     pub remedies: Vec<String>,
-    /// Where it names them, bytes of the text.
+    /// The bytes of the text that name them.
     remedies_at: Range<usize>,
     /// The plans of those, once [`link`] has found them.
     healed: Vec<Plan>,
-    /// Why it cannot be confirmed on real servers, where no rule knows it.
+    /// Why it cannot be confirmed on real servers, if no rule detects that.
     pub unconfirmable: Option<String>,
     /// The name of the file that it was read from.
     pub file: String,
@@ -57,15 +57,15 @@ const KEYS: [&str; 16] = [
     "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
-/// A fault that waits for an event is taken to strike by now when the heal is reckoned, ns.
+/// When a fault that is anchored to an event is assumed to strike at the latest, ns.
 const EVENTS_BY: Nanos = 10 * SECOND;
-/// Without `heal_at`, faults are healed no earlier than this, ns.
+/// Without `heal_at`, the minimum time of the heal, ns.
 const HEAL: Nanos = 30 * SECOND;
-/// Without `heal_at`, the workload goes on so long after the last fault, ns.
+/// Without `heal_at`, how long the workload continues after the last fault, ns.
 const AFTER_FAULTS: Nanos = 20 * SECOND;
-/// Without `until`, the run goes on so long after the probe's time, ns.
+/// Without `until`, how long the run continues after the probe's time, ns.
 const AFTER_PROBE: Nanos = 10 * SECOND;
-/// A scenario may ask for so many seeds.
+/// The maximum number of seeds of a scenario.
 const MOST_SEEDS: u64 = 100_000;
 
 impl Scenario {
@@ -89,14 +89,14 @@ impl Scenario {
         self.healed.iter().map(|plan| Plan { seed, ..plan.clone() }).collect()
     }
 
-    /// The seeds on which the expectation has to come true.
+    /// The seeds on which the expectation must be met.
     pub fn seeds(&self) -> Vec<u64> {
         self.seeds.clone()
     }
 }
 
-/// Gives each scenario the plans of the remedies that it names, of those that are among `known`. A
-/// file may stand alone; a name that is nearly one that is known is refused.
+/// Gives each scenario the plans of the remedies that it names, as far as they are among `known`. A
+/// file may be used alone; a name that is almost a known one is refused.
 pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusal> {
     for scenario in scenarios {
         scenario.healed.clear();
@@ -110,7 +110,7 @@ pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusa
     Ok(())
 }
 
-/// A name that differs by so many letters from one that is known was meant to be that.
+/// A name with at most this many different letters is taken for a misspelling of a known one.
 const SLIPS: usize = 2;
 
 fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(), Refusal> {
@@ -156,8 +156,8 @@ fn read(locks: &Locks, file: &str, text: &str) -> Result<Scenario, Refusal> {
     })
 }
 
-/// The plan of a scenario that names the same kind of topology, the same lock and the same faults,
-/// and nothing else: what settings are held against.
+/// The plan of a scenario with only the same kind of topology, the same lock and the same faults:
+/// the base for a comparison of settings.
 pub fn default_plan(plan: &Plan) -> Plan {
     let kind = tables::TOPOLOGIES.iter().find(|(_, kind)| *kind == plan.topology.kind);
     let (kind, _) = kind.expect("every kind has a word");
@@ -225,7 +225,7 @@ fn unconfirmable(top: &Section) -> Result<Option<String>, Refusal> {
     Ok(Some(why.to_owned()))
 }
 
-/// 30 s, or 20 s after the last fault is over if that is later. A fault without a length lasts
+/// 30 s, or 20 s after the end of the last fault if that is later. A fault without a length lasts
 /// to the heal.
 fn usual_heal(faults: &[Fault]) -> Nanos {
     let over = |fault: &Fault| {
@@ -255,7 +255,7 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
     Ok(seeds.collect())
 }
 
-/// Reads `A..B`, both ends included.
+/// Parses `A..B`, inclusive.
 pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     let Some((first, last)) = ends else { return Err(format!("'{text}' is no range of seeds")) };
@@ -270,7 +270,7 @@ fn no_toml(text: &str, error: &toml::de::Error) -> Refusal {
     Refusal::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
 }
 
-/// Where a path of the plan stands in the file: itself, or what contains it.
+/// The place of a path of the plan in the file: of the path itself, or of what contains it.
 fn place(known: &Places, path: &str) -> Range<usize> {
     let mut path = path;
     loop {

@@ -1,4 +1,4 @@
-//! A TOML table read field by field. Every refusal carries the place; no key goes unread.
+//! A TOML table read field by field. Every refusal has a place; no key remains unread.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::refusal::{Place, Refusal};
 /// A value with its place.
 pub type Value<'a> = Spanned<DeValue<'a>>;
 
-/// Where every field of a file stands, by its path: `lock.ttl`, `fault.2.target`.
+/// The place of every field of a file, by its path: `lock.ttl`, `fault.2.target`.
 pub type Places = BTreeMap<String, Range<usize>>;
 
 /// A table whose keys are all known.
@@ -27,7 +27,7 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Opens a table. A key that is none of `keys` is refused.
+    /// Opens a table. A key that is not one of `keys` is refused.
     pub fn open(
         path: &str,
         span: Range<usize>,
@@ -46,7 +46,7 @@ impl<'a> Section<'a> {
         Ok(section)
     }
 
-    /// The table as a person calls it.
+    /// The name of the table in refusals.
     fn title(&self) -> String {
         match self.path.as_str() {
             "" => "a scenario".to_owned(),
@@ -58,7 +58,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the table stands.
+    /// The place of the table.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
@@ -229,12 +229,12 @@ pub fn other_type(key: &str, value: &Value, wanted: &str) -> Refusal {
     Refusal::at(value.span(), format!("'{key}' cannot be {found}"), format!("write {wanted}"))
 }
 
-/// The number, unless it is far beyond every type.
+/// The number, unless it is out of range of every type.
 pub fn integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// Where every field of a table stands; entries of lists count from 1.
+/// The place of every field of a table; list entries count from 1.
 pub fn places(path: &str, table: &DeTable, into: &mut Places) {
     for (key, value) in table {
         let path = if path.is_empty() {

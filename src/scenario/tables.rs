@@ -129,8 +129,8 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
     }))
 }
 
-/// What `[topology]` says of several masters: how many replicas each of them has, and how a cluster
-/// shares its slots. Where there are none, the keys that speak of them are refused.
+/// The keys of `[topology]` for several masters: the number of replicas of each, and how a cluster
+/// shares its slots. Without several masters they are refused.
 fn shards(
     section: &Section,
     kind: TopologyKind,
@@ -164,7 +164,7 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
     section.settings(options::fields(), &defaults)
 }
 
-/// What clients do unless a scenario says otherwise: two count, a second at a time.
+/// The default workload: two clients count, one second at a time.
 const USUAL_WORK: Workload = Workload {
     kind: WorkloadKind::Counter,
     clients: 2,
@@ -251,7 +251,7 @@ pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Refusal> 
     Ok(links)
 }
 
-/// Every directed link of a name, each written `from -> to`.
+/// Every directed link of a name, written `from -> to`.
 fn one_by_one(name: &str) -> Result<Vec<String>, String> {
     let Target::Links { from, to, both } = Target::try_from(name.to_owned())? else {
         return Err(format!("'{name}' is a host: write 'c1 -> n1'"));
@@ -309,7 +309,7 @@ pub fn loss(value: &Value) -> Result<u32, Refusal> {
     }
 }
 
-/// Percent with up to four digits after the point, in millionths.
+/// Percent with up to four decimal places, in millionths.
 pub fn percent(text: &str) -> Option<u32> {
     let (whole, part) = {
         let number = text.strip_suffix('%')?;

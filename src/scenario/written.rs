@@ -1,8 +1,8 @@
-//! A plan as the scenario that a person would have written: what differs from the defaults, and
-//! nothing else.
+//! A plan written as the scenario that a person would have written: only what differs from the
+//! defaults.
 //!
-//! Every setting is written down first. Then each line is left out as long as the file that is
-//! left reads as the same plan: so what a default is stands in one place, where scenarios are read.
+//! First every setting is written. Then each line is removed as long as the rest still reads as the
+//! same plan: so defaults are defined in one place only, where scenarios are read.
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern};
@@ -17,12 +17,12 @@ use crate::lock::options;
 use crate::plan::{Plan, Topology, TopologyKind};
 use crate::scenario::{Scenario, tables};
 
-/// What a scenario says beside its plan.
+/// The parts of a scenario besides its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
-    /// What it asks.
+    /// Its question.
     pub ask: &'a str,
-    /// What one should learn from it.
+    /// What a reader should learn from it.
     pub note: &'a str,
     /// What is violated; `None` if it holds.
     pub violated: Option<Violated<'a>>,
@@ -31,21 +31,21 @@ pub struct Question<'a> {
 /// What a scenario expects to be violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violated<'a> {
-    /// The words of the kinds, in order.
+    /// The names of the kinds, in order.
     pub kinds: Vec<&'a str>,
-    /// The word of the class.
+    /// The name of the class.
     pub class: &'a str,
 }
 
-/// A setting, by the header of its table; none for the top of the file.
+/// A setting with the header of its table; empty for the top of the file.
 struct Line {
     table: String,
     key: String,
     value: String,
 }
 
-/// The text of a scenario whose plan is this one, but for the numbers of its faults, and that is
-/// not said to be drawn. `None` if no scenario says the same: draws that were fixed by hand.
+/// The text of a scenario with this plan, except for the numbers of its faults and the mark of a
+/// drawn plan. `None` if no scenario can describe it: draws were fixed by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     let wanted = numbered(plan);
     let says_it = |lines: &[Line]| {
@@ -56,7 +56,7 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     if !says_it(&lines) {
         return None;
     }
-    // From the end on: what a table says later hangs on what it says first.
+    // Backwards: later lines of a table depend on earlier ones.
     for index in (0..lines.len()).rev() {
         let line = lines.remove(index);
         if !says_it(&lines) {
@@ -66,7 +66,7 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     Some(file(plan, question, &lines))
 }
 
-/// With faults that are numbered as they stand in a file, and nothing that a file cannot say.
+/// The plan with faults numbered as in a file, and without what a file cannot express.
 fn numbered(plan: &Plan) -> Plan {
     let mut plan = Plan { is_drawn: false, ..plan.clone() };
     let number = |old: u32| (1..).zip(&plan.faults).find(|(_, fault)| fault.id == old);
@@ -188,7 +188,7 @@ fn settings<'f>(
 }
 
 fn fault(fault: &Fault) -> Vec<Line> {
-    // Each begins a table of the same name.
+    // Each fault begins a new table with the same name.
     let table = format!("[[fault]]#{}", fault.id);
     let row = fault.verb.row();
     let mut lines =
@@ -248,7 +248,7 @@ fn latency(latency: Latency) -> String {
     }
 }
 
-/// A share in a million, as it is read.
+/// A share in parts per million, in the notation of a scenario.
 fn percent(share: u32) -> String {
     let (whole, part) = (share / 10_000, share % 10_000);
     let part = format!("{part:04}");
@@ -263,7 +263,7 @@ fn shift(by: i64) -> String {
     format!("{sign}{}", length::write(by.unsigned_abs()))
 }
 
-/// The word that plans and scenarios have for a choice.
+/// The word for a choice in plans and scenarios.
 fn word(choice: &impl Serialize) -> String {
     let value = serde_json::to_value(choice).expect("a word is JSON");
     value.as_str().expect("a choice is a word").to_owned()
@@ -277,7 +277,7 @@ fn bare(table: &str, key: &str, value: &str) -> Line {
     Line { table: table.to_owned(), key: key.to_owned(), value: value.to_owned() }
 }
 
-/// A string of TOML.
+/// A TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

@@ -1,6 +1,6 @@
-//! Where orders are taken: a port that speaks RESP, so that any Redis client can type them.
+//! The admin port: it speaks RESP, so that any Redis client can send orders.
 //!
-//! It understands nothing: words go into a tray, and whoever runs the world puts answers back.
+//! It interprets nothing: words go into a queue, and the service that runs the world replies.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_redis::frame::request::RequestReader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What the port and the service share.
+/// The state shared by the port and the service.
 #[derive(Clone, Default)]
 pub struct Desk {
     tray: Rc<RefCell<VecDeque<Slip>>>,
-    /// Whether somebody has asked the process to end.
+    /// Whether a signal has requested the shutdown.
     pub is_interrupted: Rc<Cell<bool>>,
 }
 
-/// Words that were typed, and the place for the answer.
+/// The words of an order, and the place for its reply.
 pub struct Slip {
     /// The words.
     pub words: Vec<String>,
@@ -35,14 +35,14 @@ struct Answer {
 }
 
 impl Desk {
-    /// The next order that nobody has answered.
+    /// The next pending order.
     pub fn next(&self) -> Option<Slip> {
         self.tray.borrow_mut().pop_front()
     }
 }
 
 impl Slip {
-    /// Answers it.
+    /// Replies to the order.
     pub fn answer(self, reply: Reply) {
         let mut answer = self.answer.borrow_mut();
         answer.reply = Some(reply);
@@ -50,7 +50,7 @@ impl Slip {
     }
 }
 
-/// Takes orders until its process ends.
+/// Receives orders until its process ends.
 pub async fn attend(host: Host, port: u16, desk: Desk) {
     let mut listener = host.listen(port).expect("the port was bound before");
     let interrupted = Rc::clone(&desk.is_interrupted);
@@ -109,7 +109,7 @@ async fn ask(desk: &Desk, words: Vec<String>) -> Reply {
     .await
 }
 
-/// Lines as one reply; a single one as a simple string.
+/// Lines as one reply; a single line as a simple string.
 pub fn lines(lines: Vec<String>) -> Reply {
     let simple = |line: String| Reply::Simple(Bytes::from(line));
     match <[String; 1]>::try_from(lines) {

@@ -1,9 +1,9 @@
-//! `serve`: fake nodes on real ports, for clients of any kind, with faults typed while they run.
+//! `serve`: fake nodes on real ports, for any client, with faults typed while they run.
 //!
-//! - [`setup`]: which nodes there are, and what of a scenario they can suffer
-//! - [`order`]: what was typed, as a value
-//! - [`desk`]: the port at which orders are taken
-//! - [`service`]: the running world: it obeys orders and hears what the nodes write down
+//! - [`setup`]: the nodes, and which parts of a scenario apply to them
+//! - [`order`]: a typed order, as a value
+//! - [`desk`]: the admin port
+//! - [`service`]: the running world: it executes orders and reads the nodes' records
 
 pub mod desk;
 pub mod order;

@@ -1,4 +1,4 @@
-//! The running world of a service: it obeys orders, and hears what the nodes write down.
+//! The running world of a service: it executes orders, and reads the nodes' records.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::serve::desk::{self, Desk};
 use crate::serve::order::{self, HELP, Order};
 use crate::serve::setup::{Addresses, CLIENTS, Setup, suits};
 
-/// How long the world runs between two looks at what was typed and what was written down.
+/// How long the world runs between two checks for orders and records.
 const BEAT: Nanos = 10 * MILLISECOND;
-/// How long it goes on after SHUTDOWN, for the answer to be sent.
+/// How long it continues after SHUTDOWN, so that the reply is sent.
 const FAREWELL: Nanos = 50 * MILLISECOND;
-/// Locks that STATUS shows.
+/// The maximum number of locks that STATUS shows.
 const MOST_SHOWN: usize = 20;
-/// Lives of keys that HISTORY knows.
+/// The maximum number of lives of keys that HISTORY keeps.
 const MOST_REMEMBERED: usize = 1_000;
 
 /// See the head of this file.
@@ -35,16 +35,16 @@ pub struct Service {
     world: World,
     desk: Desk,
     ledger: Ledger,
-    /// The lives of keys that ended last, as lines.
+    /// The last lives of keys that ended, as lines.
     remembered: VecDeque<String>,
-    /// Lines of JSON that nobody has taken yet.
+    /// Lines of JSON that were not taken yet.
     lines: Vec<String>,
     next_fault: u32,
     is_over: bool,
 }
 
 impl Service {
-    /// Starts the nodes on ports that are bound.
+    /// Starts the nodes on ports that are already bound.
     pub fn start(setup: Setup, addresses: Addresses, ports: Ports) -> Service {
         let desk = Desk::default();
         let engine = LiveEngine::new(live::state(setup.seed), ports);
@@ -73,8 +73,8 @@ impl Service {
         self.world.now()
     }
 
-    /// Lets the world run for a moment, then answers what was asked at the port. Whether the
-    /// service goes on.
+    /// Runs the world for one interval, then replies to the orders received. Returns whether the
+    /// service continues.
     pub fn beat(&mut self) -> bool {
         self.world.run_until(self.world.now().saturating_add(BEAT));
         self.hear();
@@ -85,7 +85,7 @@ impl Service {
         !self.is_over && !self.desk.is_interrupted.get()
     }
 
-    /// Takes in what the nodes have written down.
+    /// Processes the new records of the nodes.
     fn hear(&mut self) {
         for entry in self.world.drain() {
             self.ledger.take(entry);
@@ -103,13 +103,13 @@ impl Service {
         std::mem::take(&mut self.lines)
     }
 
-    /// What can be said so far.
+    /// The judgement so far.
     pub fn judge(&mut self) -> Judgement {
         self.hear();
         self.ledger.judge(self.now())
     }
 
-    /// Ends: what is still held is written down, with the judgement.
+    /// Shuts down; returns the judgement and the remaining lines, including the locks still held.
     pub fn conclude(mut self) -> (Judgement, Vec<String>) {
         let end = self.now().saturating_add(FAREWELL);
         while self.is_over && self.now() < end {
@@ -123,7 +123,7 @@ impl Service {
         (judgement, lines)
     }
 
-    /// Does what was typed; the lines of the answer.
+    /// Executes a typed order; returns the lines of the reply.
     pub fn typed(&mut self, line: &str) -> Vec<String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
@@ -269,7 +269,7 @@ fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> Terms {
     Terms { nodes: nodes.collect(), quorum: setup.quorum() }
 }
 
-/// How far a clock is from the real time of day.
+/// The offset of a clock from the real time of day.
 fn ahead(wall: Nanos, real: Nanos) -> String {
     let off = length::write(wall.abs_diff(real) / MILLISECOND * MILLISECOND);
     match wall.cmp(&real) {
@@ -297,7 +297,7 @@ fn told(verb: &Verb, target: &Target, length: Option<Nanos>) -> String {
     format!("{} {target}{how_long}", verb.word())
 }
 
-/// Whether two links have an end of a node in common.
+/// Whether two links share a node.
 fn meet(one: &Target, other: &Target) -> bool {
     let nodes = |target: &Target| -> Vec<String> {
         target.hosts().iter().filter(|host| **host != CLIENTS).map(|h| (*h).to_owned()).collect()

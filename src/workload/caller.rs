@@ -1,7 +1,7 @@
-//! A caller: a lock whose every call is written down, with what the lock does by itself.
+//! A caller: a lock with a record of each call, and of what the lock does on its own.
 //!
-//! It decides nothing; [`crate::workload::client`] does. It takes nothing of the lock on trust:
-//! what breaks the contract is written down, and what the contract allows is no finding.
+//! It makes no decisions; [`crate::workload::client`] does. It does not trust the lock: breaches of
+//! the contract are recorded, and what the contract allows is no finding.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,9 @@ use crate::workload::Job;
 use crate::workload::guard::{Ended, Guard, bury};
 use crate::workload::recorder::Recorder;
 
-/// A lock in the hands of one caller.
+/// A lock used by one caller.
 pub struct Caller {
-    /// There until the caller goes.
+    /// Present until the caller is dropped.
     lock: Option<Box<dyn Lock>>,
     desk: Rc<Desk>,
 }
@@ -32,46 +32,46 @@ struct Desk {
     holders: u32,
     recorder: Recorder,
     guard: Rc<Guard>,
-    /// The operation that the caller is in now.
+    /// The caller's current operation.
     call: Rc<Cell<Call>>,
     /// Whether that is an acquire.
     is_acquiring: Cell<bool>,
-    /// The tokens that notices named while it was under way, and that nobody had been given.
+    /// The tokens that notices named during the acquire and that had not been granted.
     foretold: RefCell<BTreeSet<String>>,
-    /// What the caller was given, by its token, in order.
+    /// The grants of the caller by token, in order.
     given: RefCell<BTreeMap<String, Vec<Given>>>,
-    /// The grants of which the caller knows that they are lost.
+    /// The grants that the caller knows to be lost.
     lost: RefCell<BTreeSet<OpId>>,
-    /// Renewals in the background that have not ended.
+    /// Background renewals that have not ended.
     renewals: RefCell<BTreeSet<OpId>>,
 }
 
-/// A grant as notices may mean it.
+/// A grant to which notices may refer.
 struct Given {
     acquire: OpId,
-    /// Whether the caller has it still.
+    /// Whether the caller still has it.
     is_held: bool,
 }
 
-/// A grant, or what an unknown acquire may have left, together with its acquire.
+/// A grant, or what an unknown acquire may have left, with its acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What the lock gave.
+    /// The grant of the lock.
     pub grant: Grant,
-    /// The operation that it gave it to.
+    /// The operation that received it.
     pub acquire: OpId,
 }
 
-/// What an acquire came to.
+/// The result of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// The caller owns the lock.
     Granted(Held),
     /// It does not.
     Refused,
-    /// Nobody knows; to be released.
+    /// The outcome is unknown; to be released.
     Unknown(Held),
-    /// The caller would wait no longer. Nobody knows, and there is nothing to be released with.
+    /// The caller stopped waiting. The outcome is unknown, and there is nothing to release with.
     GivenUp,
 }
 
@@ -112,17 +112,17 @@ impl Caller {
         &self.desk.host
     }
 
-    /// The name that its operations carry.
+    /// The name under which its operations are recorded.
     pub fn name(&self) -> &str {
         &self.desk.name
     }
 
-    /// Its last operation: the address of what it draws next.
+    /// Its last operation: the address of its next draw.
     pub fn last_call(&self) -> Call {
         self.desk.call.get()
     }
 
-    /// Asks for the lock.
+    /// Acquires the lock.
     ///
     /// # Errors
     /// If the lock ends the process.
@@ -130,7 +130,7 @@ impl Caller {
         self.acquire_within(None).await
     }
 
-    /// Asks for the lock, and waits no longer than `limit` ns, if there is one.
+    /// Acquires the lock, and waits at most `limit` ns, if given.
     ///
     /// # Errors
     /// As [`Caller::acquire`].
@@ -155,7 +155,7 @@ impl Caller {
         Ok(taken)
     }
 
-    /// Prolongs a grant; a new deadline is kept in `held`.
+    /// Extends a grant; a new deadline is stored in `held`.
     ///
     /// # Errors
     /// As [`Caller::acquire`].
@@ -173,7 +173,7 @@ impl Caller {
         Ok(extended)
     }
 
-    /// Gives a grant back.
+    /// Releases a grant.
     ///
     /// # Errors
     /// As [`Caller::acquire`].
@@ -191,7 +191,7 @@ impl Caller {
         Ok(released)
     }
 
-    /// Whether the caller knows that the grant is lost: it was notified, or an extend said so.
+    /// Whether the caller knows that the grant is lost: by a notice, or by an extend.
     pub fn has_lost(&self, held: &Held) -> bool {
         self.desk.lost.borrow().contains(&held.acquire)
     }
@@ -225,7 +225,7 @@ impl Desk {
         call
     }
 
-    /// The operation in which the lock ended the process.
+    /// Records the operation in which the lock ended the process.
     fn fail<T>(&self, call: Call, ended: Ended) -> Result<T, Ended> {
         self.recorder.close(&self.host, call.op, Outcome::Unknown);
         Err(ended)
@@ -252,7 +252,7 @@ impl Desk {
         }
     }
 
-    /// Holds what was told of a grant before it came to what came.
+    /// Checks the notices that arrived before their grants against the grant that came.
     fn hold_to(&self, is_given: impl Fn(&str) -> bool) {
         for token in self.foretold.take().into_iter().filter(|token| !is_given(token)) {
             self.unknown_grant("a notice before the grant", &token);
@@ -287,7 +287,7 @@ impl Desk {
     }
 
     fn hear(&self, notice: Notice) -> Call {
-        // That one may be sent while the process dies, when nobody counts or writes down anything.
+        // This notice may be sent while the process dies, when nothing is counted or recorded.
         if !matches!(notice, Notice::Abandoned { .. }) {
             self.guard.pass();
         }
@@ -327,12 +327,12 @@ impl Desk {
         let shown: String = token.chars().take(40).collect();
         let details = format!("{notice} names '{shown}'");
         self.guard.breach(Clause::KnownGrant, details);
-        // No operation has this number, so what ends it is a breach as well.
+        // No operation has this number, so the notice that ends the renewal is a breach as well.
         Call { op: OpId::MAX, nth: 0 }
     }
 
-    /// The acquires that a notice with this token means: those whose grants are held; else the
-    /// last one that was; else the one that is under way.
+    /// The acquires to which a notice with this token refers: those whose grants are held;
+    /// otherwise the last one that was; otherwise the pending one.
     fn meant(&self, token: &str) -> Vec<OpId> {
         let given = self.given.borrow();
         let all = given.get(token).map_or(&[][..], Vec::as_slice);

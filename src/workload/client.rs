@@ -1,7 +1,7 @@
-//! A client: takes the lock, does its work at the resource, gives the lock back, rests, again.
+//! A client: acquires the lock, works at the resource, releases the lock, rests, and repeats.
 //!
-//! A well-behaved caller: it releases what an unknown acquire may have left, and touches nothing
-//! once it was told that its grant is lost.
+//! A well-behaved caller: it releases what an unknown acquire may have left, and stops all accesses
+//! once it was notified that its grant is lost.
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::{Purpose, below};
@@ -15,12 +15,12 @@ use crate::workload::guard::Ended;
 use crate::workload::round::Round;
 use crate::workload::{Job, counter, ledger, stock};
 
-/// The process of the client that starts as the `index`th, counted from 0. A process that is
-/// started again begins anew.
+/// The process of the client that starts as number `index`, counted from 0. A restarted process
+/// begins anew.
 pub async fn run(host: Host, job: Job, index: u32) {
     host.sleep(job.workload.stagger.saturating_mul(Nanos::from(index))).await;
     let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
-    // A lock that ends its process has been written down.
+    // A lock that ends its process has already been recorded.
     let _ = rounds(&mut caller, &job).await;
 }
 
@@ -43,8 +43,8 @@ async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Asks until the lock is granted; `None` once the workload is to stop. Who looks at deadlines
-/// gives back what is over when it comes.
+/// Acquires until the lock is granted; `None` once the workload is to stop. A client that checks
+/// deadlines releases a grant that is already over when it arrives.
 async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Ended> {
     while !job.stop.get() {
         match caller.acquire().await? {
@@ -64,7 +64,7 @@ fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {
     job.workload.check_validity && lease::is_over(caller.host(), held.grant.deadline)
 }
 
-/// Waits before asking again, up to `longest` ns.
+/// Waits before the next try, up to `longest` ns.
 pub async fn wait(caller: &Caller, longest: Nanos) {
     caller.host().sleep(MILLISECOND + drawn(caller, longest)).await;
 }

@@ -1,4 +1,4 @@
-//! Counter: read, work, write back plus one. Every update that is lost shows.
+//! Counter: read, work, write back plus one. Every lost update becomes visible.
 
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;

@@ -1,37 +1,37 @@
-//! Which accesses a guarded resource takes: the four fence modes, as a function of values.
+//! Which accesses a guarded resource accepts: the four fence modes, as a function of values.
 
 use crate::history::AccessKind;
 use crate::plan::{FenceMode, FenceOn};
 
-/// What the resource remembers of fences.
+/// The state of the resource's fence check.
 #[derive(Clone, Debug)]
 pub struct Guard {
     mode: FenceMode,
     on: FenceOn,
-    /// The largest fence of an access that was taken. Reads raise it, too, where they are checked.
+    /// The largest fence of an accepted access. If reads are checked, they raise it as well.
     mark: u64,
-    /// The fence of the last write that was taken.
+    /// The fence of the last accepted write.
     written: Option<u64>,
 }
 
-/// An access that asks to be taken.
+/// A requested access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What it does.
+    /// Its kind.
     pub kind: AccessKind,
-    /// The fence that it carries; none counts as 0.
+    /// Its fence; none counts as 0.
     pub fence: Option<u64>,
-    /// The value that its caller has read, if it has.
+    /// The value that its caller has read, if any.
     pub read: Option<i64>,
 }
 
 impl Guard {
-    /// A guard that has seen nothing.
+    /// A guard in its initial state.
     pub fn new(mode: FenceMode, on: FenceOn) -> Guard {
         Guard { mode, on, mark: 0, written: None }
     }
 
-    /// Takes the access on a resource that holds `value`, or says why not.
+    /// Accepts the access on a resource with this `value`, or returns why not.
     ///
     /// # Errors
     /// The words of the refusal.
@@ -44,8 +44,8 @@ impl Guard {
         }
     }
 
-    /// An access with a fence below the mark comes too late; with `once`, a second write with the
-    /// same fence as the one before does, too.
+    /// An access with a fence below the mark is too late; with `once`, so is a second write with
+    /// the same fence as the previous one.
     fn check(&mut self, asked: Asked, once: bool) -> Result<(), &'static str> {
         let writes = asked.kind != AccessKind::Read;
         if !writes && self.on == FenceOn::Writes {
@@ -66,7 +66,7 @@ impl Guard {
     }
 }
 
-/// A write counts only on the value that its caller read; an entry of a log has none.
+/// A write is accepted only if the value is still the one that its caller read; an append has none.
 fn compare(asked: Asked, value: i64) -> Result<(), &'static str> {
     match (asked.kind, asked.read) {
         (AccessKind::Write, read) if read != Some(value) => {
@@ -83,7 +83,7 @@ mod tests {
     use crate::history::AccessKind::{Append, Read, Write};
     use crate::plan::{FenceMode, FenceOn};
 
-    /// Accesses with their fences, in order, and whether each is taken.
+    /// Accesses with their fences, in order, and whether each is accepted.
     fn check(mode: FenceMode, on: FenceOn, accesses: &[(AccessKind, u64, bool)]) {
         let mut guard = Guard::new(mode, on);
         for (index, (kind, fence, taken)) in accesses.iter().enumerate() {

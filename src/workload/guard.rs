@@ -1,10 +1,10 @@
-//! The guard of one process, whose lock nobody has read: it sees each call that the lock makes to
-//! its machine, each run of its tasks, and what it panics with.
+//! The guard of one process with an untrusted lock: it sees each call that the lock makes to its
+//! machine, each run of its tasks, and its panics.
 //!
-//! A lock that takes too many steps in one instant would stop the world, in which time passes only
-//! when all have done what they can; one that takes tiny steps for ever all but stops it. The guard
-//! unwinds out of it. A loop that makes no step at all is seen from outside alone: see
-//! [`crate::workload::progress`].
+//! Time in the world passes only when all tasks have done what they can, so a lock that takes too
+//! many steps in one instant would stop it; one that takes tiny steps for ever would almost stop
+//! it. The guard unwinds out of such a lock. A loop without any step is visible only from outside:
+//! see [`crate::workload::progress`].
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -24,30 +24,30 @@ use crate::promise::contract::{Clause, MAX_STEPS};
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 
-/// Characters of a panic's text that are kept.
+/// The maximum number of characters of a panic's text that are kept.
 const MOST_TEXT: usize = 500;
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct Guard {
     /// The machine itself.
     host: Host,
     recorder: Recorder,
     pulse: Pulse,
-    /// The operation that the caller is in now.
+    /// The caller's current operation.
     call: Rc<Cell<Call>>,
-    /// A reading of the monotonic clock, and the steps that were taken in the second from it on.
+    /// A reading of the monotonic clock, and the steps taken in the second that follows it.
     steps: Cell<(Nanos, u32)>,
-    /// Whether the process goes no further.
+    /// Whether the process has ended.
     ended: Cell<bool>,
-    /// Renewals that were said to be dropped since the lock was last polled, and whether they were
-    /// under way.
+    /// Renewals that were reported as dropped since the lock was last polled, and whether they were
+    /// pending.
     abandoned: RefCell<Vec<(OpId, bool)>>,
 }
 
-/// The lock has taken too many steps, which is written down: what is unwound with.
+/// The lock has taken too many steps, which is already recorded: the payload of the unwinding.
 struct TooManySteps;
 
-/// What a lock works on. However it is dropped, nothing unwinds out of it.
+/// A future of the lock. However it is dropped, no panic unwinds out of it.
 struct Work<'a, T>(Option<LocalFuture<'a, T>>);
 
 impl<T> Drop for Work<'_, T> {
@@ -56,13 +56,12 @@ impl<T> Drop for Work<'_, T> {
     }
 }
 
-/// Drops what is the lock's, as the system does with what is left of a process: nobody hears
-/// what it panics with.
+/// Drops values of the lock, as the system does with the remains of a process: panics are ignored.
 pub fn bury<T>(remains: T) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(remains)));
 }
 
-/// The process goes no further.
+/// The process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
@@ -80,10 +79,10 @@ impl Guard {
         })
     }
 
-    /// Lets the lock work on one thing until it is done.
+    /// Lets the lock work on one operation until it is done.
     ///
     /// # Errors
-    /// If the process ends on the way.
+    /// If the process ends before that.
     pub async fn watch<T>(&self, work: LocalFuture<'_, T>) -> Result<T, Ended> {
         let mut work = Work(Some(work));
         std::future::poll_fn(|cx| self.poll(&mut work, cx)).await
@@ -107,7 +106,7 @@ impl Guard {
     /// Runs code of the lock.
     ///
     /// # Errors
-    /// If the process has ended, or does now.
+    /// If the process has ended, or ends now.
     pub fn within<T>(&self, code: impl FnOnce() -> T) -> Result<T, Ended> {
         if self.ended.get() {
             return Err(Ended);
@@ -122,13 +121,13 @@ impl Guard {
         })
     }
 
-    /// Whether the process goes no further.
+    /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// The renewal was dropped half-way. It is written down once the lock's code is back: what
-    /// is dropped because its process dies has not been answered by anybody.
+    /// The renewal was dropped half-way. It is recorded once the lock's code returns: a renewal
+    /// that is dropped because its process dies has no outcome.
     pub fn abandon(&self, op: OpId, is_under_way: bool) {
         self.abandoned.borrow_mut().push((op, is_under_way));
     }
@@ -142,13 +141,13 @@ impl Guard {
         }
     }
 
-    /// Writes down that a notice named a renewal that is not under way.
+    /// Records that a notice named a renewal that is not pending.
     pub fn unknown_renewal(&self, op: OpId) {
         let details = format!("no renewal with the number {op} is under way");
         self.breach(Clause::KnownRenewal, details);
     }
 
-    /// Writes down that the lock broke a line of its contract.
+    /// Records that the lock broke a line of its contract.
     pub fn breach(&self, clause: Clause, details: String) {
         let text = format!("broken contract: {}; {details}", clause.line());
         let at = self.host.record(Event::Note { text }).instant();
@@ -164,7 +163,7 @@ impl Guard {
     }
 }
 
-/// The guard where the lock reaches its machine.
+/// The guard between the lock and its machine.
 struct Gate(Rc<Guard>);
 
 impl Gatekeeper for Gate {
@@ -179,7 +178,7 @@ impl Gatekeeper for Gate {
 }
 
 impl Guard {
-    /// The machine as the lock gets it.
+    /// The machine as the lock receives it.
     pub fn gate(self: &Rc<Guard>) -> Host {
         self.host.behind(Rc::new(Gate(Rc::clone(self))))
     }
@@ -192,8 +191,8 @@ impl Guard {
             _ => (now, 1),
         };
         self.steps.set((since, steps));
-        // Only once: what runs while the stack unwinds may make steps as well. It is written down
-        // at once, since the code may be in a task of a runtime that keeps panics to itself.
+        // Only once: code that runs during the unwinding may take steps as well. It is recorded at
+        // once, since the code may be in a task of a runtime that swallows panics.
         if steps == MAX_STEPS + 1 {
             self.end(Clause::TimePasses, format!("it took {steps}, and was not done"));
             resume_unwind(Box::new(TooManySteps));
@@ -201,11 +200,11 @@ impl Guard {
     }
 }
 
-/// What a panic said.
+/// The text of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let literal = panic.downcast_ref::<&str>().copied();
     let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    // It is printed as it stands, and a terminal obeys what it is sent.
+    // It is printed to a terminal, which interprets control characters.
     let text = text.unwrap_or("no text").chars().take(MOST_TEXT);
     text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Ledger: append an entry, work, append another. Entries of another between the two show.
+//! Ledger: append an entry, work, append another. Entries of others between the two become visible.
 
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;

@@ -1,4 +1,4 @@
-//! The liveness probe: after the heal, can anybody still get the lock?
+//! The liveness probe: can any client still acquire the lock after the heal?
 
 use lockstorm_platform::host::Host;
 
@@ -7,10 +7,10 @@ use crate::workload::caller::{Caller, Taken};
 use crate::workload::client::wait;
 use crate::workload::guard::Ended;
 
-/// Asks until the lock is granted, gives it back, and is done. Each try is an operation.
+/// Tries until the lock is granted, releases it, and finishes. Each try is an operation.
 pub async fn run(host: Host, job: Job) {
     let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
-    // A lock that ends its process has been written down.
+    // A lock that ends its process has already been recorded.
     let _ = ask(&mut caller, &job).await;
 }
 

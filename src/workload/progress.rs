@@ -1,5 +1,5 @@
-//! Which plans run now, and whether the locks in them come back: for somebody outside who has a
-//! clock. A run is not changed by being looked at.
+//! Which plans are running, and whether the locks in them return: for an outside observer with a
+//! clock. Observing a run does not change it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::plan::Plan;
 
-/// Counts the polls of locks in one run: once when one begins, once when it ends. So it is odd
-/// within a poll, and one that does not change any more is a poll that does not come back.
+/// Counts the polls of locks in one run: once when a poll begins, once when it ends. So it is odd
+/// within a poll; an odd value that no longer changes is a poll that does not return.
 pub type Pulse = Arc<AtomicU64>;
 
 /// A board of runs, or none. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Option<Arc<Board>>);
 
-/// The runs that are under way.
+/// The active runs.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Runs>);
 
@@ -25,21 +25,21 @@ struct Runs {
     under_way: BTreeMap<u64, (Arc<Plan>, Pulse)>,
 }
 
-/// A run that is under way until this is dropped.
+/// A run that is active until this is dropped.
 pub struct Running {
     board: Option<(Arc<Board>, u64)>,
     pulse: Pulse,
 }
 
 impl Progress {
-    /// A new board, and how to look at it for as long as somebody runs plans.
+    /// A new board, and a handle to observe it as long as plans are run.
     pub fn new() -> (Progress, Weak<Board>) {
         let board = Arc::new(Board::default());
         let seen = Arc::downgrade(&board);
         (Progress(Some(board)), seen)
     }
 
-    /// Puts a run on the board.
+    /// Adds a run to the board.
     pub fn enter(&self, plan: &Plan) -> Running {
         let pulse = Pulse::default();
         let board = self.0.as_ref().map(|board| {
@@ -54,7 +54,7 @@ impl Progress {
 }
 
 impl Board {
-    /// Every run that is within a poll of a lock now: its number, its pulse and its plan.
+    /// Every run that is currently within a poll of a lock: its number, its pulse and its plan.
     pub fn within_polls(&self) -> Vec<(u64, u64, Arc<Plan>)> {
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let each = runs.under_way.iter().map(|(number, (plan, pulse))| {
@@ -65,7 +65,7 @@ impl Board {
 }
 
 impl Running {
-    /// What the run's locks beat.
+    /// The counter for the run's locks.
     pub fn pulse(&self) -> Pulse {
         Arc::clone(&self.pulse)
     }

@@ -1,7 +1,7 @@
-//! Writes down every operation of a run, in the order of invocation, and what the resource saw.
+//! Records every operation of a run, in the order of invocation, and the accesses at the resource.
 //!
-//! It stands outside the simulated processes: what a process has recorded outlives it. An
-//! operation whose process dies stays pending.
+//! It is outside the simulated processes: the record of a process outlives it. An operation whose
+//! process dies stays pending.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use lockstorm_platform::trace::Event;
 use crate::history::{Access, Breach, History, Op, OpId, OpKind, Outcome};
 use crate::lock::Call;
 
-/// The book of one run. Cheap to clone.
+/// The record of one run. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Recorder(Rc<RefCell<Book>>);
 
@@ -27,32 +27,31 @@ struct Book {
 }
 
 impl Recorder {
-    /// Writes down that `caller` invokes `kind` on `object`, and lets the faults that are
-    /// anchored to this strike.
+    /// Records that `caller` invokes `kind` on `object`, and lets the faults that are anchored to
+    /// this strike.
     pub async fn call(&self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
         let call = self.open(host, caller, object, kind);
         host.struck().await;
         call
     }
 
-    /// Writes down what an operation came to, and lets the faults that are anchored to this
-    /// strike.
+    /// Records the outcome of an operation, and lets the faults that are anchored to this strike.
     pub async fn ret(&self, host: &Host, op: OpId, outcome: Outcome) {
         self.close(host, op, outcome);
         host.struck().await;
     }
 
-    /// As [`Recorder::call`], where nothing can strike before the next await.
+    /// As [`Recorder::call`], if nothing can strike before the next await.
     pub fn open(&self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
         self.0.borrow_mut().open(host, caller, object, kind)
     }
 
-    /// As [`Recorder::ret`], where nothing can strike before the next await.
+    /// As [`Recorder::ret`], if nothing can strike before the next await.
     pub fn close(&self, host: &Host, op: OpId, outcome: Outcome) {
         self.0.borrow_mut().close(host, op, outcome);
     }
 
-    /// Writes down that the loss of a grant became visible: invoked and returned at once.
+    /// Records that the loss of a grant became visible: invoked and returned at once.
     pub fn lost(&self, host: &Host, caller: &str, object: &str, grant: OpId) {
         let mut book = self.0.borrow_mut();
         let call = book.open(host, caller, object, OpKind::Lost { grant });
@@ -61,17 +60,17 @@ impl Recorder {
         op.outcome = Outcome::Lost;
     }
 
-    /// Writes down an access that the resource has decided on.
+    /// Records an access on which the resource has decided.
     pub fn access(&self, access: Access) {
         self.0.borrow_mut().accesses.push(access);
     }
 
-    /// Writes down that a lock broke its contract.
+    /// Records that a lock broke its contract.
     pub fn breach(&self, breach: Breach) {
         self.0.borrow_mut().breaches.push(breach);
     }
 
-    /// All that was written down, put into a history. The book is empty afterwards.
+    /// Moves the record into a history and leaves it empty.
     pub fn fill(&self, history: &mut History) {
         let Book { ops, accesses, breaches, .. } = self.0.take();
         (history.ops, history.accesses, history.breaches) = (ops, accesses, breaches);

@@ -1,7 +1,7 @@
 //! The guarded resource: a value and a log, on a host of its own, reached over the network.
 //!
-//! It speaks RESP: `READ`, `WRITE` and `APPEND` with who asks under which grant. What it keeps is
-//! durable: it outlives its process. It knows fences, but no locks.
+//! It speaks RESP: `READ`, `WRITE` and `APPEND` with the caller and its grant. Its data is durable:
+//! it outlives the process. It knows fences, but no locks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,12 +18,12 @@ use crate::plan::{Workload, WorkloadKind};
 use crate::workload::fence::{Asked, Guard};
 use crate::workload::recorder::Recorder;
 
-/// What stands for "none" in a request.
+/// The word for "none" in a request.
 pub const NONE: &str = "-";
-/// How every refusal of an access begins.
+/// The beginning of every refusal of an access.
 pub const REFUSED: &str = "REFUSED ";
 
-/// What the resource keeps. Cheap to clone: all clones are the same.
+/// The data of the resource. Cheap to clone: all clones share it.
 #[derive(Clone)]
 pub struct Resource(Rc<RefCell<Store>>);
 
@@ -33,7 +33,7 @@ struct Store {
     recorder: Recorder,
 }
 
-/// An access as it is asked for on the wire.
+/// A requested access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Order {
     command: &'static str,
@@ -42,7 +42,7 @@ struct Order {
     caller: String,
     grant: Option<OpId>,
     fence: Option<u64>,
-    /// The value to be written, for a write.
+    /// The value to write, for a write.
     value: i64,
     /// The value that the caller has read, for a write.
     read: Option<i64>,
@@ -86,7 +86,7 @@ impl Resource {
         }
     }
 
-    /// Decides on one request, records it and gives the bytes of the reply.
+    /// Decides on one request, records it and returns the bytes of the reply.
     async fn answer(&self, host: &Host, request: Request, arguments: &Arguments) -> BytesMut {
         let mut bytes = BytesMut::new();
         let Some(order) = order(arguments) else {
@@ -124,7 +124,7 @@ impl Store {
     }
 }
 
-/// Reads `READ|WRITE|APPEND op caller grant fence [value read]`.
+/// Parses `READ|WRITE|APPEND op caller grant fence [value read]`.
 fn order(arguments: &Arguments) -> Option<Order> {
     let words: Vec<&str> = arguments.iter().map(text).collect::<Option<_>>()?;
     let (command, kind, op, caller, grant, fence, rest) = match words.as_slice() {

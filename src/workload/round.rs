@@ -1,5 +1,5 @@
-//! One time under the lock: the accesses to the resource, each of which the caller may have
-//! reason to leave out.
+//! One round under the lock: the accesses to the resource, each of which the caller may have reason
+//! to skip.
 
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
@@ -15,27 +15,27 @@ use crate::workload::guard::Ended;
 use crate::workload::resource::{NONE, REFUSED};
 use crate::workload::{Job, reentry};
 
-/// No two extends come closer together: without a wait no time might pass, ns.
+/// The minimum time between two extends: without a wait, time might not pass, ns.
 const SHORTEST_WAIT: Nanos = MILLISECOND;
 
-/// A caller that holds the lock, and the resource in its reach.
+/// A caller that holds the lock, with its connection to the resource.
 pub struct Round<'a> {
-    /// Who holds the lock.
+    /// The holder.
     caller: &'a mut Caller,
-    /// What it holds.
+    /// Its grant.
     held: &'a mut Held,
-    /// What it is to do.
+    /// Its job.
     job: &'a Job,
     /// Its connection to the resource.
     resource: &'a mut Client,
-    /// Until which reading of the monotonic clock a grant is counted on whose lock does not say.
+    /// The reading of the monotonic clock until which a grant without a deadline is relied on.
     term: Nanos,
-    /// Whether so little was left that the caller has ended its work.
+    /// Whether so little of the lease was left that the caller stopped working.
     is_over: bool,
 }
 
 impl<'a> Round<'a> {
-    /// One time under the lock, from now on.
+    /// A round that begins now.
     pub fn new(
         caller: &'a mut Caller,
         held: &'a mut Held,
@@ -47,7 +47,7 @@ impl<'a> Round<'a> {
         Round { caller, held, job, resource, term, is_over: false }
     }
 
-    /// Reads the resource; `None` if that came to nothing.
+    /// Reads the resource; `None` if the read failed.
     pub async fn read(&mut self) -> Option<i64> {
         let kind = OpKind::Read { grant: Some(self.held.acquire) };
         match self.access("READ", kind, &[]).await? {
@@ -56,7 +56,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Puts `value` in the place of the value that was `read`.
+    /// Writes `value` in place of the value that was `read`.
     pub async fn write(&mut self, value: i64, read: i64) {
         let kind = OpKind::Write { grant: Some(self.held.acquire), value };
         self.access("WRITE", kind, &[value, read]).await;
@@ -68,7 +68,7 @@ impl<'a> Round<'a> {
         self.access("APPEND", kind, &[]).await;
     }
 
-    /// Works for as long as the workload says, with nothing of it to be seen at the resource.
+    /// Works for as long as the workload specifies, without accesses to the resource.
     ///
     /// # Errors
     /// If the lock ends the process.
@@ -86,8 +86,8 @@ impl<'a> Round<'a> {
         self.busy(rest.map(|hold| hold - hold / 2)).await
     }
 
-    /// Takes the lock again. One that is not re-entrant refuses; one that would let its caller
-    /// wait for itself is not waited for.
+    /// Re-enters the lock. A lock that is not re-entrant refuses; for one that would make its
+    /// caller wait for itself, the wait is limited.
     async fn reenter(&mut self) -> Result<Option<Held>, Ended> {
         let limit = reentry(&self.job.workload, self.job.config.ttl);
         match self.caller.acquire_within(Some(limit)).await? {
@@ -98,8 +98,8 @@ impl<'a> Round<'a> {
         Ok(None)
     }
 
-    /// Works for `length` ns, or until the grant is lost or the workload is to stop; prolongs the
-    /// grant on the way.
+    /// Works for `length` ns, or until the grant is lost or the workload is to stop; extends the
+    /// grant meanwhile.
     async fn busy(&mut self, length: Option<Nanos>) -> Result<(), Ended> {
         let host = self.caller.host().clone();
         let Some(rhythm) = self.job.workload.extend.rhythm() else {
@@ -123,7 +123,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Prolongs the grant; after how many ns to do so again.
+    /// Extends the grant; returns after how many ns to do so again.
     async fn prolong(&mut self, rhythm: Rhythm) -> Result<Nanos, Ended> {
         let sent = self.caller.host().now(Clock::Monotonic);
         Ok(match self.caller.extend(self.held).await? {
@@ -132,7 +132,7 @@ impl<'a> Round<'a> {
                 self.due_in(rhythm)
             }
             Extended::Lost => SHORTEST_WAIT,
-            // Four times before the reserve is touched, and not into it.
+            // Four retries before the reserve is used, and none within it.
             Extended::Unknown => {
                 let ttl = self.job.config.ttl;
                 let reserve = ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
@@ -151,7 +151,8 @@ impl<'a> Round<'a> {
         wait.max(SHORTEST_WAIT)
     }
 
-    /// What the caller may count on: what the grant says, else the lease since it came, ns.
+    /// How long the caller may rely on the grant: to its deadline, or the lease since its arrival,
+    /// ns.
     fn left(&self) -> Nanos {
         let host = self.caller.host();
         match self.held.grant.deadline {
@@ -160,14 +161,14 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Whether so little is left that nothing more can be done in time: then the work is over.
+    /// Whether too little is left to do anything more in time: then the work is over.
     fn is_running_out(&mut self, rhythm: Rhythm) -> bool {
         let ttl = self.job.config.ttl;
         self.is_over |= ttl.is_some_and(|ttl| self.left() <= rhythm.reserve(ttl));
         self.is_over
     }
 
-    /// Whether there is no grant to work under any more, as far as the caller knows.
+    /// Whether the caller knows of no grant any more under which it could work.
     fn has_ended(&self) -> bool {
         self.is_over || self.caller.has_lost(self.held) || self.caller.has_ended()
     }
@@ -180,7 +181,7 @@ impl<'a> Round<'a> {
         !over && !runs_out && !self.has_ended()
     }
 
-    /// One access, written down; `None` if the caller left it out.
+    /// One recorded access; `None` if the caller skipped it.
     async fn access(
         &mut self,
         command: &'static str,
@@ -222,7 +223,7 @@ fn words(
     words
 }
 
-/// What the resource's answer means. What was surely not sent had no effect, as if refused.
+/// The meaning of the resource's reply. A request that was surely not sent is a refusal.
 fn outcome(answer: &Answer) -> Outcome {
     match (answer, answer::said(answer)) {
         (Ok(Reply::Integer(value)), _) => Outcome::Value { value: *value },

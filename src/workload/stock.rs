@@ -1,4 +1,4 @@
-//! Stock: read, and if there is any left, work and write back minus one. What is sold twice shows.
+//! Stock: read, and if any are left, work and write back minus one. Double sales become visible.
 
 use crate::workload::guard::Ended;
 use crate::workload::round::Round;

@@ -1,4 +1,4 @@
-//! Corruption, foreign commands and leaks, from the words of the table.
+//! Corruption, foreign commands and leaks, from the definitions of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
             (Invariant::Ledger, AccessKind::Append) => {
                 let Some(own) = granted(table, access) else { continue };
                 let earlier = before(index, AccessKind::Append);
-                // Of the tenures whose turn comes later, the one that came to write last.
+                // Of the tenures whose turn comes later, the one that wrote last.
                 let begins = |at: &usize, tenure: &Op| {
                     let same = |e: &&usize| granted(table, &accesses[**e]) == Some(tenure);
                     earlier.iter().find(same) == Some(at)
@@ -55,7 +55,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
     found
 }
 
-/// Whether callers were told of more updates than there are, or of more sales than items.
+/// Whether more updates were confirmed to callers than exist, or more sales than items.
 pub fn wrong_sum(table: &Table) -> bool {
     let ops = table.history.ops.iter();
     let told =
@@ -70,7 +70,7 @@ pub fn wrong_sum(table: &Table) -> bool {
     told.count() as i64 > most
 }
 
-/// What was written since the writer last looked; if it never did or nothing was, the last one.
+/// The writes since the writer's last read; without one, the last write.
 fn undone(table: &Table, writes: &[usize], index: usize) -> Vec<usize> {
     let accesses = &table.history.accesses;
     let began = |access: &Access| access.grant.map(|grant| table.began(grant));
@@ -92,8 +92,8 @@ fn granted<'a>(table: &'a Table, access: &Access) -> Option<&'a Op> {
     granted.then(|| table.op(table.began(op.id)))
 }
 
-/// Whether one has its turn before another: it was told so before the other asked, or the number
-/// that it was given is the smaller, or it was told so first.
+/// Whether one has its turn before another: it was granted before the other was called, or its
+/// fence number is smaller, or it was granted first.
 fn turn(one: &Op, other: &Op) -> bool {
     let number = |op: &Op| match op.outcome {
         Outcome::Granted { fence, .. } => fence,
@@ -130,7 +130,7 @@ fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
 }
 
-/// The change that created what is alive on a node just before a change.
+/// The change that created the key that is alive on a node just before a change.
 fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     let keys = &table.history.keys;
     let last = (0..index)
@@ -144,7 +144,7 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     }
 }
 
-/// Who harmed whose key how.
+/// Kind, harming operation and harmed acquire of each foreign command.
 pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     let keys = &table.history.keys;
     let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
@@ -158,7 +158,7 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let born = alive_before(table, &keys[index].node, index)?;
         let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
         let foreign = table.op(by).caller != table.op(victim).caller;
-        // What nobody counts on any more may be taken.
+        // A key on which no caller relies any more may be taken.
         let (began, at) = (table.began(victim), point(keys[index].at));
         let grants = table.tenure(began);
         let told = grants.first().and_then(|op| op.ret).map(stamp);
@@ -170,13 +170,13 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     harms.collect()
 }
 
-/// Who created what is alive. What was only prolonged was there before, and nobody saw its birth.
+/// The creator of the living key. A key that was only extended has no recorded creation.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     key.by.filter(|_| key.change != KeyChange::Extended)
 }
 
-/// The acquire whose key an operation makes: its own, or that of the grant that it prolongs.
+/// The acquire whose key an operation makes: its own, or that of the grant that it extends.
 fn owner_of(table: &Table, by: u32) -> Option<u32> {
     match table.op(by).kind {
         OpKind::Acquire => Some(by),
@@ -185,13 +185,13 @@ fn owner_of(table: &Table, by: u32) -> Option<u32> {
     }
 }
 
-/// The tenure whose key was created so.
+/// The tenure whose key this change created.
 pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
     let owner = creator(table, born).and_then(|by| owner_of(table, by));
     owner.map(|owner| table.began(owner))
 }
 
-/// Sets of acquires that left keys behind, with the first acquire that failed by them.
+/// Sets of acquires that left keys behind, with the first acquire that failed because of them.
 pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
     let mut found = BTreeMap::new();
     for op in &table.history.ops {
@@ -230,7 +230,7 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
-/// Whether the key was nobody's, without excuse, when the refused acquire met it.
+/// Whether the key had no owner, without an excuse, when the refused acquire met it.
 fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
@@ -243,7 +243,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     }
     let began = table.began(owner.id);
     let left = table.left(began);
-    // What came before the tenure was over gave nothing back.
+    // Operations before the end of the tenure released nothing.
     let of_grant = table.history.ops.iter().filter(|op| match op.kind {
         OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
             let told = match op.kind {
@@ -283,7 +283,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
     let denied = denied_from(table, born, owner.id, &of_grant);
     if !cleaned && denied.is_some_and(|at| at <= moment) {
-        // A re-entrant owner's other grant has changed the same key.
+        // Another grant of a re-entrant owner has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
         let here = |index: &usize| keys[*index].node == *node;
         let lock = |index: &usize| keys[*index].key == table.terms.lock_key;
@@ -295,7 +295,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         return own.next().is_none();
     }
     let died = table.dies(&owner.process, stamp(owner.call), moment);
-    // To have tried counts also where the tenure went on.
+    // An attempt also counts if the tenure continued.
     let own = table.history.ops.iter().filter(|op| op.kind == OpKind::Release { grant: owner.id });
     let releases =
         of_grant.iter().copied().chain(own).filter(|op| matches!(op.kind, OpKind::Release { .. }));
@@ -312,11 +312,11 @@ fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
     returned.map(stamp).min()
 }
 
-/// When a refused acquire met a key that nobody owned from `over` on.
+/// When a refused acquire met a key that had no owner from `over` on.
 fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point> {
     let keys = &table.history.keys;
     let (node, refused) = (&keys[born].node, victim.id);
-    // Alive just after a place in the trace: what the next change would meet.
+    // Alive just after a position in the trace: what the next change would meet.
     let lives = |at: Point| {
         let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
         alive_before(table, node, next) == Some(born)
@@ -332,8 +332,8 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
     }
 }
 
-/// From when on a release spoke of the key and was wrong: it met it; or, of one node, no command
-/// set the key after the release had returned or come.
+/// The moment from which on a release referred to the key and was wrong: it reached the key; or,
+/// with one node, no command set the key after the release had returned or arrived.
 fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Option<Point> {
     let key = &table.history.keys[born];
     let served = |by: u32| {
@@ -353,12 +353,12 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
     })
 }
 
-/// Whether it gives back what this acquire was granted.
+/// Whether it releases what this acquire was granted.
 fn gives(op: &Op, acquire: u32) -> bool {
     matches!(op.kind, OpKind::Release { grant } if grant == acquire)
 }
 
-/// Whether an operation came to the key's node while the key was there, and got no error.
+/// Whether an operation reached the key's node while the key existed, and received no error.
 fn meets(table: &Table, born: usize, op: &Op) -> bool {
     let (key, returned) = (&table.history.keys[born], op.ret.map_or((u64::MAX, 0), stamp));
     table.history.requests.iter().any(|request| {
@@ -418,7 +418,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         let came = table.history.requests.is_empty()
             || own.any(|request| {
                 let applied = leg(request, Leg::Applied).map(point);
-                // What a node had done before it died, a start puts back.
+                // A start restores what a node had done before it died.
                 let stands = |at: &Point| !table.dies(&key.node, *at, point(key.at));
                 request.to == key.node && !request.declined && applied.filter(stands).is_some()
             });

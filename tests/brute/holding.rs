@@ -1,4 +1,4 @@
-//! Overlaps, late losses, fences, liveness and counts, from the words of the table.
+//! Overlaps, late losses, fences, liveness and counts, from the definitions of the table.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use lockstorm_platform::trace::Leg;
 
 use crate::table::{Point, Table, point, stamp};
 
-/// A violation as far as a brute force can say: kind, operations, when.
+/// A violation as far as a brute force can determine it: kind, operations, times.
 pub type Found = (Kind, Vec<u32>, u64, u64);
 
-/// Longest runs of points with more than k tenures.
+/// Maximal runs of points with more than k tenures.
 pub fn overlaps(table: &Table) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut open = false;
@@ -45,7 +45,7 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         last.1.dedup();
         last.1.sort_by_key(|id| table.op(*id).ret.map(stamp));
     }
-    // Nobody can do anything in no time.
+    // Nothing can happen in zero time.
     found.retain(|(_, _, from, to)| from < to);
     found
 }
@@ -54,12 +54,12 @@ fn tenures<'a>(table: &Table, ops: impl Iterator<Item = &'a Op>) -> BTreeSet<u32
     ops.map(|op| table.began(op.id)).collect()
 }
 
-/// Whether nothing covered the caller at the point at which it got a grant.
+/// Whether nothing covered the caller at the point at which it received a grant.
 fn dead_on_arrival(table: &Table, op: &Op) -> bool {
     !table.keeps(table.began(op.id), stamp(op.ret.expect("granted")))
 }
 
-/// For each tenure: the last point at which it stopped being covered, or stood still then.
+/// For each tenure: the last point at which coverage stopped, or the end of a halt then.
 pub fn late_losses(table: &Table) -> Vec<Found> {
     let mut found = Vec::new();
     for op in table.tenures().into_iter().map(|id| table.op(id)) {
@@ -93,7 +93,7 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
     found
 }
 
-/// The number of a grant.
+/// The fence number of a grant.
 pub fn fence(grant: &Op) -> Option<u64> {
     match grant.outcome {
         Outcome::Granted { fence, .. } => fence,
@@ -101,8 +101,8 @@ pub fn fence(grant: &Op) -> Option<u64> {
     }
 }
 
-/// Grants whose number is not larger than that of one before, or of one that had been given back
-/// before they were covered, or is not their tenure's alone.
+/// Grants whose number is not larger than that of an earlier grant, or of one that was released
+/// before they were covered, or is shared with another tenure.
 pub fn fence_regresses(table: &Table) -> Vec<u32> {
     let grants = table.grants().into_iter().filter(|op| fence(op).is_some()).collect::<Vec<_>>();
     let wrong = grants.iter().filter(|later| {
@@ -131,7 +131,7 @@ pub fn fence_regresses(table: &Table) -> Vec<u32> {
     wrong
 }
 
-/// Stuck, pending operations, and whether nothing can be said.
+/// Stuck, pending operations, and whether the verdict is unknown.
 pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
     let history = table.history;
     let probes = history.ops.iter().filter(|op| op.process == "probe");
@@ -196,8 +196,8 @@ fn is_held(table: &Table, op: &Op, at: Point) -> bool {
     matches!(op.outcome, Outcome::Granted { .. }) && table.holds(op, at)
 }
 
-/// How many faults tested nothing, where that matters: none of their strikes touched something, or
-/// each came when every client's operation and hold was over.
+/// The number of faults that tested nothing, if that matters: no strike touched anything, or each
+/// came after all operations and holds of clients.
 pub fn idle_faults(table: &Table) -> usize {
     let struck = |fault: u32| {
         let all = table.history.conditions.iter();

@@ -1,4 +1,4 @@
-//! Keys that went early, change by change, from the words of the table.
+//! Keys that were lost early, change by change, from the definitions of the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,22 @@ use lockstorm_platform::trace::KeyChange;
 use crate::damage::passes;
 use crate::table::{Point, Table, point, stamp};
 
-/// Each end that a life was given, with the operation that did it.
+/// Each expiry of a life, with the operation that set it.
 type Ends = Vec<(Option<u64>, Option<u32>)>;
 
 /// A life of the key on a node.
 struct Life {
-    /// The tenure whose key it is.
+    /// The tenure that owns the key.
     began: Option<u32>,
     born: usize,
-    /// The change that set its last end.
+    /// The change that set its last expiry.
     changed: usize,
     ends: Ends,
     /// The change that ended it.
     ended: Option<usize>,
 }
 
-/// Grants whose key went early, with the change that took the decisive one.
+/// Grants whose key was lost early, with the change that ended the decisive one.
 pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
     if table.terms.holders != 1 {
         return Vec::new();
@@ -56,8 +56,8 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
     found.into_iter().collect()
 }
 
-/// When so few of a tenure's keys were left for the first time since a grant was asked for, while
-/// it was covered, and whose end that was. Until the grant is told, only what is left then counts.
+/// When too few of a tenure's keys were left for the first time since a grant was called, while it
+/// was covered, and whose end that was. Before the grant returns, only the keys left then count.
 fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
     let spare = table.terms.site.asked.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
@@ -88,7 +88,7 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
     moments.find(|(at, _)| few(*at) && table.keeps(began, *at))
 }
 
-/// When nobody meets a key any more: its node's clock is past its end, or it was ended before.
+/// When a key no longer exists: its node's clock is past its expiry, or it was ended earlier.
 fn gone(table: &Table, life: &Life) -> Point {
     let key = &table.history.keys[life.changed];
     let until = life.ends.last().and_then(|(until, _)| *until);
@@ -98,8 +98,8 @@ fn gone(table: &Table, life: &Life) -> Point {
     ended.unwrap_or(never).min(passes.unwrap_or(never))
 }
 
-/// Whether the latest end that differs from the one before was nearer, and set by the tenure with
-/// an operation that promised no more.
+/// Whether the latest change of the expiry shortened it, by an operation of the tenure that
+/// promised no more.
 fn is_shortened(table: &Table, began: u32, ends: &Ends, at: Point) -> bool {
     let known: Vec<(u64, Option<u32>)> =
         ends.iter().filter_map(|(until, by)| Some(((*until)?, *by))).collect();
@@ -109,7 +109,7 @@ fn is_shortened(table: &Table, began: u32, ends: &Ends, at: Point) -> bool {
     last < before && table.owner(op) == Some(began) && !promised(table, op, at)
 }
 
-/// Whether an operation was answered with a lease that still ran at a point.
+/// Whether an operation returned a lease that was still running at a point.
 fn promised(table: &Table, op: &Op, at: Point) -> bool {
     let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
         return false;
@@ -145,8 +145,8 @@ fn lives(table: &Table) -> Vec<Life> {
     lives
 }
 
-/// The first grant that covered its tenure at a point, if nobody else held until nothing covered
-/// that any more.
+/// The first grant that covered its tenure at a point, if no other caller held until nothing
+/// covered the tenure any more.
 fn loser(table: &Table, began: u32, at: Point) -> Option<u32> {
     let grants = table.tenure(began);
     let covering = grants.iter().find(|op| table.holds(op, at) && table.covers(op, at))?;

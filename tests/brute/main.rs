@@ -1,8 +1,8 @@
 //! Every check of the lock against a brute force that is written from the verdict table and shares
-//! no function with it, on small random histories. What a lock breaks of its contract is written
-//! down while it runs, and `tests/contract.rs` holds that.
+//! no function with it, on small random histories. Breaches of the contract are recorded at run
+//! time; `tests/contract.rs` tests them.
 //!
-//! `LOCKSTORM_CASES` sets how many; a failure names its seed.
+//! `LOCKSTORM_CASES` sets the number of histories; a failure names its seed.
 
 mod damage;
 mod holding;
@@ -28,11 +28,11 @@ use lockstorm::history::{History, OpKind};
 use crate::random::Taste;
 use crate::table::Table;
 
-/// What a check found and what the brute force expects.
+/// The result of a check, and what the brute force expects.
 type Both<T> = (T, T);
 
-/// Runs a comparison on random histories. At least one in so many must find something: a check
-/// that never fires tests nothing.
+/// Runs a comparison on random histories. At least one in `one_in` must have a result: a check that
+/// never fires tests nothing.
 fn compare<T: PartialEq + std::fmt::Debug + Default>(
     taste: Taste,
     one_in: u64,
@@ -44,8 +44,8 @@ fn compare<T: PartialEq + std::fmt::Debug + Default>(
     });
 }
 
-/// The same of callers who take the lock again while they hold it. At least one history in so many
-/// must be judged otherwise than if each grant stood for itself.
+/// The same with callers that re-enter the lock while they hold it. At least one history in
+/// `one_in` must be judged differently than with each grant on its own.
 fn compare_again<T: PartialEq + std::fmt::Debug>(
     taste: Taste,
     one_in: u64,
@@ -59,7 +59,7 @@ fn compare_again<T: PartialEq + std::fmt::Debug>(
     });
 }
 
-/// The same of callers who take the lock again, where that changes nothing of what is found.
+/// The same with callers that re-enter the lock, if that does not change the result.
 fn compare_nested<T: PartialEq + std::fmt::Debug + Default>(
     taste: Taste,
     one_in: u64,
@@ -71,7 +71,7 @@ fn compare_nested<T: PartialEq + std::fmt::Debug + Default>(
     });
 }
 
-/// Goes through all cases, of which at least one in so many has to hit.
+/// Runs all cases, of which at least one in `one_in` has to hit.
 fn hits(one_in: u64, is_hit: impl Fn(u64) -> bool) {
     let hits = (0..cases()).filter(|seed| is_hit(*seed)).count() as u64;
     assert!(hits * one_in >= cases(), "only {hits} of {} histories show anything", cases());
@@ -83,7 +83,7 @@ fn cases() -> u64 {
     cases.unwrap_or(2_000)
 }
 
-/// What both sides say of a history.
+/// The results of both sides for a history.
 fn agreed<T: PartialEq + std::fmt::Debug>(
     seed: u64,
     history: &History,
@@ -135,7 +135,7 @@ fn fence(case: &Case, table: &Table) -> Both<Vec<u32>> {
     (found, holding::fence_regresses(table))
 }
 
-/// The grant with the smaller number; of two that share one the later.
+/// The grant with the smaller number; of two with the same number the later.
 fn smaller(table: &Table, violation: &Violation) -> u32 {
     let [one, other] = violation.ops[..] else { panic!("two grants") };
     if holding::fence(table.op(one)) < holding::fence(table.op(other)) { one } else { other }
@@ -287,7 +287,7 @@ fn orders_of_the_lock() {
     });
 }
 
-/// The same of callers who take the lock again while they hold it.
+/// The same with callers that re-enter the lock while they hold it.
 #[test]
 fn orders_of_a_lock_taken_again() {
     compare_again(Taste::Holds, 30, |case, table| {
@@ -298,7 +298,7 @@ fn orders_of_a_lock_taken_again() {
     });
 }
 
-/// The same where keys say whether a release of several nodes removed any.
+/// The same if keys show whether a release on several nodes removed any.
 #[test]
 fn orders_of_the_lock_and_its_keys() {
     compare(Taste::Keys, 40, |case, table| {
@@ -309,8 +309,8 @@ fn orders_of_the_lock_and_its_keys() {
     });
 }
 
-/// Two grants without an order: each one's turn can be over only after the other's has begun, as
-/// the model says it and as the argument will.
+/// Two grants without an order: each one's turn can end only after the other's has begun, by the
+/// model and by the argument.
 #[test]
 fn turns_of_the_lock() {
     compare(Taste::Holds, 20, |case, table| {
@@ -327,8 +327,8 @@ fn turns_of_the_lock() {
     });
 }
 
-/// Each sentence of an argument says that one turn ends after the other has begun: it does, by the
-/// figures that it gives.
+/// Each sentence of an argument says that one turn ends after the other has begun: the figures in
+/// it prove that.
 #[test]
 fn arguments_state_what_is_so() {
     compare(Taste::Holds, 20, |case, _| {
@@ -345,7 +345,7 @@ fn arguments_state_what_is_so() {
     });
 }
 
-/// Whether the end of the one turn lies behind the beginning of the other, in its words.
+/// Whether the end of one turn is after the beginning of the other, by the figures in the text.
 fn states_an_inequality(said: &str) -> bool {
     let figure = |word: &str| {
         let (_, rest) = said.split_once(word)?;
@@ -359,7 +359,7 @@ fn states_an_inequality(said: &str) -> bool {
     }
 }
 
-/// The core has no legal order, and every block of it is needed for that.
+/// The core has no legal order, and every block of it is necessary.
 #[test]
 fn cores_of_the_lock() {
     compare(Taste::Holds, 8, |case, table| {

@@ -1,4 +1,4 @@
-//! The nearest miss, point by point, from the words of the check.
+//! The nearest miss, point by point, from the definition of the check.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use lockstorm_platform::trace::KeyChange;
 use crate::damage::{births, passes, tenure_of};
 use crate::table::{Point, Table, point, stamp};
 
-/// The least time from a tenure's last write to the next point at which so many of the nodes that
-/// are asked run and have none of its keys that another gets its quorum; back to the first such
-/// point, if it is so at the write. Where one node is asked, it is that of those that had a key
-/// which came up last.
+/// The minimum time from a tenure's last write to the next point at which enough of the queried
+/// nodes run without any of its keys for another caller to reach its quorum; back to the first such
+/// point, if it is so at the write. With one queried node, only the nodes that had a key count, and
+/// of them the one that came up last.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
@@ -75,7 +75,7 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     misses.min()
 }
 
-/// Since when a node that runs has done so.
+/// Since when a running node has been up.
 fn up_since(table: &Table, node: &str, at: Point) -> Point {
     let own = outages(table).filter(|outage| outage.target == Target::Host(node.to_owned()));
     own.filter_map(|outage| outage.to.map(point)).filter(|to| *to <= at).max().unwrap_or((0, 0))
@@ -90,7 +90,7 @@ fn wrote(table: &Table, began: u32) -> Option<Point> {
     Some(point(writes.next_back()?.at))
 }
 
-/// When a tenure's key is over: when its time is, or when something else than its owner ended it.
+/// When a tenure's key is over: at its expiry, or when something other than its owner ended it.
 fn gone(table: &Table, began: u32, born: usize) -> Point {
     let keys = &table.history.keys;
     let node = &keys[born].node;

@@ -1,6 +1,6 @@
-//! Is there a legal order? Time is walked through point by point; at each point any operation
-//! whose interval contains it may take effect, and a lease that is over may end. Everything of
-//! unknown fate may happen or not.
+//! Is there a legal order? Time is traversed point by point; at each point any operation whose
+//! interval contains it may take effect, and an expired lease may end. Operations with an unknown
+//! outcome may happen or not.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ enum Deed {
         grant: u32,
         ends: Point,
     },
-    /// The holder takes it again; `alone` if the lease before was over.
+    /// The holder re-enters; `alone` if the previous lease had expired.
     Retake {
         grant: u32,
         ends: Point,
@@ -56,7 +56,7 @@ pub fn lock_is_legal(table: &Table) -> bool {
     is_legal(table, &happenings, 0)
 }
 
-/// The history in which only those acquires, with what belongs to them, say anything.
+/// The history in which only those acquires and their operations have an effect.
 pub fn only(table: &Table, acquires: &[u32]) -> History {
     let mut history = table.history.clone();
     for op in &mut history.ops {
@@ -70,7 +70,7 @@ pub fn only(table: &Table, acquires: &[u32]) -> History {
     history
 }
 
-/// The acquire that an operation belongs to.
+/// The acquire to which an operation belongs.
 fn block(op: &Op) -> u32 {
     match op.kind {
         OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => grant,
@@ -138,15 +138,15 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
     Some(happening(op, must, deed))
 }
 
-/// The acquire that began the tenure of another one, which its caller had all the while that one
-/// lasted; none where callers do not take a lock again.
+/// The acquire that began the tenure of another one, if its caller held throughout that one; `None`
+/// if callers do not re-enter.
 fn taken_under(table: &Table, op: &Op) -> Option<u32> {
     let (began, to) = (table.began(op.id), stamp(op.ret?));
     (began != op.id && table.has(began, to)).then_some(began)
 }
 
-/// To take the lock again makes the hold longer. It is sure if the acquire was granted, or, of one
-/// node, if an extend or a release under it shows that it was.
+/// A re-entry makes the hold longer. It is certain if the acquire was granted or, with one node, if
+/// an extend or a release under it proves that it was.
 fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     let members = || table.history.ops.iter().filter(|other| block(other) == op.id);
     let proves = |other: &&Op| {
@@ -157,7 +157,7 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     let shown = if granted { op.ret.map(stamp) } else { proof };
     let ends = lease_end(table, op);
     let given = members().filter(|other| matches!(other.kind, OpKind::Release { .. }));
-    // What may have given the outer grant back may give this one back, once it is alone.
+    // Whatever may have released the outer grant may also release this one, once it is alone.
     let outers = table.history.ops.iter().filter(|other| block(other) == outer);
     let may = outers.filter(|other| {
         let vague = matches!(other.outcome, Outcome::Unknown | Outcome::Pending);
@@ -174,7 +174,7 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     }
 }
 
-/// Whether a "not mine" of several nodes removed the keys of some; where no key is known, it may.
+/// Whether a "not mine" from several nodes removed the keys of some; assumed without recorded keys.
 fn removed_some(table: &Table, release: &Op) -> bool {
     let keys = table.history.keys.iter().filter(|key| key.key == table.terms.lock_key);
     let by = keys.map(|key| key.by).collect::<Vec<_>>();
@@ -192,7 +192,7 @@ pub fn is_legal_in_order(table: &Table, first: u32, second: u32) -> bool {
     let later_from = both.len();
     both.extend(later);
     is_legal_if(table, &both, 0, |done, bit| {
-        // What certainly is of the first comes before all of the second.
+        // The certain operations of the first come before all of the second.
         bit < later_from
             || (0..later_from).all(|earlier| !both[earlier].must || done >> earlier & 1 == 1)
     })
@@ -216,7 +216,7 @@ fn is_legal(table: &Table, happenings: &[Happening], initial: i64) -> bool {
     is_legal_if(table, happenings, initial, |_, _| true)
 }
 
-/// As [`is_legal`], where a happening may have to wait for what is done.
+/// As [`is_legal`], if a happening may have to wait for previous ones.
 fn is_legal_if(
     table: &Table,
     happenings: &[Happening],

@@ -1,5 +1,5 @@
-//! Small random histories: any operation with any outcome, keys and accesses that fit or do not,
-//! clocks that step, run fast, slow or stand. Times are whole milliseconds.
+//! Small random histories: any operation with any outcome, keys and accesses that match or not,
+//! clocks that step, run fast or slow, or stop. Times are whole milliseconds.
 
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
@@ -13,10 +13,10 @@ use lockstorm_platform::time::{
 };
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-/// Callers; what stands before the slash is the process.
+/// Callers; the part before the slash is the process.
 const CALLERS: [&str; 4] = ["c1", "c2", "c2/b", "probe"];
 const NODES: [&str; 4] = ["n1", "n1", "n2", "n3"];
-/// Speeds that meet whole readings on half milliseconds.
+/// Rates that reach whole readings at half milliseconds.
 const RATES: [i32; 5] = [0, 0, 1_000_000, -500_000, -1_000_000];
 
 /// SplitMix64.
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// What a random history is full of.
+/// What a random history mostly contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Taste {
     /// Acquires, releases, faults and clocks.
@@ -59,7 +59,7 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
     history_of(seed, taste, false)
 }
 
-/// The same of callers who are mostly granted what they ask for, and ask for it again.
+/// The same with callers that are mostly granted the lock, and re-enter it.
 pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     let (history, terms) = history_of(seed, taste, true);
     let quorum = if seed.is_multiple_of(3) { terms.site.quorum } else { 1 };
@@ -94,7 +94,7 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     }
     maker.history.end = maker.tick();
     if maker.dice.one_in(4) {
-        // A run that goes on for as long as the probe may take.
+        // A run that lasts as long as the probe may take.
         maker.history.end.at += 5 * SECOND + maker.dice.below(12) * MILLISECOND;
     }
     let terms = terms(&mut maker.dice);
@@ -132,10 +132,10 @@ struct Maker {
     history: History,
     now: Instant,
     pending: [Option<u32>; CALLERS.len()],
-    /// Whether anything is known of requests.
+    /// Whether requests are recorded.
     traced: bool,
     taste: Taste,
-    /// Whether callers take the lock again.
+    /// Whether callers re-enter the lock.
     again: bool,
 }
 
@@ -185,7 +185,7 @@ impl Maker {
         }
     }
 
-    /// A caller calls something, or what it called returns.
+    /// A caller invokes an operation, or its pending operation returns.
     fn go_on(&mut self, caller: usize) {
         if let Some(id) = self.pending[caller].take() {
             let outcome = self.outcome(id, self.now.at);
@@ -269,7 +269,7 @@ impl Maker {
         self.dice.pick(&outcomes)
     }
 
-    /// Whether an operation is one of the caller that takes the lock again.
+    /// Whether an operation belongs to the caller that re-enters the lock.
     fn is_first(&self, id: u32) -> bool {
         self.again && self.history.ops[id as usize].caller == CALLERS[0]
     }
@@ -334,7 +334,7 @@ impl Maker {
         self.history.keys.push(Key { node, key, at, change, until_ms, by });
     }
 
-    /// Any operation; an extend more often than there are, since few of them would set keys.
+    /// A random operation; an extend more often, since few extends would set keys otherwise.
     fn some_op(&mut self) -> Option<u32> {
         let extends = self.history.ops.iter();
         let extends = extends.filter(|op| matches!(op.kind, OpKind::Extend { .. }));
@@ -408,7 +408,7 @@ impl Maker {
     }
 }
 
-/// What a clock that runs true reads at the start.
+/// The initial reading of a clock that runs true.
 pub fn base(clock: Clock) -> Nanos {
     if clock == Clock::Wall { EPOCH } else { 0 }
 }

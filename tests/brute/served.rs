@@ -1,4 +1,4 @@
-//! Waits and the time in which nobody got the lock, point by point, from the words of the check.
+//! Waits and the time in which no caller acquired the lock, point by point, from the definition.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use lockstorm::history::{Op, OpKind, Outcome};
 
 use crate::table::{Point, Table, point, stamp};
 
-/// When the measuring ends.
+/// The end of the measurement.
 fn heal(table: &Table) -> Point {
     point(table.history.healed.unwrap_or(table.history.end))
 }
@@ -15,7 +15,7 @@ fn is_granted(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Granted { .. })
 }
 
-/// Acquires of clients that are called by a caller who does not hold.
+/// Acquires of clients, called by a caller that does not hold.
 fn tries<'a>(table: &Table<'a>) -> Vec<&'a Op> {
     let ops = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
     let ops = ops.filter(|op| op.process != "probe");
@@ -25,7 +25,7 @@ fn tries<'a>(table: &Table<'a>) -> Vec<&'a Op> {
     ops.filter(|op| !holds(&op.caller, stamp(op.call))).collect()
 }
 
-/// Whether a caller has asked, has not been granted the lock since, and lives.
+/// Whether a caller has called an acquire, has not been granted the lock since, and is alive.
 fn wants(table: &Table, tries: &[&Op], caller: &str, at: Point) -> bool {
     let own = || tries.iter().filter(|op| op.caller == caller);
     at < heal(table)
@@ -61,7 +61,7 @@ pub fn waits(table: &Table) -> Vec<u64> {
     waits
 }
 
-/// The smallest of the lengths that so many in a hundred do not exceed.
+/// The smallest length that this percentage of the lengths does not exceed.
 pub fn not_exceeded(lengths: &[u64], percent: usize) -> u64 {
     let within = |limit: &&u64| {
         let within = lengths.iter().filter(|length| length <= limit).count();
@@ -70,8 +70,8 @@ pub fn not_exceeded(lengths: &[u64], percent: usize) -> u64 {
     lengths.iter().filter(within).min().copied().unwrap_or(0)
 }
 
-/// The first of the longest runs of points at which somebody wants the lock, it could be had, and
-/// nobody is granted it.
+/// The first of the longest runs of points at which a caller wants the lock, it could be granted,
+/// and no caller is granted it.
 pub fn unavailable(table: &Table) -> Option<(u64, u64)> {
     let tries = tries(table);
     let callers: BTreeSet<&str> = tries.iter().map(|op| op.caller.as_str()).collect();

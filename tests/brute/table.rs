@@ -1,11 +1,11 @@
-//! The words of the verdict table, read off instant by instant. Shares nothing with the checks.
+//! The definitions of the verdict table, instant by instant. Shares nothing with the checks.
 
 use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
 
-/// A point in time: true time, then place in the trace; 0 stands before all of that time.
+/// A point in time: true time, then position in the trace; 0 comes before everything at that time.
 pub type Point = (Nanos, u64);
 
 /// A history with every point at which anything could change.
@@ -13,14 +13,14 @@ pub struct Table<'a> {
     pub history: &'a History,
     pub terms: &'a Terms,
     pub points: Vec<Point>,
-    /// For each operation that is an acquire the one that began its tenure, by number.
+    /// For each acquire the one that began its tenure, by number.
     began: Vec<u32>,
 }
 
 impl<'a> Table<'a> {
     pub fn new(history: &'a History, terms: &'a Terms) -> Table<'a> {
         let half = MILLISECOND / 2;
-        // What can change without an event changes soon after one.
+        // Changes without an event occur soon after an event.
         let last = (0..history.end.seq).rev().find_map(|seq| time_of(history, seq)).unwrap_or(0);
         let grid = 0..=(history.end.at.min(last + 200 * MILLISECOND) / half);
         let mut points = grid.map(|step| (step * half, 0)).collect::<Vec<_>>();
@@ -33,8 +33,8 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// The grant under which its caller called an acquire, the one under which that began, and so
-    /// on to the first; itself if its caller did not hold, or never takes the lock again.
+    /// The first grant of the chain in which each was called under the previous one; the acquire
+    /// itself if its caller did not hold, or never re-enters the lock.
     fn first_of(&self, op: &Op) -> u32 {
         if !self.terms.reenters || self.terms.holders > 1 {
             return op.id;
@@ -49,7 +49,7 @@ impl<'a> Table<'a> {
         outer.first().map_or(op.id, |outer| self.first_of(outer))
     }
 
-    /// The tenure that what an operation makes belongs to: an acquire's, or its grant's.
+    /// The tenure of an operation's effects: that of the acquire, or of its grant.
     pub fn owner(&self, op: &Op) -> Option<u32> {
         match op.kind {
             OpKind::Acquire => Some(self.began(op.id)),
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
         self.tenure(began).iter().any(|op| self.holds(op, at) && self.covers(op, at))
     }
 
-    /// From when on no grant of a tenure is held any more; the first point of all without a grant.
+    /// When no grant of a tenure is held any more; the first point of all without a grant.
     pub fn left(&self, began: u32) -> Point {
         let Some(start) = self.tenure(began).first().and_then(|op| op.ret).map(stamp) else {
             return (0, 0);
@@ -96,7 +96,7 @@ impl<'a> Table<'a> {
         points.find(|at| *at >= start && !self.has(began, *at)).expect("the end of the run")
     }
 
-    /// What a clock reads at a point.
+    /// The reading of a clock at a point.
     pub fn reading(&self, host: &str, clock: Clock, at: Point) -> i128 {
         let pieces = self.history.clocks.iter();
         let mut own = pieces.filter(|piece| piece.host == host && piece.clock == clock);
@@ -142,7 +142,7 @@ impl<'a> Table<'a> {
         returned && !self.over(op, at) && at < point(self.history.end)
     }
 
-    /// Whether a grant's latest deadline lies ahead of its clock.
+    /// Whether a grant's latest deadline is ahead of its clock.
     pub fn covers(&self, op: &Op, at: Point) -> bool {
         let Outcome::Granted { mut deadline, .. } = op.outcome else { return false };
         let mut kept = self.history.ops.iter().filter_map(|other| {
@@ -156,7 +156,7 @@ impl<'a> Table<'a> {
             }
         });
         let mut latest: Option<Point> = None;
-        // What was asked for last, of what has been answered.
+        // Of the operations that have returned, the one that was called last counts.
         for (asked, new) in kept.by_ref() {
             if latest.is_none_or(|latest| asked > latest) {
                 (latest, deadline) = (Some(asked), new);
@@ -180,7 +180,7 @@ pub fn stamp(stamp: Stamp) -> Point {
     (stamp.at, stamp.seq)
 }
 
-/// The true time of a place in the trace, if something in the history stands there.
+/// The true time of a position in the trace, if the history has a record there.
 fn time_of(history: &History, seq: u64) -> Option<Nanos> {
     let mut all = Vec::new();
     for op in &history.ops {

@@ -1,4 +1,4 @@
-//! Plans built by hand, whose breaches and class are known.
+//! Hand-made plans with known breaches and class.
 
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Verdict};
@@ -23,7 +23,7 @@ use lockstorm_platform::trace::Edge;
 
 const MS: Nanos = MILLISECOND;
 
-/// A lock on a topology that forgets nothing.
+/// A lock on a topology that loses no data.
 fn plan(lock: &str, kind: TopologyKind) -> Plan {
     let mut plan = ground(lock, kind);
     plan.topology.persistence = Persistence::AofAlways;
@@ -67,7 +67,7 @@ fn breach(trial: &Trial, what: Bounded) -> &Breach {
     found.unwrap_or_else(|| panic!("{what:?} is not among {:?}", trial.breaches))
 }
 
-/// What the story says about the assumptions.
+/// The sentences about the assumptions.
 fn told(plan: &Plan, trial: Trial, class: Class) -> Vec<String> {
     explain(&examine::finding(&Lab::default(), None, plan, trial, class)).assumptions
 }
@@ -156,7 +156,7 @@ fn a_delay_counts_for_the_client_on_whose_link_it_is() {
     assert_eq!(trial.breaches, []);
     let (trial, _) = run(&delayed("c1 -> resource"));
     assert_eq!(breach(&trial, Bounded::ClientPause).parts, [Part::Fault(1), Part::Fault(2)]);
-    // One fault on both links delays each of them, and is not doubled.
+    // One fault on both links delays each of them, and does not count twice.
     let (trial, _) = run(&delayed("c1 c2 -> resource"));
     let both = breach(&trial, Bounded::ClientPause).actual;
     assert!(both < 1_500 * MS + 3 * 250 * MS, "{both}");
@@ -251,7 +251,7 @@ fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
     assert_eq!(class.broken[0].initial, [Part::Clocks]);
 }
 
-/// What somebody works for too long is not the lock's fault, however long its requests may take.
+/// Work that takes too long is not the lock's fault, however long its requests may take.
 #[test]
 fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
     let mut plan = plan("token-lua", TopologyKind::Single);
@@ -276,7 +276,7 @@ fn a_lease_shorter_than_its_messages_is_out_of_the_model() {
     assert_eq!(class.in_model, []);
 }
 
-/// The second breach only shows once the first is taken out.
+/// The second breach appears only once the first is removed.
 #[test]
 fn a_breach_behind_another_is_blamed_as_well() {
     let plan = with(
@@ -297,7 +297,7 @@ fn a_breach_behind_another_is_blamed_as_well() {
     assert_eq!(class.either.iter().map(|either| &either.broken[..]).next(), Some(&[0, 1][..]));
 }
 
-/// To prolong a lease sooner takes the work out, and leaves what extends do wrong.
+/// Earlier extends remove the overwork, and leave the bug of extends.
 #[test]
 fn a_bug_of_extends_stays_in_the_model_where_they_come_late() {
     let mut plan = plan("token-lua", TopologyKind::Single);
@@ -312,7 +312,7 @@ fn a_bug_of_extends_stays_in_the_model_where_they_come_late() {
     assert_eq!(class.in_model, [Kind::ForeignExtend]);
 }
 
-/// The lease is so short that no work is allowed, but nobody has worked: nobody is granted.
+/// The lease is so short that no work is allowed, but no caller has worked: none is granted.
 #[test]
 fn what_no_broken_assumption_explains_is_in_the_model() {
     let mut plan = plan("token-lua", TopologyKind::Single);
@@ -323,8 +323,8 @@ fn what_no_broken_assumption_explains_is_in_the_model() {
     assert_eq!((&class.in_model[..], &class.out_of_model[..]), (&[Kind::Stuck][..], &[][..]));
 }
 
-/// Three of five nodes have to forget for another to get its quorum: of four no single one does it,
-/// and none is enough.
+/// Three of five nodes have to lose their keys for another to reach its quorum: of four no single
+/// one is necessary, and none suffices.
 #[test]
 fn of_four_nodes_that_forget_three_are_needed() {
     let mut base = plan("redlock", TopologyKind::Independent);
@@ -341,8 +341,8 @@ fn of_four_nodes_that_forget_three_are_needed() {
     assert!(told.contains("take all of these away, and nothing is violated; no single"), "{told}");
 }
 
-/// Partitions make two majorities of a wrong quorum; that they wait for a step of a clock, which
-/// breaks an assumption and does no harm, excuses nothing.
+/// Partitions make two majorities of a wrong quorum; that they are anchored to a clock step, which
+/// breaches an assumption and does no harm, excuses nothing.
 #[test]
 fn a_fault_that_waits_for_another_stays_where_that_is_taken_out() {
     let mut base = plan("redlock", TopologyKind::Independent);
@@ -362,8 +362,8 @@ fn a_fault_that_waits_for_another_stays_where_that_is_taken_out() {
     assert_eq!((&class.in_model, &class.out_of_model[..]), (&kinds(&trial), &[][..]));
 }
 
-/// A lock that claims to withstand a clock that is a second ahead, and does not; so many steps of a
-/// node's clock while it is held.
+/// A lock that claims to tolerate a clock that is a second ahead, and does not; this many steps of
+/// a node's clock while it is held.
 fn steps_that_a_lock_claims_to_withstand(by: i64, count: u64) -> (Lab, Plan) {
     let sure = Algorithm {
         name: "sure",
@@ -396,9 +396,9 @@ fn steps_that_a_lock_claims_to_withstand(by: i64, count: u64) -> (Lab, Plan) {
     (lab, base)
 }
 
-/// Three steps of 600 ms break the claim together, and so do any two: only where two are out is the
-/// bug in the model. Of ten steps of 300 ms seven have to be out: more than all subsets are tried
-/// of.
+/// Three steps of 600 ms breach the claim together, and so do any two: only with two removed is the
+/// bug in the model. Of ten steps of 300 ms seven have to be removed: too many parts for all
+/// subsets to be tried.
 #[test]
 fn a_bug_that_shows_where_most_faults_are_out_is_in_the_model() {
     for (by, count, out) in [(600_000_000, 3, 2), (300_000_000, 10, 7)] {

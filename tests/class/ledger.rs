@@ -1,25 +1,25 @@
-//! A second assumption ledger, written from the rules (the docs of `Bounded`, design of the words
+//! A second assumption ledger, written from the rules (the docs of `Bounded`, the definitions of
 //! "hold" and "assumption") and from nothing in `src/ledger`. It reads instants one by one.
 //!
-//! - A stretch of a client: an acquire's call, until it was refused, or its release came back, or
-//!   its loss was told, by a notice or in answer to an extend of its own, or its process died; else
-//!   to the end of the run. What a client asks for while it holds begins no stretch: it makes the
-//!   one that it has last until that is over too, which it is at once if nothing was granted.
-//! - Paused in a stretch: true time of it in which a pause or suspend lay on the client.
-//! - Late in a stretch: what its accesses took (until they came back, or arrived, whichever is
-//!   later; pauses not counted) above two messages each and two to connect.
+//! - A stretch of a client: from an acquire's call until its refusal, or the return of its release,
+//!   or the notification of its loss (by a notice or by an extend of its own), or the death of its
+//!   process; otherwise to the end of the run. A re-entry begins no stretch: it extends the current
+//!   one until the re-entry is over too, which it is at once if it was not granted.
+//! - Paused in a stretch: its true time during which a pause or suspend acted on the client.
+//! - Late in a stretch: the time of its accesses (until they returned, or arrived, whichever is
+//!   later; without pauses) above two messages each and two to connect.
 //! - `client-pause`: paused and late together, in one stretch with a pause. `access-delay`: late
 //!   alone, or the worst single arrival above one message.
-//! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: how far a
-//!   wall clock left its course between any two moments. `drift`: the largest difference of rates
-//!   at one moment.
-//! - `amnesiac-restart`: the shortest time from a death to a start after which keys had gone, or
-//!   deleted ones were there again, or ended when they had before they were prolonged. `failover`:
-//!   followers that led, of those that could have the key. `key-removal`: keys evicted,
-//!   or deleted by a fault on a master. `leaderless`: time after the heal in which no node led, of
-//!   those that ever followed or led one that had the key, or too few of several that are asked;
-//!   or until which too many said that they serve nobody, or no Sentinel was up; above 5 s. `unreplicated`: how long after the heal
-//!   a master last said that too few replicas have what was written, if more than 5 s.
+//! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: the shift of
+//!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment.
+//! - `amnesiac-restart`: the minimum time from a death to a start after which keys were lost,
+//!   deleted ones were restored, or keys expired as before they were extended. `failover`: replicas
+//!   that became masters, of those that could have the key. `key-removal`: keys evicted, or deleted
+//!   by a fault on a master. `leaderless`: time after the heal without a master, of the nodes that
+//!   ever followed or led one that had the key, or with too few of several that are queried; or
+//!   until which too many reported that they serve no client, or no Sentinel was up; above 5 s.
+//!   `unreplicated`: how long after the heal a master last reported that too few replicas have a
+//!   write, if more than 5 s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,18 +30,18 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-/// True time, then the place in the trace.
+/// True time, then the position in the trace.
 type Point = (u64, u64);
 
-/// What is read.
+/// The input.
 pub struct Book<'a> {
     pub history: &'a History,
     pub plan: &'a Plan,
-    /// The longest that one message takes undisturbed, ns.
+    /// The maximum time of one message without disturbance, ns.
     pub message: u64,
 }
 
-/// The assumptions of a promise that a run broke, with the worst figure of each.
+/// The assumptions of a promise that a run breached, with the worst figure of each.
 pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
     let mut found = BTreeMap::new();
     let leaderless = book.leaderless();
@@ -88,7 +88,7 @@ impl Book<'_> {
             Bounded::Drift => self.drift(),
             Bounded::Failover => self.failovers(),
             Bounded::KeyRemoval => self.removals(),
-            // The plans draw faults alone: their work fits.
+            // The plans draw only faults: their work fits.
             Bounded::Work => 0,
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
             Bounded::Leaderless | Bounded::Unreplicated => unreachable!("no promise says it"),
@@ -103,7 +103,7 @@ impl Book<'_> {
         (self.history.end.at, self.history.end.seq)
     }
 
-    /// From when to when a fault lasted.
+    /// The beginning and end of a fault.
     fn span(&self, condition: &Condition) -> (Point, Point) {
         let to = condition.to.unwrap_or(self.history.end);
         ((condition.from.at, condition.from.seq), (to.at, to.seq))
@@ -129,7 +129,7 @@ impl Book<'_> {
         owns.into_values().map(|acquires| self.own(&acquires)).collect()
     }
 
-    /// The acquire under which a client asked for the lock again, or that one was asked for again.
+    /// The acquire under which a client re-entered the lock, or the acquire itself.
     fn begun_by(&self, acquire: &Op) -> u32 {
         let granted = |op: &Op| matches!(op.outcome, Outcome::Granted { .. });
         let call = (acquire.call.at, acquire.call.seq);
@@ -143,7 +143,7 @@ impl Book<'_> {
         outer.map_or(acquire.id, |outer| self.begun_by(outer))
     }
 
-    /// When the client of a grant began to give it back, heard of its loss or died.
+    /// When the client of a grant began to release it, was notified of its loss or died.
     fn let_go(&self, acquire: &Op) -> Point {
         let ends = self.history.ops.iter().filter_map(|op| match op.kind {
             OpKind::Release { grant } | OpKind::Lost { grant } if grant == acquire.id => {
@@ -174,7 +174,7 @@ impl Book<'_> {
         Own { acquires, process: first.process.clone(), stretch: (from, to) }
     }
 
-    /// When the client had done with an acquire and what came of it.
+    /// When the client had finished with an acquire and its grant.
     fn over(&self, acquire: &Op, is_again: bool) -> Point {
         let Some(ret) = acquire.ret.map(|ret| (ret.at, ret.seq)) else { return self.end() };
         if matches!(acquire.outcome, Outcome::Refused { .. }) {
@@ -210,7 +210,7 @@ impl Book<'_> {
         let halts = self.on(client).filter(|c| matches!(c.verb, Verb::Pause | Verb::Suspend));
         let halts: Vec<(Point, Point)> = halts
             .map(|halt| {
-                // Who died in it and is started again runs.
+                // A process that died in the meantime and was restarted runs.
                 let (from, to) = self.span(halt);
                 let deaths = self.on(client).filter(|c| Book::kills(c));
                 let deaths = deaths.map(|death| self.span(death).0).filter(|death| *death > from);
@@ -226,7 +226,7 @@ impl Book<'_> {
         pieces.map(|pair| pair[1].0 - pair[0].0).sum()
     }
 
-    /// What the accesses of a stretch were late together, and the worst arrival.
+    /// The total delay of the accesses of a stretch, and the worst arrival.
     fn late(&self, own: &Own) -> (u64, u64) {
         let (mut took, mut count, mut worst) = (0, 0, 0);
         for op in &self.history.ops {
@@ -272,7 +272,7 @@ impl Book<'_> {
         })
     }
 
-    /// Who ever had the key, and whoever followed one of these or was followed by one.
+    /// The nodes that ever had the key, and those that followed one of them or were followed.
     fn kin(&self) -> BTreeSet<&str> {
         let roles = || self.history.sightings.iter().filter(|role| role.what == Seen::Follows);
         let known: BTreeSet<&str> = self
@@ -295,7 +295,7 @@ impl Book<'_> {
         kin
     }
 
-    /// True time after the heal in which no node led that is akin to one that ever had the key.
+    /// True time after the heal without a master among the nodes related to the key.
     fn leaderless(&self) -> u64 {
         let Some(healed) = self.history.healed else { return 0 };
         let roles: Vec<_> = self
@@ -322,7 +322,7 @@ impl Book<'_> {
         edges.extend([from, self.end()]);
         edges.sort_unstable();
         let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
-        // A master is known by the number that it, or whom it followed at first, has in its name.
+        // A master has the number in its own name, or in that of its first master.
         let topology = &self.plan.topology;
         let set = |node: &str| {
             let nth: u32 = node[1..].parse().expect("n and a number");
@@ -347,8 +347,8 @@ impl Book<'_> {
         self.plan.lock.quorum.unwrap_or(masters / 2 + 1) as usize
     }
 
-    /// For how long after the heal no quorum was left of those who did not say that they serve
-    /// nobody.
+    /// How long after the heal no quorum was left of the nodes that did not report that they serve
+    /// no client.
     fn declined(&self, healed: Point) -> u64 {
         let mut last: BTreeMap<&str, u64> = BTreeMap::new();
         for request in &self.history.requests {
@@ -371,7 +371,7 @@ impl Book<'_> {
         last.get(spare).copied().unwrap_or(0)
     }
 
-    /// For how long after the heal every Sentinel was down, if there are any.
+    /// How long after the heal every Sentinel was down, if there are any.
     fn unnamed(&self, healed: Point) -> u64 {
         let down = |name: &String| {
             let kills = self.on(name).filter(|c| Book::kills(c)).map(|c| self.span(c));
@@ -401,7 +401,7 @@ impl Book<'_> {
         deaths.count() as u64
     }
 
-    /// How far a wall clock left its course: every sum of moves that follow each other.
+    /// The shift of a wall clock: every sum of consecutive moves.
     fn astray(&self, host: &str) -> u64 {
         let moves = self.on(host).filter_map(|condition| match condition.verb {
             Verb::ClockStep { by } => Some(by),
@@ -439,7 +439,7 @@ impl Book<'_> {
         apart.max().unwrap_or(0)
     }
 
-    /// The down-time before each start after which a node's keys were not those of before.
+    /// The down time before each start after which a node's keys differed from the previous ones.
     fn amnesias(&self) -> Vec<u64> {
         let mut found = Vec::new();
         for (index, key) in self.history.keys.iter().enumerate() {
@@ -453,7 +453,7 @@ impl Book<'_> {
             let died = deaths.iter().map(|death| self.span(death).0).max();
             let last = died.max(exit);
             let earlier = || self.history.keys[..index].iter().filter(|e| e.node == key.node);
-            // An older state: of nobody's making, or of one whose command had come before.
+            // An older state: without an operation, or of an operation of an earlier command.
             let older = match key.change {
                 KeyChange::Set if key.by.is_some() => {
                     earlier().any(|e| e.by == key.by && e.key == key.key)
@@ -469,7 +469,7 @@ impl Book<'_> {
             if key.change != KeyChange::LostAtRestart && !again {
                 continue;
             }
-            // Back through outages that overlap; a process that ended by itself was up before.
+            // Back through overlapping outages; a process that exited on its own was up before.
             let mut down = last.unwrap_or(at);
             for death in deaths.iter().rev().filter(|_| exit < died) {
                 let (from, to) = self.span(death);

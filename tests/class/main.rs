@@ -1,12 +1,11 @@
 //! The class of a violation against a brute force: all subsets of a plan's faults are run.
 //!
 //! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
-//! breaks no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left in
-//! it. A kind that the plan's
-//! own run violates is in-model if some sub-plan inside violates it; the plan is in-model if some
-//! sub-plan inside is violated at all. Both sides look at all sub-plans, so they agree if the
-//! ledgers do and if the search leaves nothing out. Faults that are drawn wait for no other fault,
-//! so none strikes elsewhere when another is taken out; `built.rs` has plans of such faults.
+//! breaches no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left
+//! in it. A kind that the plan's own run violates is in-model if some sub-plan inside violates it;
+//! the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
+//! so they agree if the ledgers do and if the search omits nothing. Drawn faults are anchored to no
+//! other fault, so the removal of one moves no other; `built.rs` has plans with such anchors.
 //!
 //! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
 
@@ -31,7 +30,7 @@ use lockstorm_platform::fault::verbs;
 
 use crate::ledger::Book;
 
-/// What hunts draw from: locks with and without bugs, on every topology.
+/// The rows from which hunts draw: locks with and without bugs, on every topology.
 const ROWS: [(&str, TopologyKind, Persistence); 14] = [
     ("check-then-set", TopologyKind::Single, Persistence::None),
     ("setnx", TopologyKind::Single, Persistence::AofAlways),
@@ -49,7 +48,7 @@ const ROWS: [(&str, TopologyKind, Persistence); 14] = [
     ("setnx", TopologyKind::Cluster, Persistence::None),
 ];
 
-/// Seeds that are drawn for one violated plan of a row, at the most.
+/// The maximum number of seeds that are drawn for one violated plan of a row.
 const MAX_SEEDS: u64 = 400;
 
 #[test]
@@ -98,7 +97,7 @@ struct Seen {
     broken: BTreeMap<Bounded, u64>,
 }
 
-/// Everything in which the class differs from what the subsets say.
+/// Every difference between the class and the result of the subsets.
 fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<String> {
     let mut wrong = Vec::new();
     let ids: Vec<u32> = plan.faults.iter().map(|fault| fault.id).collect();
@@ -158,7 +157,7 @@ fn worst_of(trial: &Trial) -> BTreeMap<Bounded, u64> {
     worst
 }
 
-/// Whether every assumption that is listed made a difference, as it is said.
+/// Whether every listed assumption made the stated difference.
 fn blame(class: &Class, table: &BTreeMap<BTreeSet<u32>, Seen>) -> Vec<String> {
     let mut wrong = Vec::new();
     let left = |faults: &BTreeSet<u32>| table[faults].kinds.clone();

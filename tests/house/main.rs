@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use crate::circles::Uses;
 
-/// (a package of `sim/`, the packages of ours that it may be built with)
+/// (a package of `sim/`, the lockstorm packages that it may depend on)
 ///
-/// The compiler holds these walls; what is held here is that nobody opens one by a line in a
-/// manifest. Tests may look up.
+/// The compiler enforces these walls; this test ensures that no manifest adds a dependency. Tests
+/// may depend on higher packages.
 const WALLS: &[(&str, &[&str])] = &[
     ("sim/platform", &[]),
     ("sim/redis", &["lockstorm-platform"]),
     ("sim/world", &["lockstorm-platform"]),
 ];
 
-/// (files whose path starts so, words that must not stand in their code, why)
+/// (prefix of file paths, words that must not appear in their code, why)
 const NEVER: &[(&str, &[&str], &str)] = &[
     (
         "src/promise/",

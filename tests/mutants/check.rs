@@ -1,4 +1,4 @@
-//! What must notice a mutant: a hunt, a scenario, or a test by its name.
+//! The check that must notice a mutant: a hunt, a scenario, or a test by its name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use serde::Deserialize;
 
 use crate::root;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Check {
-    /// What is typed behind `lockstorm hunt`: it must find a violation.
+    /// The arguments of `lockstorm hunt`: it must find a violation.
     Hunt(String),
-    /// A scenario: it must not come to what it expects.
+    /// A scenario: its expectation must not be met.
     Run(String),
     /// `target name`, with `lib` for unit tests and a package's folder before its targets, as in
-    /// `sim/redis/lib`: one of the tests of that name must fail.
+    /// `sim/redis/lib`: one of the tests with that name must fail.
     Test(String),
 }
 
@@ -38,7 +38,7 @@ impl Check {
         }
     }
 
-    /// The same check where it includes this one: hunts with more seeds do.
+    /// A check that includes this one: a hunt with more seeds.
     pub fn widened(&self, seeds: u64) -> Check {
         match self {
             Check::Hunt(what) => Check::Hunt(format!("{} --seeds 1..{seeds}", self.base(what))),
@@ -46,7 +46,7 @@ impl Check {
         }
     }
 
-    /// A hunt without its seeds, and how many those are.
+    /// A hunt without its seeds, and their number.
     pub fn hunt(&self) -> Option<(String, u64)> {
         let Check::Hunt(what) = self else { return None };
         let (_, seeds) = what.split_once("--seeds 1..")?;
@@ -57,10 +57,10 @@ impl Check {
         what.split("--seeds").next().unwrap_or_default().trim().to_owned()
     }
 
-    /// Whether what it names is there.
+    /// Whether what it names exists.
     ///
     /// # Errors
-    /// What is not.
+    /// What does not exist.
     pub fn is_there(&self) -> Result<(), String> {
         match self {
             Check::Hunt(what) => {
@@ -79,7 +79,7 @@ impl Check {
     }
 }
 
-/// Where the source of a test is: files that may not be there.
+/// The possible source files of a test; they may not exist.
 fn sources(target: &str, name: &str) -> Vec<PathBuf> {
     let (folder, target) = match target.rsplit_once('/') {
         Some((folder, target)) => (root().join(folder), target),

@@ -1,10 +1,10 @@
-//! Planted bugs: each entry of the tables beside this file breaks one place, and names what must
-//! notice it.
+//! Planted bugs: each entry of the tables beside this file breaks one place, and names the check
+//! that must notice it.
 //!
-//! By default this only checks that the tables fit the code. With `LOCKSTORM_MUTANTS=all`, a share
-//! (`3/8`), or ids with commas between them, the workspace is copied with every mutant in it, each
-//! behind a question that the environment answers, and built once. Then each runs as a process of
-//! its own. What notices mutants must be content without any.
+//! By default this only checks that the tables match the code. With `LOCKSTORM_MUTANTS=all`, a
+//! share (`3/8`), or comma-separated ids, the workspace is copied with every mutant in it, each
+//! behind a switch in the environment, and built once. Then each mutant runs as a separate process.
+//! The checks must pass without a mutant.
 
 mod check;
 mod plant;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 use crate::table::{Mutant, TABLES};
 
-/// Where the workspace is.
+/// The root of the workspace.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

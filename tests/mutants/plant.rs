@@ -1,12 +1,12 @@
-//! Mutants put into the text of the code: each expression becomes a choice at run time between
-//! what stands there and what a mutant puts in its place.
+//! Mutants in the text of the code: each expression becomes a choice at run time between the
+//! original and the replacement of a mutant.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::table::Mutant;
 
-/// Answers whether a mutant is switched on. It stands in the copy alone.
+/// The module that reports whether a mutant is switched on. It exists only in the copy.
 pub const SWITCH: &str = r#"//! Which planted bug is switched on.
 
 use std::sync::OnceLock;
@@ -19,10 +19,10 @@ pub fn on(id: &str) -> bool {
 }
 "#;
 
-/// The files that mutants change, with all of them in it; `read` gives the text of a file.
+/// The files that mutants change, with all mutants planted; `read` returns the text of a file.
 ///
 /// # Errors
-/// A line for each mutant that fits nowhere, or in more than one place.
+/// A line for each mutant that matches nowhere, or in more than one place.
 pub fn planted(
     mutants: &[Mutant],
     read: impl Fn(&str) -> Result<String, String>,
@@ -65,7 +65,7 @@ fn with_all(text: &str, mutants: &[&Mutant]) -> Result<String, Vec<String>> {
     if wrong.is_empty() { Ok(planted) } else { Err(wrong) }
 }
 
-/// Where the text that a mutant replaces stands.
+/// The place of the text that a mutant replaces.
 fn place(text: &str, mutant: &Mutant) -> Result<Range<usize>, &'static str> {
     let marked = "there is no «expression» to be replaced";
     let (before, rest) = mutant.find.split_once('«').ok_or(marked)?;
@@ -84,7 +84,7 @@ fn place(text: &str, mutant: &Mutant) -> Result<Range<usize>, &'static str> {
 }
 
 fn choice(original: &str, mutants: &[&Mutant]) -> String {
-    // The lowest package has the switch: every other one sees it.
+    // The lowest package has the switch: every other one depends on it.
     let lowest = mutants[0].file.starts_with("sim/platform/");
     let switch = if lowest { "crate" } else { "lockstorm_platform" };
     let branch = |mutant: &&Mutant| {

@@ -1,4 +1,4 @@
-//! What must notice the mutants is run: once without any, then with each of them switched on.
+//! Runs the checks: once without any mutant, then with each of them switched on.
 
 #![allow(clippy::disallowed_methods, reason = "processes are waited for in real time")]
 
@@ -20,14 +20,14 @@ const LONGEST: Duration = Duration::from_secs(240);
 
 /// How a check ended.
 struct Ended {
-    /// The exit code; none if it was ended from outside.
+    /// The exit code; `None` if it was killed.
     code: Option<i32>,
     said: String,
     took: Duration,
 }
 
-/// Runs what must notice the mutants, without and with each of them, and prints the table. A line
-/// for each that was not noticed, and for each check that is not content without a mutant.
+/// Runs the checks without and with each mutant, and prints the table. Returns a line for each
+/// mutant that was not noticed, and for each check that fails without a mutant.
 pub fn all(mutants: &[Mutant]) -> Vec<String> {
     let tree = root().join("target/mutants/tree");
     tree::copy(&tree);
@@ -61,7 +61,7 @@ pub fn all(mutants: &[Mutant]) -> Vec<String> {
     wrong
 }
 
-/// Every check once; of hunts that differ in their number of seeds the longest.
+/// Every check once; of hunts that differ only in their number of seeds, the longest.
 fn widest(mutants: &[Mutant]) -> Vec<Check> {
     let mut hunts: BTreeMap<String, (u64, &Check)> = BTreeMap::new();
     let mut others = BTreeSet::new();
@@ -83,12 +83,12 @@ fn is_content(check: &Check, ended: &Ended) -> bool {
     ended.code == Some(0) && tested
 }
 
-/// A hunt and a scenario end with 1 when they find something, a test with 101.
+/// A hunt and a scenario exit with 1 when they find something, a test with 101.
 fn notices(check: &Check, ended: &Ended) -> bool {
     ended.code == Some(if check.test().is_some() { 101 } else { 1 })
 }
 
-/// After how many plans a hunt has found something.
+/// The number of plans after which a hunt found something.
 fn plans(said: &str) -> &str {
     let found = said.split_once("found after ");
     found.and_then(|(_, rest)| rest.split_once(" plans")).map_or("", |(plans, _)| plans)

@@ -1,4 +1,4 @@
-//! The tables of mutants as they are written down.
+//! The tables of mutants in their files.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::check::Check;
 use crate::root;
 
-/// The tables, and how many mutants each has at the least.
+/// The tables, and the minimum number of mutants of each.
 pub const TABLES: [(&str, usize); 3] = [("locks", 40), ("world", 15), ("checkers", 30)];
 
 /// One planted bug.
@@ -21,11 +21,11 @@ pub struct Mutant {
     pub _why: String,
     /// The file that it changes.
     pub file: String,
-    /// A text that stands there once; what is between « and » is replaced: an expression.
+    /// A text that occurs once; the part between « and », an expression, is replaced.
     pub find: String,
-    /// What is put in its place.
+    /// Its replacement.
     pub put: String,
-    /// What must notice it.
+    /// The check that must notice it.
     #[serde(rename = "noticed")]
     pub check: Check,
 }
@@ -49,7 +49,7 @@ pub fn all() -> Vec<Mutant> {
     TABLES.iter().flat_map(|(name, _)| read(name)).collect()
 }
 
-/// Those that are asked for: `all`, every eighth from the third on (`3/8`), or by their ids.
+/// The requested mutants: `all`, every eighth from the third on (`3/8`), or by their ids.
 pub fn share(mutants: Vec<Mutant>, asked: &str) -> Vec<Mutant> {
     let share = asked.split_once('/').and_then(|(nth, of)| Some((number(nth)?, number(of)?)));
     let ids: Vec<&str> = asked.split(',').collect();

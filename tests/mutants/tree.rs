@@ -11,22 +11,22 @@ use std::time::Instant;
 use crate::table::{self, Mutant};
 use crate::{plant, root};
 
-/// What the copy needs to be built and to run.
+/// The files that the copy needs to be built and to run.
 const COPIED: [&str; 8] =
     ["Cargo.toml", "Cargo.lock", "src", "sim", "tests", "scenarios", "examples", "benches"];
-/// The packages: what stands before their targets, and how well they are built: quickly rather than
-/// well. The dependencies are those of the workspace.
+/// The packages: the prefix of their targets, and their optimisation level: fast builds matter more
+/// than fast code. The dependencies are those of the workspace.
 const PACKAGES: [(&str, &str, u8); 4] = [
     ("lockstorm", "", 1),
     ("lockstorm-platform", "sim/platform/", 2),
     ("lockstorm-redis", "sim/redis/", 2),
     ("lockstorm-world", "sim/world/", 2),
 ];
-/// The name of the program of the copy, so that it does not take the place of the real one.
+/// The name of the copy's program, so that it does not replace the real one.
 pub const PROGRAM: &str = "lockstorm-mutant";
 
-/// Copies the workspace and plants all mutants, also those that are not asked for, so that every
-/// share is the same build. A file that is there already and the same is left as old as it is.
+/// Copies the workspace and plants all mutants, including those that were not requested, so that
+/// every share is the same build. An identical existing file keeps its modification time.
 pub fn copy(tree: &Path) {
     let mut files = BTreeMap::new();
     for name in COPIED {
@@ -67,7 +67,7 @@ fn gather(path: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
 
 fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
     if path.ends_with("target") {
-        // What was built beside the sources, as by cargo-fuzz.
+        // Build output beside the sources, such as that of cargo-fuzz.
     } else if path.is_dir() {
         for entry in fs::read_dir(path).expect("a folder can be read") {
             gather_from(root, &entry.expect("an entry can be read").path(), files);
@@ -79,7 +79,7 @@ fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) 
     }
 }
 
-/// Builds the copy with the dependencies of the workspace; programs by their target.
+/// Builds the copy with the dependencies of the workspace; returns the programs by their target.
 pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
     // More than one package may have a target of this name.
     let tests = mutants.iter().filter_map(|mutant| mutant.check.test());
@@ -109,7 +109,7 @@ pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
     messages.lines().filter_map(program).collect()
 }
 
-/// The program that a message of cargo tells of.
+/// The program that a message of cargo names.
 fn program(message: &str) -> Option<(String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let executable = PathBuf::from(message["executable"].as_str()?);

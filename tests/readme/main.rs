@@ -1,10 +1,10 @@
-//! What the README says of a lock of one's own is what happens: its code is compiled here, and the
-//! story that it tells is the one that is found.
+//! The README's example of a lock of one's own is correct: its code is compiled here, and the story
+//! in it is the one that is found.
 
 use lockstorm::explain::explanation::explain;
 use lockstorm::quantity::moment;
 
-/// The README's `tests/lock.rs`, word by word but for its test, which fails.
+/// The README's `tests/lock.rs`, word for word except for its test, which fails.
 mod lock {
     include!("lock.rs");
 
@@ -14,7 +14,7 @@ mod lock {
 
 const README: &str = include_str!("../../README.md");
 
-/// The text of the README between its fences of this language, the one with these words.
+/// The block of the README in this language that contains these words.
 fn block<'a>(language: &str, words: &str) -> &'a str {
     let fence = format!("```{language}\n");
     let mut blocks =

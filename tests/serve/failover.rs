@@ -1,4 +1,4 @@
-//! Clusters and Sentinels on real ports: they fail over by themselves, and clients find the way.
+//! Clusters and Sentinels on real ports: they fail over on their own, and clients are redirected.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ fn serve(topology: &str) -> Served {
     Served::new(&[file.path().to_str().unwrap()])
 }
 
-/// Puts a request to a node of a cluster, and to the one that this names, as clients do.
+/// Sends a request to a node of a cluster, and follows a redirect, as clients do.
 fn follow(port: u16, line: &str) -> String {
     let answer = Client::to(port).ask(line);
     match answer.trim_end().rsplit_once(':') {
@@ -80,7 +80,7 @@ fn sentinels_tell_where_the_master_is_and_fail_over() {
     let mut sentinel = Client::to(served.sentinels[0]);
     let ask = "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster";
     assert_eq!(sentinel.ask(ask), master(served.nodes[0]));
-    // Replicas and other Sentinels are found by what the master says and carries.
+    // Sentinels discover replicas and other Sentinels through the master.
     until(":2\r\n", || others(&sentinel.ask("SENTINEL SENTINELS mymaster")));
     until(":1\r\n", || others(&sentinel.ask("SENTINEL REPLICAS mymaster")));
     assert!(served.order("STATUS").contains("sentinel  up"));
@@ -90,7 +90,7 @@ fn sentinels_tell_where_the_master_is_and_fail_over() {
     assert_eq!(Client::to(served.nodes[1]).ask("SET lock a NX PX 60000"), "+OK\r\n");
 }
 
-/// How many a Sentinel tells of.
+/// The number of entries in a Sentinel's reply.
 fn others(answer: &str) -> String {
     format!(":{}\r\n", answer.matches("\r\nname\r\n").count())
 }

@@ -1,5 +1,5 @@
 //! `lockstorm serve` as a whole: the real program, real sockets, and clients that know nothing of
-//! it. Every port is chosen by the system, so that tests run beside each other.
+//! it. The system chooses every port, so that tests can run in parallel.
 #![cfg(feature = "live")]
 
 mod failover;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::served::{Client, Served};
 
-/// Tries again until the node answers as it should, or the test's time is over.
+/// Retries until the node replies as expected, or the test times out.
 #[track_caller]
 fn until(wanted: &str, mut ask: impl FnMut() -> String) {
     let mut heard = String::new();

@@ -1,5 +1,5 @@
-//! redis-rs, with its own async connection and tokio's runtime, against nodes that are served: what
-//! a service does that runs on a lock.
+//! redis-rs, with its own async connection and tokio's runtime, against served nodes: the requests
+//! of a service that uses a lock.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_request_of_redis_rs_survives_a_pause_that_is_shorter_than_its_time_out() {
         let mut one = connect(served.nodes[0]).await;
         served.order("FAULT PAUSE n1 200ms");
         assert!(acquire(&mut one, "a", 5_000).await, "late, but granted");
-        // To connect has a time-out of its own, which is no longer than what is left of the pause.
+        // Connecting has a separate timeout, which is no longer than the rest of the pause.
         let mut late = connect(served.nodes[0]).await;
         late.set_response_timeout(Duration::from_secs(10));
         served.order("FAULT PAUSE n1 1500ms");

@@ -1,11 +1,11 @@
-//! The program as tests start it, and a client that knows bytes only.
+//! The program as tests start it, and a client that only sends and receives bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// A program that serves, ended at the latest with its test.
+/// A serving program, stopped with its test at the latest.
 pub struct Served {
     pub child: Child,
     pub output: BufReader<ChildStdout>,
@@ -48,12 +48,12 @@ impl Served {
         Client::to(self.nodes[0])
     }
 
-    /// Types an order at the admin port.
+    /// Sends an order to the admin port.
     pub fn order(&self, line: &str) -> String {
         Client::to(self.admin).ask(line)
     }
 
-    /// Ends it: what it said at last, and its exit code.
+    /// Stops it; returns its last output, and its exit code.
     pub fn end(mut self) -> (String, Option<i32>) {
         assert_eq!(self.order("SHUTDOWN"), "+OK\r\n");
         let mut said = String::new();
@@ -78,7 +78,7 @@ impl Drop for Served {
     }
 }
 
-/// A client that knows bytes only.
+/// A client that only sends and receives bytes.
 pub struct Client(pub TcpStream);
 
 impl Client {
@@ -100,7 +100,7 @@ impl Client {
         self.0.write_all(request.as_bytes()).unwrap();
     }
 
-    /// What has come by the first whole read; nothing where the connection ended or none came.
+    /// The bytes of the next read; empty if the connection was closed or nothing arrived.
     pub fn hear(&mut self) -> String {
         let mut bytes = [0; 8192];
         let count = self.0.read(&mut bytes).unwrap_or(0);

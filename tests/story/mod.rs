@@ -1,5 +1,5 @@
-//! Histories that a person can write: a TOML file with terms, what is expected, and a story of
-//! one line a thing. Times are milliseconds; things of one millisecond happen in order of lines.
+//! Hand-written histories: a TOML file with terms, the expected judgement, and a story with one
+//! line per event. Times are milliseconds; events of one millisecond happen in the order of lines.
 //!
 //! ```text
 //! op 0 c1 0..10 acquire granted until=mono:10000 fence=7      call..return; `5..` never returned
@@ -8,9 +8,9 @@
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
 //! request op=0 c1->n1 SET sent=1 applied=5 delivered=9        `declined`, or `declined=LOADING`
-//! fault 0 pause c1 100..200                                   or one instant: `fault 0 crash c1 100`
+//! fault 0 pause c1 100..200                                   an instant: `fault 0 crash c1 100`
 //! breach 40 c1 no-panic op=1                                  a line of the contract of locks
-//! fault 1 delay=250 c1,c2<->n1 100..200                       a figure, and hosts of links by commas
+//! fault 1 delay=250 c1,c2<->n1 100..200                       figure; links: hosts and commas
 //! leads 0 n1                                                  or `follows 0 n2 n1`
 //! clock 100 c1 wall 5000 ppm=-20                              reads 5000 ms from 100 ms on
 //! healed 1000
@@ -36,25 +36,25 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Story {
-    /// The kinds that must be found, no other; none: it holds.
+    /// The exact kinds that must be found; empty: it holds.
     #[serde(default)]
     pub expect: Vec<String>,
-    /// Part of what must be said if nothing can be said.
+    /// Part of the expected reason if the verdict is unknown.
     pub unknown: Option<String>,
-    /// What the ledger must see, in order: the word of an assumption, how much it was (ms or a
-    /// count) and the faults, as `client-pause 2000 1 2`.
+    /// The expected breaches in the ledger, in order: the name of an assumption, its figure (ms or
+    /// a count) and the faults, as `client-pause 2000 1 2`.
     pub broken: Option<Vec<String>>,
     /// The operations of each violation, in order.
     pub ops: Option<Vec<Vec<u32>>>,
     /// The cause of each corruption, in order.
     pub cause: Option<Vec<String>>,
-    /// What ends the turn of each grant in an order that there is not: `0 released by 4`.
+    /// What ends the turn of each grant if there is no legal order: `0 released by 4`.
     pub turns: Option<Vec<String>>,
-    /// How late each loss was told, ms.
+    /// How late each loss was reported, ms.
     pub late: Option<Vec<u64>>,
     /// The nearest miss, ms.
     pub nearest_miss: Option<i64>,
-    /// The longest time without the lock, ms, and why: `8000 dead-holder`.
+    /// The longest time without the lock, ms, and its reason: `8000 dead-holder`.
     pub unavailable: Option<String>,
     /// Contended acquires.
     pub contended: Option<u32>,
@@ -79,12 +79,12 @@ struct StoryTerms {
     faults: Vec<u32>,
     nodes: Vec<String>,
     sentinels: Vec<String>,
-    /// How long a message takes at the most, in milliseconds.
+    /// The maximum time of a message, in milliseconds.
     message: u64,
     reenters: bool,
-    /// As many as a quorum is the least majority of, if it is not given.
+    /// If absent: the number of nodes of which the quorum is the smallest majority.
     asked: Option<u32>,
-    /// Milliseconds or counts, by the word for what is bounded.
+    /// Milliseconds or counts, by the name of the bounded quantity.
     assumes: BTreeMap<String, u64>,
     grants_without_faults: Option<u32>,
     is_drawn: bool,
@@ -115,7 +115,7 @@ impl Default for StoryTerms {
 }
 
 impl Story {
-    /// What the history is judged by.
+    /// The terms by which the history is judged.
     pub fn terms(&self) -> Terms {
         let terms = &self.terms;
         Terms {
@@ -143,7 +143,7 @@ impl Story {
         }
     }
 
-    /// The history that the story tells. Panics with the line that it cannot read.
+    /// The history of the story. Panics with the line that it cannot parse.
     pub fn history(&self) -> History {
         let mut teller = Teller::default();
         for line in self.story.lines() {
@@ -157,20 +157,20 @@ impl Story {
     }
 }
 
-/// An assumption of its word and its bound: lengths in milliseconds.
+/// An assumption from its name and its bound: lengths in milliseconds.
 fn assumption((word, bound): (&String, &u64)) -> Assumption {
     let word = serde_json::Value::String(word.clone());
     let what = serde_json::from_value(word).expect("the word of an assumption");
     Assumption { what, bound: bound * unit(what) }
 }
 
-/// What is counted counts by ones, what lasts in milliseconds.
+/// The unit of a bound: one for a count, a millisecond for a length.
 pub fn unit(what: Bounded) -> u64 {
     let counts = [Bounded::ClientCrash, Bounded::Drift, Bounded::Failover, Bounded::KeyRemoval];
     if counts.contains(&what) { 1 } else { MILLISECOND }
 }
 
-/// Reads lines; positions are numbered in order of mention first, and by time at the end.
+/// Parses lines; positions are first numbered in order of mention, and finally by time.
 #[derive(Default)]
 struct Teller {
     history: History,

@@ -1,4 +1,4 @@
-//! What reached the guarded resource.
+//! Predicates of sentences about the guarded resource.
 
 use lockstorm::history::{Access, AccessKind};
 use lockstorm::plan::WorkloadKind;
@@ -68,7 +68,7 @@ fn with(facts: &Facts, told: &Told, is: impl Fn(&Access) -> bool, tail: &str) ->
     }
 }
 
-/// What the resource held before an access.
+/// The value of the resource before an access.
 fn held_before(facts: &Facts, index: usize) -> i64 {
     let earlier = facts.history.accesses[..index].iter();
     let mut written = earlier.filter(|a| a.kind == AccessKind::Write && a.accepted);
@@ -77,7 +77,7 @@ fn held_before(facts: &Facts, index: usize) -> i64 {
     written.next_back().map_or(first, |a| a.value)
 }
 
-/// Whether an entry of a later grant stands before it, or it has no grant.
+/// Whether an entry of a later grant precedes it, or it has no grant.
 fn is_stale(facts: &Facts, index: usize) -> bool {
     let access = &facts.history.accesses[index];
     let began = |grant: Option<u32>| {

@@ -1,4 +1,4 @@
-//! What was asked, and what was answered.
+//! Predicates of sentences about requests and replies.
 
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_platform::trace::Leg;

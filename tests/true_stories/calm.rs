@@ -1,4 +1,4 @@
-//! Runs that held: who was granted the lock, who waited, how near it came.
+//! Predicates of sentences about runs that held: grants, waits, the nearest miss.
 
 use lockstorm::history::{AccessKind, Op, OpKind, Outcome, PROBE};
 
@@ -103,7 +103,7 @@ fn kept(facts: &Facts, told: &Told) -> Truth {
     ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")
 }
 
-/// A node that was down had a caller's key and has it no more.
+/// A node that was down had a caller's key and no longer has it.
 fn forgot(facts: &Facts, told: &Told) -> Truth {
     ensure(is_back(facts, told.words[0], told), "it was not down")?;
     let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
@@ -124,7 +124,7 @@ fn first(facts: &Facts, told: &Told) -> Truth {
     ensure(first.from == told.at && first.op.caller == told.words[0], "another is the first")
 }
 
-/// That so many grants more nest in others.
+/// Whether this many more grants are nested in others.
 fn again(facts: &Facts, more: usize, text: &str) -> Truth {
     let rest = clients(facts).count() - 1 - more;
     if rest == 0 {
@@ -134,7 +134,7 @@ fn again(facts: &Facts, more: usize, text: &str) -> Truth {
     ensure(words[0] == rest.to_string(), "it is taken again otherwise often")
 }
 
-/// From now on a caller asks so often, granted at the last if at all.
+/// From now on a caller tries this often, and is granted at the last try if at all.
 fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     let asked = facts.history.ops.iter().filter(|op| {
         is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
@@ -144,7 +144,7 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     let often: usize = told.words[1].parse().map_err(|_| "no number")?;
     let last = asked.get(often - 1).ok_or("it asks less often")?;
     ensure(asked[..often - 1].iter().all(|op| !is_granted(op)), "it is let in before")?;
-    // Who is let in by nobody waits until it dies, or all is healed.
+    // A caller that is never granted waits until it dies, or until the heal.
     let heal = facts.history.healed.unwrap_or(facts.history.end).at;
     let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
     let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from.at);
@@ -160,7 +160,7 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     ensure(is_length(told.words[3], end - told.at.at), "it lasts otherwise")
 }
 
-/// The forms of the nearest miss, and whether the writer has a key on the node that is named.
+/// The forms of the nearest miss, and whether the writer has a key on the named node.
 const NEAREST: [(&str, bool); 5] = [
     ("{who} writes {length} after its key on {node} was over; nobody else was let in", true),
     ("{who} writes {length} after {node} led without its key; nobody else was let in", false),

@@ -1,4 +1,4 @@
-//! What is told: violated plans of every lock on every topology that it can run on.
+//! The stories to test: violated plans of every lock on every topology on which it can run.
 
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
@@ -11,7 +11,7 @@ use lockstorm::plan::{Persistence, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::verbs;
 
-/// The most seeds that are tried for one violation of a row, on the whole.
+/// The maximum average number of seeds for one violation of a row.
 const MAX_SEEDS: u64 = 60;
 
 /// A lock on a topology.
@@ -20,7 +20,7 @@ pub struct Row {
     kind: TopologyKind,
 }
 
-/// Every row that makes a plan.
+/// Every row that makes a valid plan.
 pub fn rows() -> Vec<Row> {
     let kinds = [
         TopologyKind::Single,

@@ -1,5 +1,5 @@
-//! What a history says of itself, read here on its own: who held from when to when, what a clock
-//! read, whether a host was there, whose key stood on a node.
+//! The facts of a history, derived independently: which caller held when, the readings of clocks,
+//! whether a host was up, whose key existed on a node.
 
 use lockstorm::explain::finding::Finding;
 use lockstorm::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
@@ -7,15 +7,15 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::KeyChange;
 
-/// What a predicate answers: why the sentence is false.
+/// The result of a predicate: the error is why the sentence is false.
 pub type Truth = Result<(), String>;
 
-/// Refuses with the reason unless it is so.
+/// An error with the reason, unless it is so.
 pub fn ensure(is_so: bool, why: &str) -> Truth {
     if is_so { Ok(()) } else { Err(why.to_owned()) }
 }
 
-/// A finding, and who held the lock.
+/// A finding with its holds.
 pub struct Facts<'a> {
     pub finding: &'a Finding,
     pub history: &'a History,
@@ -73,8 +73,8 @@ impl<'a> Facts<'a> {
         Some(Held { op, from, until: until.max(from), how })
     }
 
-    /// When the lease of a grant is over that counts from an instant on, however it is prolonged
-    /// before it is. `None`: it never is.
+    /// When the lease of a grant, counted from an instant, is over, including all extends before
+    /// that. `None`: never.
     pub fn lease_over(&self, grant: &Op, from: Instant) -> Option<Nanos> {
         let Outcome::Granted { deadline, .. } = grant.outcome else { return None };
         let mut terms = vec![(grant.ret?.instant(), grant.call.instant(), deadline?)];
@@ -110,12 +110,12 @@ impl<'a> Facts<'a> {
         self.history.ops.iter().find(|op| op.id == id)
     }
 
-    /// Who made it.
+    /// Its caller.
     pub fn caller(&self, id: OpId) -> &'a str {
         self.op(id).map_or("nobody", |op| &op.caller)
     }
 
-    /// The acquire that an operation belongs to.
+    /// The acquire to which an operation belongs.
     pub fn grant(&self, id: OpId) -> Option<OpId> {
         match self.op(id)?.kind {
             OpKind::Acquire => Some(id),
@@ -128,7 +128,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// When a process was killed, or ended by its own lock.
+    /// When a process was killed, or stopped by its own lock.
     fn deaths(&self, host: &str) -> impl Iterator<Item = Instant> {
         let killed = self.struck(host).filter(|c| is_death(&c.verb)).map(|c| c.from);
         let host = host.to_owned();
@@ -137,14 +137,14 @@ impl<'a> Facts<'a> {
         killed.chain(fatal)
     }
 
-    /// What happened to a host itself.
+    /// The faults of a host itself.
     pub fn struck(&self, host: &str) -> impl Iterator<Item = &'a Condition> {
         let host = host.to_owned();
         let all = self.history.conditions.iter();
         all.filter(move |c| matches!(&c.target, Target::Host(name) if *name == host))
     }
 
-    /// Whether a host's process is not there at a true time.
+    /// Whether a host's process is down at a true time.
     fn is_down(&self, host: &str, at: Nanos) -> bool {
         let killed = self
             .struck(host)
@@ -172,7 +172,7 @@ impl<'a> Facts<'a> {
         Some(piece.line.at(at))
     }
 
-    /// When a clock comes to a reading, looked for by halving each of its pieces.
+    /// When a clock reaches a reading, found by bisection of each of its pieces.
     pub fn comes_to(&self, host: &str, clock: Clock, from: Nanos, reading: Nanos) -> Option<Nanos> {
         let pieces = self.history.clocks.iter();
         let pieces = pieces.filter(|piece| piece.host == host && piece.clock == clock);
@@ -201,15 +201,15 @@ impl<'a> Facts<'a> {
         None
     }
 
-    /// The changes of the lock's key on a node, with their places.
+    /// The changes of the lock's key on a node, with their indices.
     pub fn keys_on(&self, node: &str) -> impl DoubleEndedIterator<Item = (usize, &'a Key)> {
         let (node, lock) = (node.to_owned(), self.lock());
         let keys = self.history.keys.iter().enumerate();
         keys.filter(move |(_, key)| key.node == node && key.key == lock)
     }
 
-    /// The life of the lock's key that stands on a node before the change at that place: where it
-    /// was made, and whose it is.
+    /// The life of the lock's key that exists on a node before the change at that index: its
+    /// creation and its owner.
     pub fn standing(&self, node: &str, before: usize) -> Option<(usize, Option<OpId>)> {
         let mut alive: Option<(usize, Option<OpId>)> = None;
         for (index, key) in self.keys_on(node).take_while(|(index, _)| *index < before) {
@@ -224,7 +224,7 @@ impl<'a> Facts<'a> {
         Some((born, by.and_then(|by| self.owner(by))))
     }
 
-    /// The acquire whose key an operation makes.
+    /// The acquire that owns the key which an operation makes.
     pub fn owner(&self, by: OpId) -> Option<OpId> {
         match self.op(by)?.kind {
             OpKind::Acquire => Some(by),
@@ -233,7 +233,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// When the key that a life leaves on its node runs out on the node's clock.
+    /// When the key of a life expires on its node's clock.
     pub fn runs_out(&self, node: &str, born: usize, before: usize) -> Option<Nanos> {
         self.runs_out_since(node, born, before, Nanos::MAX)
     }
@@ -260,12 +260,12 @@ pub fn is_granted(op: &Op) -> bool {
     op.kind == OpKind::Acquire && matches!(op.outcome, Outcome::Granted { .. })
 }
 
-/// Whether a change takes a key away.
+/// Whether a change removes a key.
 pub fn is_removal(change: KeyChange) -> bool {
     !matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
 }
 
-/// Whether a fault ends a process.
+/// Whether a fault kills a process.
 pub fn is_death(verb: &Verb) -> bool {
     matches!(verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
 }

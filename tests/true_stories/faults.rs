@@ -1,4 +1,4 @@
-//! What was done to hosts and links.
+//! Predicates of sentences about faults of hosts and links.
 
 use lockstorm::history::{Condition, OpKind, Seen};
 use lockstorm_platform::fault::{Target, Verb};
@@ -9,7 +9,7 @@ use crate::facts::{Facts, Truth, ensure, is_death};
 use crate::pattern::{is_length, is_moment, read};
 use crate::templates::{Template, Told};
 
-/// Each verb's sentence without its tail: who and, where there is one, its figure.
+/// Each verb's sentence without its tail: the target and, if there is one, the figure.
 pub const TEMPLATES: &[Template] = &[
     ("No message passes {any}.", |f, t| fault(f, t, "partition", 0, None)),
     ("Messages {any} take {length} longer{any}.", |f, t| fault(f, t, "delay", 0, Some(1))),
@@ -46,7 +46,7 @@ pub const TEMPLATES: &[Template] = &[
     ("{node}'s disk is full{any}.", |f, t| fault(f, t, "full-disk", 0, None)),
 ];
 
-/// A condition of this verb, on them, with that figure, from then on, and what the tail says.
+/// A fault interval of this verb, on these targets, with that figure and tail, from then on.
 fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usize>) -> Truth {
     let began = facts.history.conditions.iter().filter(|c| c.from == told.at);
     let mut wrong = format!("no {word} strikes then");
@@ -68,7 +68,7 @@ fn is_told(
 ) -> Truth {
     ensure(condition.met != Some(0), "it met nothing")?;
     let last = told.words.len() - 1;
-    // Where the target is a link its end is not marked: the tail goes on from its names.
+    // The end of a link target is not marked: the tail follows its names directly.
     let rest = match &condition.target {
         Target::Host(host) => {
             ensure(told.words[who] == host, "it struck another")?;
@@ -86,7 +86,7 @@ fn is_told(
     tail(facts, condition, rest)
 }
 
-/// When a fault is over, with those of its kind that strike the same host before it is.
+/// When a fault is over, with those of the same kind that strike the same host before that.
 fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     let Target::Host(host) = &condition.target else { return condition.to };
     let alike = |other: &Condition| {
@@ -104,7 +104,7 @@ fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     }
 }
 
-/// How long it lasts, and who was at what as it struck.
+/// How long it lasts, and what its target was doing as it struck.
 fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
     let rest = match condition.to.filter(|_| over(facts, condition).is_some()) {
         None => text.strip_prefix(" to the end of the run").ok_or("it lasts to the end")?,
@@ -146,7 +146,7 @@ fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
     news(facts, condition, rest)
 }
 
-/// A fault that strikes a node now takes that caller's key there.
+/// A fault that strikes a node now removes that caller's key there.
 fn takes(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
     let node = told.words[0];
     let evicts = change == KeyChange::Evicted;
@@ -165,7 +165,7 @@ fn takes(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
     ensure(gone, "no key of that caller goes there then")
 }
 
-/// What a new master has, and who asks it.
+/// What a new master has, and which clients query it.
 fn news(facts: &Facts, condition: &Condition, text: &str) -> Truth {
     let Target::Host(node) = &condition.target else { return Err("links are no master".into()) };
     if let Some((head, then)) = text.split_once(", and ") {
@@ -196,7 +196,7 @@ fn has_not(facts: &Facts, condition: &Condition, node: &str, (who, there): (&str
     ensure(has_key(facts, condition, node, who).is_err(), "it has the key")
 }
 
-/// Where the requests go that clients send until another node is made master.
+/// The targets of the requests that clients send until another node is promoted.
 fn asked_next(facts: &Facts, condition: &Condition, node: &str, text: &str) -> Truth {
     let mut later = facts.history.conditions.iter().filter(|c| c.from > condition.from);
     let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
@@ -222,7 +222,7 @@ fn asked_next(facts: &Facts, condition: &Condition, node: &str, text: &str) -> T
     ensure(first.map(|first| first.to_string()).as_deref() == Some(words[0]), "not so many")
 }
 
-/// The nodes that ever followed one another, as they said themselves.
+/// The nodes that ever followed one another, by their own reports.
 fn group(facts: &Facts, node: &str) -> Vec<String> {
     let mut group = vec![node.to_owned()];
     let follows = facts.history.sightings.iter().filter(|seen| seen.what == Seen::Follows);
@@ -281,7 +281,7 @@ fn share(text: &str) -> Option<u32> {
     Some(whole.parse::<u32>().ok()? * 10_000 + part.parse::<u32>().ok()?)
 }
 
-/// The word of a verb, as scenarios write it.
+/// The name of a verb in scenarios.
 pub fn word_of(verb: &Verb) -> &'static str {
     match verb {
         Verb::Partition => "partition",
@@ -310,7 +310,7 @@ pub fn word_of(verb: &Verb) -> &'static str {
     }
 }
 
-/// Whether a node is back from a fault that ended its process, at an instant.
+/// Whether a node is back at an instant after a fault that killed its process.
 pub fn is_back(facts: &Facts, node: &str, told: &Told) -> bool {
     facts.struck(node).any(|c| is_death(&c.verb) && c.to.is_some_and(|to| to <= told.at))
 }

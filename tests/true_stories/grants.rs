@@ -1,4 +1,4 @@
-//! Who was granted the lock, on which nodes, for how long, and who held it beside whom.
+//! Predicates of sentences about grants: their nodes, their lengths, and simultaneous holders.
 
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
@@ -80,7 +80,7 @@ fn granted(facts: &Facts, told: &Told) -> Truth {
     term(facts, hold, rest.strip_prefix(&fence).ok_or("it has another fence")?)
 }
 
-/// The nodes named are those that did this acquire's own request and made the key by it.
+/// The named nodes are those that executed this acquire's own request and created the key by it.
 fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
     let mut own: Vec<String> = Vec::new();
     for key in &facts.history.keys {
@@ -101,7 +101,7 @@ fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
     ensure(own == named, &format!("its own requests set the key on {own:?}"))
 }
 
-/// How long a grant counts, as its caller's clock truly went.
+/// How long a grant is valid, by the actual run of its caller's clock.
 fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
     let Outcome::Granted { deadline, .. } = &hold.op.outcome else {
         return Err("not granted".into());
@@ -168,7 +168,7 @@ fn overlap(facts: &Facts, told: &Told, of_more: bool) -> Truth {
     ensure(is_length(told.words[span], ended.until.at - told.at.at), "it lasts otherwise")
 }
 
-/// Two have it, each by its last deadline, until one of these passes.
+/// Two callers have it, each by its last deadline, until one of these passes.
 fn within(facts: &Facts, told: &Told) -> Truth {
     let who = list(told.words[0]);
     let end = moment(told.words[3]).ok_or("no end")?;

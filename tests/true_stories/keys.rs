@@ -1,4 +1,4 @@
-//! How keys ended, who prolonged them, what came between two commands.
+//! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
 
 use lockstorm::history::{Key, Op, OpId, OpKind, Request};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
@@ -8,7 +8,7 @@ use crate::facts::{Facts, Truth, ensure, is_removal};
 use crate::pattern::{is_length, is_moment, list, read};
 use crate::templates::{Template, Told};
 
-/// Keys that end alike within this may be told of in one sentence.
+/// Keys that end in the same way within this time may be told in one sentence.
 const TOGETHER: Nanos = SECOND;
 
 pub const TEMPLATES: &[Template] = &[
@@ -95,7 +95,7 @@ fn is(key: &Key, change: KeyChange) -> Truth {
     ensure(key.change == change, "it ended otherwise")
 }
 
-/// On each of the nodes a key of that caller ends so, the first of them now.
+/// On each of the nodes a key of that caller ends in this way, the first of them now.
 fn ended(
     facts: &Facts,
     told: &Told,
@@ -131,14 +131,14 @@ fn ended(
     ensure(first == Some(told.at), "the first of them does not end now")
 }
 
-/// Whose key it is: that of a caller, or the own one of a newer or older grant, or of the same.
+/// The owner of a key: a caller, or a newer, an older or the same grant of the caller itself.
 #[derive(Clone, Copy)]
 enum Whose<'a> {
     Of(&'a str),
     Own(&'a str),
 }
 
-/// An operation, given by `c1` or `c1's DEL, 2 s on its way,`, ends a key of somebody's.
+/// An operation, written `c1` or `c1's DEL, 2 s on its way,`, ends a key of the given owner.
 fn removed(
     facts: &Facts,
     told: &Told,
@@ -149,7 +149,7 @@ fn removed(
 ) -> Truth {
     let late = read("{who}'s {word}, {length} on its way,", hand);
     let who = late.as_ref().map_or(hand, |words| words[0]);
-    // What is replicated goes the rest of the way on its own.
+    // Replication delivers the rest of the way.
     if let Some(words) = &late {
         let near = |at: Nanos| told.at.at <= at && at <= told.at.at + TOGETHER;
         let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));

@@ -1,4 +1,4 @@
-//! Keys that keep others out, operations that never end, losses that are told late.
+//! Predicates of sentences about keys that block others, operations without a return, late losses.
 
 use lockstorm::history::{Op, OpKind, Outcome, PROBE};
 use lockstorm_platform::time::{Clock, MILLISECOND};
@@ -85,8 +85,8 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
     ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
 }
 
-/// The key that is named stands there from now to the end of the asking, and no hold of its own
-/// caller is meant by it.
+/// The named key exists there from now until the last try, and it does not belong to a hold of its
+/// own caller.
 fn kept_out(facts: &Facts, told: &Told) -> Truth {
     let before = facts.history.keys.partition_point(|key| key.at <= told.at);
     let (_, owner) = facts.standing(told.words[2], before).ok_or("there is no key")?;
@@ -102,7 +102,7 @@ fn kept_out(facts: &Facts, told: &Told) -> Truth {
     ensure(!rightful, "its owner holds the lock then")
 }
 
-/// So many acquires of these callers from now until then, each refused.
+/// This many acquires of these callers from now until then, each refused.
 fn asked(facts: &Facts, told: &Told, who: &[String], number: usize, until: usize) -> Truth {
     let refused = |op: &&Op| {
         is_acquire(facts, op)
@@ -175,7 +175,7 @@ fn never_told(facts: &Facts, told: &Told) -> Truth {
     ensure(found, "no hold of it ends untold then")
 }
 
-/// When the last lease of a grant was over by its caller's clock: the last answer counts.
+/// When the last lease of a grant was over by its caller's clock: the last outcome counts.
 fn lease_over(facts: &Facts, grant: &Op) -> Option<u64> {
     let Outcome::Granted { deadline, .. } = grant.outcome else { return None };
     let mut terms = vec![(grant.ret?, deadline?)];

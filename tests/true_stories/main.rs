@@ -1,12 +1,12 @@
-//! Every sentence of a story is true, by predicates that share nothing with what rendered it.
+//! Every sentence of a story is true, by predicates that share nothing with its rendering.
 //!
-//! A sentence is matched against the templates of `templates`, on its text alone. Each template
-//! has a predicate over the history as it was recorded and over the plan; what no template
-//! matches is refused. What is asked of a story as a whole stands in `whole`. Stories of hunted
-//! violations on every lock and topology are read, and those of all scenarios.
+//! A sentence is matched against the templates of `templates`, by its text alone. Each template has
+//! a predicate over the recorded history and the plan; a sentence that no template matches is
+//! refused. Requirements on a story as a whole are in `whole`. The stories are those of hunted
+//! violations on every lock and topology, and of all scenarios.
 //!
-//! `LOCKSTORM_STORIES` sets how many hunted violations are told, `LOCKSTORM_FROM` the first seed;
-//! with `LOCKSTORM_PRINT=1` each sentence is printed.
+//! `LOCKSTORM_STORIES` sets the number of hunted violations, `LOCKSTORM_FROM` the first seed; with
+//! `LOCKSTORM_PRINT=1` each sentence is printed.
 
 mod accesses;
 mod answers;
@@ -37,12 +37,12 @@ use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::facts::Facts;
 
-/// How many hunted violations are told where nobody says otherwise.
+/// The default number of hunted violations.
 const USUAL: usize = 100;
-/// How many false sentences of one kind are shown.
+/// The maximum number of false sentences of one kind that are shown.
 const SHOWN: usize = 3;
 
-/// What was read, and what of it is false.
+/// The sentences that were read, and the false ones among them.
 #[derive(Default)]
 struct Tally {
     stories: usize,
@@ -64,7 +64,7 @@ impl Tally {
         self
     }
 
-    /// Reads all that is told of a finding.
+    /// Reads all sentences of a finding.
     fn read(mut self, finding: &Finding) -> Tally {
         let facts = Facts::of(finding);
         let explanation = explain(finding);
@@ -92,7 +92,7 @@ impl Tally {
         self
     }
 
-    /// The counts, and the refusal if anything is false.
+    /// The counts, and a panic if anything is false.
     fn report(self, what: &str) {
         println!("{what}: {} stories, {} sentences", self.stories, self.sentences);
         let mut told: Vec<_> = self.told.iter().collect();
@@ -109,7 +109,7 @@ impl Tally {
     }
 }
 
-/// The lines that are told, and those that are folded away.
+/// The told lines, and the folded ones.
 fn all_lines(story: &lockstorm::explain::story::Story) -> impl Iterator<Item = &StoryLine> {
     story.lines.iter().chain(&story.folded)
 }

@@ -1,14 +1,14 @@
-//! Templates of sentences: text with places in braces. A place has a shape by its name.
+//! Templates of sentences: text with placeholders in braces, each with a shape by its name.
 
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
-/// What stands at the places of a pattern, in order, if the text has its form.
+/// The texts at the placeholders of a pattern, in order, if the text matches.
 pub fn read<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
     let Some(open) = pattern.find('{') else { return (pattern == text).then(Vec::new) };
     let close = open + pattern[open..].find('}')?;
     let (name, rest) = (&pattern[open + 1..close], &pattern[close + 1..]);
     let text = text.strip_prefix(&pattern[..open])?;
-    // The longest first: what a place can hold belongs to it.
+    // The longest match first: a placeholder takes all that it can.
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]).rev();
     let mut fits = ends.filter(|end| has_shape(name, &text[..*end]));
     fits.find_map(|end| {
@@ -49,12 +49,12 @@ pub fn moment(text: &str) -> Option<u64> {
     Some(whole.parse::<u64>().ok()? * 1_000 + part.parse::<u64>().ok()?)
 }
 
-/// Whether the text names that time, cut to the millisecond.
+/// Whether the text is that time, truncated to the millisecond.
 pub fn is_moment(text: &str, at: Nanos) -> bool {
     moment(text) == Some(at / MILLISECOND)
 }
 
-/// A length, and what it is cut to: `1.5 ms` is 1,500,000 ns, cut to 1,000.
+/// A length, and its precision: `1.5 ms` is 1,500,000 ns, truncated to 1,000.
 pub fn length(text: &str) -> Option<(Nanos, Nanos)> {
     if text == "an instant" {
         return Some((0, 1));
@@ -77,7 +77,7 @@ pub fn length(text: &str) -> Option<(Nanos, Nanos)> {
     Some((whole + thousandths * (unit / 1_000), cut))
 }
 
-/// Whether the text names that length, cut as lengths are.
+/// Whether the text is that length, truncated as lengths are.
 pub fn is_length(text: &str, ns: Nanos) -> bool {
     length(text).is_some_and(|(told, cut)| told <= ns && ns < told + cut)
 }

@@ -1,4 +1,4 @@
-//! Hand-made false sentences, each of which its predicate refuses; told rightly it is true.
+//! Hand-made false sentences, each refused by its predicate; the original sentence is true.
 
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
@@ -21,7 +21,7 @@ fn all(story: &Story) -> impl Iterator<Item = &StoryLine> {
     story.lines.iter().chain(&story.folded)
 }
 
-/// (scenario, what a true sentence says, what a false one says instead)
+/// (scenario, part of a true sentence, its false replacement)
 const FALSE: &[(&str, &str, &str)] = &[
     ("gc-pause-outlives-lease", "granted the lock on n1", "granted the lock on n1 and n2"),
     ("gc-pause-outlives-lease", "its lease runs until 10.000 s", "its lease runs until 10.001 s"),

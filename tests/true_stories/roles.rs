@@ -1,4 +1,4 @@
-//! Who suspected a master, and who became one.
+//! Predicates of sentences about suspected and promoted masters.
 
 use lockstorm::history::{Seen, Sighting};
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
@@ -8,7 +8,7 @@ use crate::facts::{Facts, Truth, ensure};
 use crate::pattern::{is_length, list, read};
 use crate::templates::{Template, Told};
 
-/// What is seen alike within this may be told of in one sentence.
+/// Equal observations within this time may be told in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
 pub const TEMPLATES: &[Template] = &[
@@ -47,8 +47,8 @@ pub const TEMPLATES: &[Template] = &[
     ("The master is {node} from now on, by {list}.", |f, t| watched(f, t, Sight::Named)),
 ];
 
-/// A Sentinel was tilted, at the time that is told or soon after; its clock was stepped, or it
-/// stood still.
+/// A Sentinel was in TILT mode, at the told time or soon after; its clock was stepped, or it was
+/// halted.
 fn tilted(facts: &Facts, told: &Told, who: &str) -> Truth {
     let mut all = facts.history.sightings.iter();
     let soon = |seen: &Sighting| told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
@@ -63,14 +63,14 @@ fn place(facts: &Facts, told: &Told, is: fn(&Sighting) -> bool) -> Result<usize,
     found.ok_or_else(|| "it did not become so then".to_owned())
 }
 
-/// What a node said last of its role before that.
+/// The last role that a node reported before that.
 fn role_before<'a>(facts: &Facts<'a>, node: &str, place: usize) -> Option<(Seen, &'a str)> {
     let mut earlier = facts.history.sightings[..place].iter().rev();
     let last = earlier.find(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows))?;
     Some((last.what, &last.master))
 }
 
-/// Each of these saw that of the master soon, the first of them now.
+/// Each of these made that observation of the master soon, the first of them now.
 fn watched(facts: &Facts, told: &Told, sight: Sight) -> Truth {
     let saw = |by: &str| {
         facts.history.sightings.iter().find(|seen| {

@@ -1,4 +1,4 @@
-//! Every kind of sentence: its form, and what has to be so.
+//! Every kind of sentence: its form, and its predicate.
 
 use lockstorm::explain::story::StoryLine;
 use lockstorm_platform::time::Instant;
@@ -9,11 +9,11 @@ use crate::{accesses, answers, calm, faults, grants, keys, liveness, pattern, ro
 /// A form, and its predicate.
 pub type Template = (&'static str, fn(&Facts, &Told) -> Truth);
 
-/// A sentence that has a form.
+/// A sentence that matches a form.
 pub struct Told<'a> {
-    /// When it is said to be so.
+    /// The time of the sentence.
     pub at: Instant,
-    /// What stands at the places of the form.
+    /// The texts at the placeholders of the form.
     pub words: Vec<&'a str>,
 }
 
@@ -32,12 +32,12 @@ pub fn all() -> impl Iterator<Item = &'static Template> {
     tables.into_iter().flatten()
 }
 
-/// The form of a true sentence; else the form and what is wrong.
+/// The form of a true sentence; otherwise the form and what is wrong.
 pub fn judge(facts: &Facts, line: &StoryLine) -> Result<&'static str, (&'static str, String)> {
     judge_text(facts, line.at, &line.text)
 }
 
-/// The same of a text at an instant.
+/// The same for a text at an instant.
 pub fn judge_text(
     facts: &Facts,
     at: Instant,

@@ -1,4 +1,4 @@
-//! What is asked of a story as a whole, and of the sentence above it.
+//! Requirements on a story as a whole, and on the sentence above it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::all_lines;
 use crate::facts::{Facts, Truth, ensure, is_removal};
 use crate::pattern::{is_length, list, moment, read};
 
-/// The most lines of a story.
+/// The maximum number of lines of a story.
 const LONGEST: usize = 9;
 
 /// Everything that is wrong with it.
@@ -53,7 +53,7 @@ pub fn wrong(facts: &Facts, story: &Story) -> Vec<String> {
     wrong
 }
 
-/// Whether the sentence of the verdict is true, where it is about an overlap.
+/// Whether the sentence of the verdict is true, if it is about an overlap.
 pub fn title(facts: &Facts, text: &str) -> Truth {
     let text = text.split(", and ").next().unwrap_or(text);
     let text = text.split(';').next().unwrap_or(text).trim_end_matches('.');
@@ -63,7 +63,7 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
     if let Some(words) =
         read("{who} held on past its lease while {who} held the lock, for {length}", text)
     {
-        // Of more than two the sentence names two, and means all.
+        // With more than two holders the sentence names two, and means all.
         let mut who: Vec<String> = words[..2].iter().map(|name| (*name).to_owned()).collect();
         if let Verdict::Violated(violations) = &facts.finding.judgement.verdict {
             who.extend(violations[0].ops.iter().map(|op| facts.caller(*op).to_owned()));
@@ -73,7 +73,7 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
     Ok(())
 }
 
-/// Of these callers two hold at once for at least that time, wherever that is.
+/// Two of these callers hold simultaneously for at least that time, at any place.
 fn at_once(facts: &Facts, who: &[String], length: &str) -> Truth {
     let holds = facts.holds.iter().filter(|hold| who.contains(&hold.op.caller));
     let mut marks: Vec<(Instant, bool)> =

@@ -1,7 +1,6 @@
-//! What a world suffers, as data: a verb with a target, an anchor and, where it has one, a length.
+//! Faults as data: a verb with a target, an anchor and, where it has one, a length.
 //!
-//! Nothing here acts. A world applies faults; [`Watch`] reports when an anchor's event
-//! has come.
+//! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event occurs.
 
 pub mod verbs;
 
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::{Nanos, SECOND};
 use crate::trace::{Edge, Entry, Event, HostId, Leg};
 
-/// One fault of a plan. Taking a fault out of a plan never renumbers the others.
+/// One fault of a plan. Removing a fault from a plan never renumbers the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -22,12 +21,12 @@ pub struct Fault {
     pub id: u32,
     /// What it does.
     pub verb: Verb,
-    /// To whom.
+    /// The host or links that it acts on.
     pub target: Target,
     /// When it strikes.
     pub anchor: Anchor,
-    /// How long it lasts in nanoseconds. `None`: until the world is healed; for a verb that
-    /// acts at once, no meaning.
+    /// How long it lasts, in nanoseconds. `None`: until the heal. It has no meaning for a verb that
+    /// acts at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Nanos>,
 }
@@ -36,7 +35,7 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Verb {
-    /// No message passes the target links; TCP tries again after the heal.
+    /// No message passes the target links; TCP retransmits after the heal.
     Partition,
     /// Messages on the target links take `extra` nanoseconds longer.
     Delay {
@@ -48,26 +47,26 @@ pub enum Verb {
         /// The maximum that is added.
         extra: Nanos,
     },
-    /// So many messages in a million are lost at each try, and sent again later by TCP.
+    /// On the target links, each try of a message is lost with this probability; TCP retransmits.
     Loss {
-        /// Lost tries in a million.
+        /// Lost tries per million.
         per_million: u32,
     },
-    /// Connections on the target links break so that what was applied is not answered.
+    /// Connections on the target links break so that an executed request gets no reply.
     CutReply,
     /// Connections on the target links are reset.
     Reset,
-    /// The process is not scheduled: a GC pause, SIGSTOP. Its kernel goes on.
+    /// The process is not scheduled: a GC pause, SIGSTOP. Its kernel continues.
     Pause,
-    /// The machine sleeps: as pause, its kernel is silent and its monotonic clock stands.
+    /// The machine is suspended: a pause with a silent kernel and a stopped monotonic clock.
     Suspend,
-    /// The process dies; the machine lives. It starts again after the fault's length.
+    /// The process crashes; the machine stays up. The process restarts after the fault's length.
     Crash,
-    /// The machine dies; what was not synced to disk is gone. It boots after the fault's length.
+    /// The machine loses power and all data not synced to disk. It boots after the fault's length.
     PowerLoss,
-    /// The process dies and starts again at once; a dead one starts.
+    /// The process is killed and restarts at once; a dead one starts.
     Restart,
-    /// The wall clock jumps.
+    /// The wall clock steps.
     ClockStep {
         /// Nanoseconds forward (negative: back).
         by: i64,
@@ -77,53 +76,53 @@ pub enum Verb {
         /// Parts per million fast (negative: slow).
         ppm: i32,
     },
-    /// The wall clock stands still.
+    /// The wall clock stops.
     ClockFreeze,
-    /// Each command on the node takes so much longer.
+    /// Each command on the node takes this much longer.
     SlowNode {
         /// Added to each command.
         extra: Nanos,
     },
-    /// Each script on the node takes so much longer and blocks it.
+    /// Each script on the node takes this much longer and blocks it.
     SlowScript {
         /// Added to each script.
         extra: Nanos,
     },
-    /// What the master sends to the target replica arrives so much later.
+    /// What the master sends to the target replica arrives this much later.
     ReplicaLag {
         /// Added to each replication message.
         extra: Nanos,
     },
-    /// The target replica is made master by command, and `master` names it from then on.
+    /// A command promotes the target replica to master, and `master` resolves to it from then on.
     Failover,
-    /// The target node drops a key as if it had run out of memory.
+    /// The target node evicts a key as if it had run out of memory.
     Evict {
         /// The key.
         key: String,
     },
     /// FLUSHALL on the target node.
     Flush,
-    /// fsync on the target host answers at once and does nothing.
+    /// fsync on the target host returns at once and does nothing.
     LyingDisk,
-    /// A loss of power leaves half of what the target host wrote last and did not sync.
+    /// A loss of power leaves half of the last unsynced write of the target host: a torn write.
     TearingDisk,
-    /// The target host's disk takes nothing more.
+    /// The target host's disk is full.
     FullDisk,
 }
 
-/// To whom a fault happens. Written `n1`, `c1 -> n1 n2` or `c1 <-> n1 n2`.
+/// The host or links that a fault acts on. Written `n1`, `c1 -> n1 n2` or `c1 <-> n1 n2`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Target {
     /// One host.
     Host(String),
-    /// The links from each host of one side to each of the other.
+    /// The links from each host of one side to each host of the other.
     Links {
         /// Hosts that send.
         from: Vec<String>,
         /// Hosts that receive.
         to: Vec<String>,
-        /// Whether the links back are meant as well.
+        /// Whether the links in the opposite direction are included.
         both: bool,
     },
 }
@@ -184,9 +183,9 @@ pub enum Anchor {
     At(Nanos),
     /// After the nth event of a kind. With `plus` 0 it strikes before any task runs.
     After {
-        /// What is waited for.
+        /// The event to wait for.
         event: Pattern,
-        /// Which one, counted from 1.
+        /// Which occurrence, counted from 1.
         nth: u32,
         /// Nanoseconds between the event and the strike.
         plus: Nanos,
@@ -204,13 +203,13 @@ pub enum Pattern {
         /// The point.
         label: String,
     },
-    /// A request or its reply came one leg further.
+    /// A request or its reply made progress.
     Message {
         /// The client's host.
         from: String,
         /// The node's host.
         to: String,
-        /// The command in upper case; `None` is any.
+        /// The command in upper case; `None` matches any.
         command: Option<String>,
         /// The leg.
         leg: Leg,
@@ -231,7 +230,7 @@ pub enum Pattern {
     },
 }
 
-/// An anchor that still waits for its event.
+/// An anchor that is still waiting for its event.
 #[derive(Clone, Debug)]
 pub struct Watch {
     fault: u32,
@@ -241,7 +240,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The watch for a fault whose anchor is an event, or `None` if it strikes at a time.
+    /// The watch for a fault whose anchor is an event, or `None` if it strikes at a fixed time.
     pub fn of(fault: &Fault) -> Option<Watch> {
         match &fault.anchor {
             Anchor::At(_) => None,
@@ -251,8 +250,8 @@ impl Watch {
         }
     }
 
-    /// Looks at an event. When it is the one that was waited for: the fault's number and the
-    /// nanoseconds until the strike.
+    /// Checks an event. If it is the expected one: the fault's number and the nanoseconds until the
+    /// strike.
     pub fn observe(&mut self, entry: &Entry, hosts: &HostNames) -> Option<(u32, Nanos)> {
         if self.left == 0 || !self.pattern.matches(entry, hosts) {
             return None;
@@ -262,7 +261,7 @@ impl Watch {
     }
 }
 
-/// Who is who in a world.
+/// The hosts of a world by name and address.
 #[derive(Clone, Debug, Default)]
 pub struct HostNames {
     names: Vec<String>,
@@ -272,7 +271,7 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// Adds the host that gets the next number.
+    /// Adds a host with the next number.
     ///
     /// # Panics
     /// If another host has the name or the address.
@@ -282,8 +281,8 @@ impl HostNames {
         id
     }
 
-    /// Adds the host that listens at an address, where hosts share their IP. The unspecified IP
-    /// stands for everybody outside of the world.
+    /// Adds a host that listens at an address, where hosts share their IP. The unspecified IP means
+    /// everything outside the world.
     ///
     /// # Panics
     /// If another host has the name or the address.
@@ -298,7 +297,7 @@ impl HostNames {
         id
     }
 
-    /// A host listens at a further address: connections to it are to that host.
+    /// Adds a further address at which a host listens: connections to it are to that host.
     pub fn open_at(&mut self, id: HostId, address: SocketAddrV4) {
         self.by_address.insert(address, id);
     }
@@ -310,33 +309,33 @@ impl HostNames {
         id
     }
 
-    /// Whose end of a connection has this address.
+    /// The host whose end of a connection has this address.
     pub fn of(&self, address: SocketAddrV4) -> Option<HostId> {
         let known = self.by_address.get(&address).copied();
         known.or_else(|| self.at(*address.ip())).or(self.outside)
     }
 
-    /// The name of whoever has this address.
+    /// The name of the host with this address.
     pub fn name_of(&self, address: SocketAddrV4) -> &str {
         self.of(address).map_or("", |host| self.name(host))
     }
 
-    /// The name of a host; the world itself has none.
+    /// The name of a host; empty for the world itself.
     pub fn name(&self, host: HostId) -> &str {
         self.names.get(usize::from(host.0)).map_or("", String::as_str)
     }
 
-    /// The host that has this address.
+    /// The host with this IP.
     pub fn at(&self, ip: Ipv4Addr) -> Option<HostId> {
         self.by_ip.get(&ip).copied()
     }
 
-    /// The name of the host that has this address.
+    /// The name of the host with this IP.
     pub fn name_at(&self, ip: Ipv4Addr) -> &str {
         self.at(ip).map_or("", |host| self.name(host))
     }
 
-    /// The host of this name.
+    /// The host with this name.
     pub fn find(&self, name: &str) -> Option<HostId> {
         let index = self.names.iter().position(|known| known == name)?;
         Some(HostId(u16::try_from(index).expect("a world has under 65,536 hosts")))

@@ -1,8 +1,8 @@
-//! What a process sees of its machine, and nothing else.
+//! Everything that a process sees of its machine.
 //!
-//! Nodes, locks, workloads and resources reach clocks, network, disk and chance through a
-//! [`Host`] only. Each engine implements [`Platform`]; the facade keeps boxes and the engine's
-//! name out of the code above it. Everything runs on one thread.
+//! Nodes, locks, workloads and resources reach clocks, network, disk and randomness only through a
+//! [`Host`]. Each engine implements [`Platform`]; `Host` hides the boxes and the engine from the
+//! code above it. Everything runs on one thread.
 
 pub mod guarded;
 
@@ -24,15 +24,15 @@ use crate::trace::{Connection, Event, HostId};
 /// A future that stays on its thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// What an engine offers to the processes of one host.
+/// What an engine provides to the processes of one host.
 ///
-/// Each method has its contract at the method of the same name of [`Host`].
+/// The contract of each method is at the method of the same name of [`Host`].
 pub trait Platform {
     fn id(&self) -> HostId;
     fn name(&self) -> &str;
     fn readings(&self) -> Readings;
     fn record(&self, event: Event) -> Stamp;
-    /// Ready when no fault waits to strike in this instant.
+    /// Ready when no fault is waiting to strike at this instant.
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()>;
     fn sleep_until(&self, clock: Clock, reading: Nanos) -> LocalFuture<'static, ()>;
     fn resolve(&self, name: &str) -> Option<SocketAddrV4>;
@@ -42,53 +42,53 @@ pub trait Platform {
     fn exit(&self);
     fn draw(&self, purpose: Purpose, ordinal: u64) -> u64;
     fn slowness(&self) -> Slowness;
-    /// A command or a script took so much longer.
+    /// A command or a script took this much longer.
     fn slowed(&self, _by: Slowness) {}
     fn disk(&self) -> Rc<dyn Disk>;
     fn mutex(&self, name: &str) -> HostMutex;
-    /// Whether the trace is to hold what requests say, since nobody else will write it down.
+    /// Whether the trace keeps the arguments of requests: no client of this world records them.
     fn keeps_words(&self) -> bool {
         false
     }
 }
 
-/// A machine as the process on it sees it. Cheap to clone.
+/// A machine as its process sees it. Cheap to clone.
 #[derive(Clone)]
 pub struct Host(Rc<dyn Platform>);
 
 impl Host {
-    /// The host that `platform` stands for.
+    /// The host that `platform` provides.
     pub fn new(platform: Rc<dyn Platform>) -> Host {
         Host(platform)
     }
 
-    /// Its number in the world.
+    /// The host's number in the world.
     pub fn id(&self) -> HostId {
         self.0.id()
     }
 
-    /// Its name: `n1`, `c2`, `resource`.
+    /// The host's name: `n1`, `c2`, `resource`.
     pub fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// What its three clocks read now, in nanoseconds.
+    /// The current readings of the host's three clocks, in nanoseconds.
     pub fn readings(&self) -> Readings {
         self.0.readings()
     }
 
-    /// What one of its clocks reads now, in nanoseconds.
+    /// The current reading of one of the host's clocks, in nanoseconds.
     pub fn now(&self, clock: Clock) -> Nanos {
         self.readings().of(clock)
     }
 
-    /// Writes an event into the trace. Faults anchored to it strike when this task next yields;
-    /// use [`Host::mark`] where they must strike before the next line.
+    /// Records an event in the trace. Faults anchored to it strike when this task next yields; use
+    /// [`Host::mark`] if they must strike before the next line.
     pub fn record(&self, event: Event) -> Stamp {
         self.0.record(event)
     }
 
-    /// Writes an event into the trace and lets the faults that are anchored to it strike first.
+    /// Records an event in the trace and lets the faults that are anchored to it strike first.
     pub async fn mark(&self, event: Event) -> Stamp {
         let stamp = self.record(event);
         self.struck().await;
@@ -100,9 +100,9 @@ impl Host {
         std::future::poll_fn(|cx| self.0.poll_struck(cx)).await;
     }
 
-    /// Names a point in a lock's code: a trace event, an anchor, a place where faults strike.
-    /// Computation takes no time in the simulation; without steps nothing could happen between
-    /// two lines.
+    /// A named point in a lock's code: a trace event, an anchor, a place where faults strike.
+    /// Computation takes no time in the simulation; without steps nothing could happen between two
+    /// lines.
     pub async fn step(&self, label: &'static str) {
         self.mark(Event::Step { label }).await;
     }
@@ -113,14 +113,14 @@ impl Host {
         self.sleep_until(Clock::Monotonic, until).await;
     }
 
-    /// Sleeps until `clock` reads at least `reading`. A clock that is stepped or stops moves
-    /// the end with it.
+    /// Sleeps until `clock` reads at least `reading`. A step or a stop of the clock moves the end
+    /// of the sleep.
     pub async fn sleep_until(&self, clock: Clock, reading: Nanos) {
         self.0.sleep_until(clock, reading).await;
     }
 
-    /// Runs `work` for at most `length` nanoseconds of the monotonic clock; `None` if it was
-    /// not done by then. A result that is ready in time is always taken.
+    /// Runs `work` for at most `length` nanoseconds of the monotonic clock; `None` if it is not
+    /// done by then. A result that is ready in time is always returned.
     pub async fn timeout<T>(&self, length: Nanos, work: impl Future<Output = T>) -> Option<T> {
         let until = self.now(Clock::Monotonic).saturating_add(length);
         let mut work = std::pin::pin!(work);
@@ -135,8 +135,7 @@ impl Host {
         .await
     }
 
-    /// The address that a name stands for now: a host's name, or `master` where a failover
-    /// moves it.
+    /// The current address of a name: a host's name, or `master` where a failover redirects it.
     pub fn resolve(&self, name: &str) -> Option<SocketAddrV4> {
         self.0.resolve(name)
     }
@@ -144,7 +143,7 @@ impl Host {
     /// Opens a TCP connection.
     ///
     /// # Errors
-    /// `ConnectionRefused` where no process listens. It hangs into a partition: use a time-out.
+    /// `ConnectionRefused` where no process listens. It hangs in a partition: use a timeout.
     pub async fn connect(&self, to: SocketAddrV4) -> io::Result<Stream> {
         self.0.connect(to).await
     }
@@ -157,28 +156,28 @@ impl Host {
         self.0.listen(port).map(Listener)
     }
 
-    /// Starts a task of this host's process. It dies with the process.
+    /// Starts a task of this host's process. It ends with the process.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.0.spawn(Box::pin(task));
     }
 
-    /// Ends this host's process: its tasks are dropped, and with them its connections, when the one
-    /// that says so next yields. The machine stays up and refuses connections.
+    /// Exits this host's process: its tasks are dropped, and with them its connections, when the
+    /// calling task next yields. The machine stays up and refuses connections.
     pub fn exit(&self) {
         self.0.exit();
     }
 
-    /// A draw of chance for this host, addressed by purpose and ordinal.
+    /// A random draw for this host, addressed by purpose and ordinal.
     pub fn draw(&self, purpose: Purpose, ordinal: u64) -> u64 {
         self.0.draw(purpose, ordinal)
     }
 
-    /// How slow faults make this host at present.
+    /// How much faults currently slow this host.
     pub fn slowness(&self) -> Slowness {
         self.0.slowness()
     }
 
-    /// Notes that a command or a script took so much longer for that.
+    /// Notes that a command or a script took this much longer because of a fault.
     pub fn slowed(&self, by: Slowness) {
         self.0.slowed(by);
     }
@@ -188,32 +187,32 @@ impl Host {
         self.0.disk()
     }
 
-    /// Whether requests are to be recorded with all their words: where clients are not of this
-    /// world, the node alone can tell what they wanted.
+    /// Whether requests are recorded with all their arguments: if the clients are outside this
+    /// world, only the node's record shows what they requested.
     pub fn keeps_words(&self) -> bool {
         self.0.keeps_words()
     }
 
-    /// The mutex of this name on this host: what `flock` or a language's lock gives. Free again
-    /// when its guard is dropped, by death too.
+    /// The mutex of this name on this host, such as `flock` or a language's lock provides. It is
+    /// released when its guard is dropped, also by a crash.
     pub async fn lock_mutex(&self, name: &str) -> HostMutexGuard {
         self.0.mutex(name).lock().await
     }
 }
 
-/// Extra time that faults make a node spend.
+/// Extra time that faults add to a node's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slowness {
-    /// For each command, in nanoseconds.
+    /// Per command, in nanoseconds.
     pub command: Nanos,
-    /// For each script, in nanoseconds.
+    /// Per script, in nanoseconds.
     pub script: Nanos,
 }
 
 /// A byte stream of an engine.
 pub trait Duplex: AsyncRead + AsyncWrite {
-    /// Says which operation and attempt the following bytes serve, so that the draws for their
-    /// messages have an address that no other fault moves. The replies inherit it.
+    /// Sets the operation and attempt that subsequent bytes serve, so that the draws for their
+    /// messages have an address that no other fault changes. The replies inherit it.
     fn tag(&self, tag: u32);
 }
 
@@ -224,7 +223,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// An end of `connection` that moves bytes through `io`.
+    /// One end of `connection`, which moves bytes through `io`.
     pub fn new(io: Pin<Box<dyn Duplex>>, connection: Connection) -> Stream {
         Stream { io, connection }
     }
@@ -270,7 +269,7 @@ impl AsyncWrite for Stream {
 
 /// A listening socket of an engine.
 pub trait Listen {
-    /// The next connection that has come up.
+    /// The next connection that was established.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>>;
 }
 
@@ -287,26 +286,27 @@ impl Listener {
     }
 }
 
-/// A host's disk: files that grow at their end. What was written survives the death of the
-/// process; what was synced survives the loss of power.
+/// A host's disk: append-only files. Written data survives a crash of the process; synced data
+/// survives a loss of power.
 pub trait Disk {
-    /// The whole file, as a process reads it now; empty if there is none.
+    /// The whole file as a process reads it now; empty if there is none.
     fn read(&self, file: &str) -> Vec<u8>;
     /// Appends to the file in the page cache.
     ///
     /// # Errors
-    /// `StorageFull` if the disk takes nothing more.
+    /// `StorageFull` if the disk is full.
     fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Puts `bytes` in the place of the whole file, at once (a rename over it).
+    /// Replaces the whole file with `bytes` atomically (a rename over it).
     ///
     /// # Errors
     /// As [`Disk::append`].
     fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Puts a mark on the file: a number that shares the fate of its bytes, for evidence alone.
+    /// Sets a mark on the file: a number that is kept and lost together with its bytes, for
+    /// evidence alone.
     fn mark(&self, file: &str, mark: u64);
-    /// The mark of what [`Disk::read`] reads; 0 if there is none.
+    /// The mark of the data that [`Disk::read`] returns; 0 if there is none.
     fn mark_of(&self, file: &str) -> u64;
-    /// Makes all that was appended survive a loss of power.
+    /// Makes all appended data survive a loss of power (fsync).
     fn sync(&self, file: &str) -> LocalFuture<'static, ()>;
 }
 
@@ -321,7 +321,7 @@ struct MutexState {
 }
 
 impl HostMutex {
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free and locks it.
     pub async fn lock(self) -> HostMutexGuard {
         std::future::poll_fn(|cx| {
             if self.0.held.replace(true) {
@@ -335,7 +335,7 @@ impl HostMutex {
     }
 }
 
-/// The right to a [`HostMutex`]; dropping it frees the mutex.
+/// Ownership of a locked [`HostMutex`]; dropping it releases the mutex.
 pub struct HostMutexGuard(HostMutex);
 
 impl Drop for HostMutexGuard {

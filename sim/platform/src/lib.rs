@@ -1,16 +1,15 @@
-//! What every process of a simulation stands on: its machine, time, chance, and a trace of what
-//! happened.
+//! What every process of a simulation uses: its machine, time, randomness, and the trace of events.
 //!
-//! The modules below stand in the order of the data path, lowest first. This crate runs nothing:
-//! a world does, and each of its engines is a [`host::Platform`].
+//! The modules follow the order of the data path, lowest first. This crate runs nothing: a world
+//! does, and each engine of a world implements [`host::Platform`].
 //!
-//! - [`rng`]: every draw of chance, by its address
+//! - [`rng`]: every random draw, by its address
 //! - [`time`]: instants, clock readings, the three clocks of a host
-//! - [`trace`]: what happened, in order, and the hash over it
-//! - [`fault`]: what a world suffers, as data
-//! - [`network`]: how long messages take
+//! - [`trace`]: events in order, and the hash over them
+//! - [`fault`]: faults, as data
+//! - [`network`]: message latency
 //! - [`host`]: what a process sees of its machine
-//! - [`order`]: what a fault that acts by command asks for, and who carries it out
+//! - [`order`]: faults that act by command, and the operator that carries them out
 
 pub mod fault;
 pub mod host;

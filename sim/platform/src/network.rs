@@ -1,5 +1,5 @@
-//! How long messages take: distributions as integer tables, no floats; and how long the sender's
-//! retransmission keeps back what was lost or met a cut link.
+//! Message latency: distributions as integer tables, without floats; and how long retransmission
+//! delays a message that was lost or met a cut link.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,33 +19,33 @@ pub fn max_outage_delay(outage: Nanos) -> Nanos {
     outage.saturating_mul(2).saturating_add(RETRANSMISSION)
 }
 
-/// How long a message takes on a link, in nanoseconds.
+/// The latency of a link, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Latency {
     /// Always the same.
     Constant(Nanos),
-    /// Evenly between the two, both included.
+    /// Uniform between the two bounds, both included.
     Uniform {
         /// The minimum.
         min: Nanos,
         /// The maximum.
         max: Nanos,
     },
-    /// Exponential around a mean, cut at seven times the mean.
+    /// Exponential around a mean, cut off at seven times the mean.
     Exponential {
         /// The mean.
         mean: Nanos,
     },
-    /// Mostly near the median, one in a hundred ten times as long, one in a thousand fifty times.
+    /// Mostly near the median; one in a hundred ten times as long, one in a thousand fifty times.
     LongTail {
         /// The median.
         median: Nanos,
     },
 }
 
-/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is
-/// where it is cut.
+/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is where
+/// it is cut off.
 const EXPONENTIAL: [u64; 33] = [
     0, 32, 65, 98, 134, 170, 208, 247, 288, 330, 375, 421, 470, 521, 575, 633, 693, 758, 827, 901,
     981, 1068, 1163, 1269, 1386, 1520, 1674, 1856, 2079, 2367, 2773, 3466, 7000,
@@ -56,7 +56,7 @@ const LONG_TAIL: [(u64, u64); 6] =
     [(0, 500), (500, 1_000), (900, 1_800), (990, 10_000), (999, 50_000), (1_000, 100_000)];
 
 impl Latency {
-    /// Whether no draw is needed.
+    /// The fixed latency, if no draw is needed.
     pub fn constant(&self) -> Option<Nanos> {
         match self {
             Latency::Constant(length) => Some(*length),
@@ -64,7 +64,7 @@ impl Latency {
         }
     }
 
-    /// The length that a draw stands for.
+    /// The latency for a draw.
     pub fn of(&self, draw: u64) -> Nanos {
         match *self {
             Latency::Constant(length) => length,

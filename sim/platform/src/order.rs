@@ -1,7 +1,7 @@
-//! What a fault that acts by command asks for, and who carries it out.
+//! Faults that act by command: what is requested, and the operator that carries it out.
 //!
-//! A world does not know what its nodes understand. Whoever builds it knows, and gives it an
-//! [`Operator`].
+//! A world does not know which commands its nodes understand. The code that builds the world does,
+//! and provides an [`Operator`].
 
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -9,24 +9,25 @@ use std::rc::Rc;
 use crate::fault::Verb;
 use crate::host::{Host, LocalFuture};
 
-/// Carries out orders. It gives up nothing: a node that is down gets the command once it is back.
+/// Carries out orders. It retries without limit: a node that is down gets the command once it is
+/// up.
 pub type Operator = Rc<dyn Fn(Order) -> LocalFuture<'static, ()>>;
 
-/// Moves a name to an address, as an operator's DNS change does.
+/// Points a name at an address, as an operator's DNS change does.
 pub type Naming = Rc<dyn Fn(&str, SocketAddrV4)>;
 
-/// A fault that acts by command has struck.
+/// A strike of a fault that acts by command.
 pub struct Order {
-    /// The operator's own machine: requests come from there.
+    /// The operator's own machine, which sends the requests.
     pub host: Host,
-    /// What is to be done.
+    /// What to do.
     pub verb: Verb,
-    /// The node to which it is to be done.
+    /// The node to do it to.
     pub node: SocketAddrV4,
     /// The other nodes of the world.
     pub others: Vec<SocketAddrV4>,
-    /// The names of masters, which a failover moves.
+    /// The names of masters; a failover redirects them.
     pub masters: Vec<String>,
-    /// Moves them.
+    /// Redirects a name of a master.
     pub move_name: Naming,
 }

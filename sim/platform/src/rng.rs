@@ -1,8 +1,8 @@
-//! The one door of chance. A draw is addressed, not next in line.
+//! The only source of randomness. A draw has an address; it is not the next value of a sequence.
 //!
-//! The address is (purpose, entity, ordinal): taking one fault or one client out of a plan
-//! moves no draw of the others. Values come from ChaCha8, one stream per (purpose, entity),
-//! and a plan may override any single draw by its address.
+//! The address is (purpose, entity, ordinal), so the removal of a fault or a client from a plan
+//! changes no other draw. Values come from ChaCha8, one stream per (purpose, entity). A plan may
+//! override any single draw by its address.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,31 +17,31 @@ use siphasher::sip::SipHasher24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// How long a message takes on its link.
+    /// The latency of a message on its link.
     Latency,
-    /// Whether a message has to be sent again.
+    /// Whether a message is lost and has to be retransmitted.
     Loss,
-    /// Which of the tasks that are ready in one instant runs first.
+    /// Which of the tasks that are ready at the same instant runs first.
     Tie,
-    /// A lock's back-off before it tries again.
+    /// A lock's back-off before it retries.
     Backoff,
     /// A lock's owner token.
     Token,
     /// A workload's choice.
     Workload,
-    /// A server's own chance: replication ids, eviction.
+    /// A server's own randomness: replication ids, eviction.
     Server,
-    /// A choice made while a plan is drawn.
+    /// A choice made when a plan is created.
     Plan,
 }
 
-/// The address of one draw. It is written `purpose/entity/ordinal`.
+/// The address of one draw, written as `purpose/entity/ordinal`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DrawKey {
     /// What the draw is for.
     pub purpose: Purpose,
-    /// Who draws: a host, a link, a task.
+    /// The entity that draws: a host, a link, a task.
     pub entity: String,
     /// The number of the draw within (purpose, entity).
     pub ordinal: u64,
@@ -85,7 +85,7 @@ impl Purpose {
         Purpose::Plan,
     ];
 
-    /// The word that stands for the purpose in a plan.
+    /// The word for the purpose in a plan.
     pub fn word(self) -> &'static str {
         match self {
             Purpose::Latency => "latency",
@@ -100,7 +100,7 @@ impl Purpose {
     }
 }
 
-/// The chance of one world: a seed, and the draws that a plan fixes by hand.
+/// The randomness of one world: a seed, and the draws that a plan fixes.
 #[derive(Clone, Debug)]
 pub struct Chance {
     seed: u64,
@@ -116,13 +116,13 @@ pub struct Draws {
 }
 
 impl Chance {
-    /// Chance from `seed`, with the draws in `fixed` answered from there.
+    /// Randomness from `seed`; draws in `fixed` return the value given there.
     pub fn new(seed: u64, fixed: BTreeMap<DrawKey, u64>) -> Chance {
         Chance { seed, fixed }
     }
 
-    /// The draws of one purpose and entity. Keep them in the thing that they serve: opening
-    /// them costs a hash and a key set-up, drawing in order costs next to nothing.
+    /// The draws of one purpose and entity. Keep the result in the object that uses it: opening a
+    /// stream costs a hash and a key set-up, sequential draws cost almost nothing.
     pub fn draws(&self, purpose: Purpose, entity: &str) -> Draws {
         let mut stream = ChaCha8Rng::seed_from_u64(self.seed);
         let mut name = SipHasher24::new();
@@ -137,7 +137,7 @@ impl Chance {
 }
 
 impl Draws {
-    /// The draw with number `ordinal`: the same value whatever was drawn before.
+    /// The draw with number `ordinal`. Its value does not depend on previous draws.
     pub fn at(&mut self, ordinal: u64) -> u64 {
         if let Some(value) = self.fixed.get(&ordinal) {
             return *value;

@@ -1,11 +1,11 @@
-//! Instants of the world and the clocks that a host reads.
+//! Instants of the world, and the clocks that a host reads.
 //!
-//! True time is the engine's alone. A process sees three clocks, each of which may be offset,
-//! fast, slow, stepped or frozen. Everything is integer nanoseconds; there is no float.
+//! Only the engine knows true time. A process sees three clocks, each of which may be offset, fast,
+//! slow, stepped or frozen. All values are integer nanoseconds; there are no floats.
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds: a length, or a reading of a clock.
+/// Nanoseconds: a duration, or a reading of a clock.
 pub type Nanos = u64;
 
 /// One microsecond in nanoseconds.
@@ -15,12 +15,12 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// One second in nanoseconds.
 pub const SECOND: Nanos = 1_000_000_000;
 
-/// What a wall clock without offset reads when a world starts: 2023-11-14 22:13:20 UTC.
+/// The reading of a wall clock without offset when a world starts: 2023-11-14 22:13:20 UTC.
 pub const EPOCH: Nanos = 1_700_000_000 * SECOND;
 
-/// A position in the trace: what is compared is `seq`, `at` is the true time in nanoseconds.
+/// A position in the trace: `seq` decides comparisons, `at` is the true time in nanoseconds.
 ///
-/// Two instants are never equal by time alone; the trace orders them.
+/// Two instants are never equal because of equal times; the trace orders them.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -37,13 +37,13 @@ pub struct Instant {
 pub enum Clock {
     /// Time of day: can be offset, stepped and frozen.
     Wall,
-    /// Since boot, without the time spent suspended. Never steps.
+    /// Time since boot, without suspended time. Never steps.
     Monotonic,
-    /// Since boot, suspended time included. Never steps.
+    /// Time since boot, including suspended time. Never steps.
     Boot,
 }
 
-/// What the three clocks of one host read at one instant, in nanoseconds.
+/// The readings of a host's three clocks at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readings {
     /// Time of day, since the Unix epoch.
@@ -65,7 +65,7 @@ impl Readings {
     }
 }
 
-/// An instant together with what the host's clocks read at it.
+/// An instant and the readings of the host's clocks at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Position in the trace.
@@ -81,7 +81,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of `instant` on a host whose clocks read `readings`.
+    /// The stamp of `instant` on a host with these `readings`.
     pub fn new(instant: Instant, readings: Readings) -> Stamp {
         let Readings { wall, mono, boot } = readings;
         Stamp { seq: instant.seq, at: instant.at, wall, mono, boot }
@@ -101,16 +101,16 @@ impl Stamp {
 /// One clock between two changes: a straight line through (`since`, `reading`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// True time from which this line counts.
+    /// True time from which this line is valid.
     pub since: Nanos,
     /// Reading at `since`.
     pub reading: Nanos,
-    /// Parts per million that the clock is fast (negative: slow). `-1_000_000` stands still.
+    /// Parts per million by which the clock is fast (negative: slow). It stops at `-1_000_000`.
     pub rate_ppm: i32,
 }
 
 impl Line {
-    /// The reading at true time `at`, which must not lie before the line begins.
+    /// The reading at true time `at`, which must not be before `since`.
     pub fn at(&self, at: Nanos) -> Nanos {
         debug_assert!(at >= self.since, "a clock is read before its line begins");
         let passed = at - self.since;
@@ -122,8 +122,8 @@ impl Line {
         self.reading + u64::try_from(ticked).unwrap_or(u64::MAX)
     }
 
-    /// The first true time at which the clock reads at least `reading`, or `None` if it stands
-    /// still short of it.
+    /// The first true time at which the clock reads at least `reading`, or `None` if the clock is
+    /// stopped below it.
     pub fn reaches(&self, reading: Nanos) -> Option<Nanos> {
         let Some(missing) = reading.checked_sub(self.reading) else { return Some(self.since) };
         if missing == 0 || self.rate_ppm == 0 {
@@ -138,17 +138,17 @@ impl Line {
     }
 }
 
-/// How a host's clocks are set when the world starts.
+/// The settings of a host's clocks when the world starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClockSetting {
-    /// Nanoseconds that the wall clock is ahead (negative: behind).
+    /// Nanoseconds by which the wall clock is ahead (negative: behind).
     pub wall_offset: i64,
-    /// Parts per million that all three clocks are fast.
+    /// Parts per million by which all three clocks are fast.
     pub rate_ppm: i32,
 }
 
-/// The three clocks of a host and what has been done to them.
+/// The three clocks of a host with all changes made to them.
 #[derive(Clone, Debug)]
 pub struct HostClocks {
     wall: Line,
@@ -160,11 +160,11 @@ pub struct HostClocks {
     suspended: bool,
 }
 
-/// A clock that stands still runs this many parts per million fast.
+/// The rate of a stopped clock, in parts per million fast.
 const STILL: i32 = -1_000_000;
 
 impl HostClocks {
-    /// Clocks of a host that boots at true time zero.
+    /// The clocks of a host that boots at true time zero.
     pub fn new(setting: ClockSetting) -> HostClocks {
         let line = |reading| Line { since: 0, reading, rate_ppm: setting.rate_ppm };
         HostClocks {
@@ -178,12 +178,12 @@ impl HostClocks {
         }
     }
 
-    /// What the clocks read at true time `now`.
+    /// The readings of the clocks at true time `now`.
     pub fn readings(&self, now: Nanos) -> Readings {
         Readings { wall: self.wall.at(now), mono: self.mono.at(now), boot: self.boot.at(now) }
     }
 
-    /// The line that one clock is on.
+    /// The current line of one clock.
     pub fn line(&self, clock: Clock) -> Line {
         match clock {
             Clock::Wall => self.wall,
@@ -192,26 +192,26 @@ impl HostClocks {
         }
     }
 
-    /// Moves the wall clock by `by` nanoseconds at once; it stops at zero.
+    /// Steps the wall clock by `by` nanoseconds; the result is at least zero.
     pub fn step_wall(&mut self, now: Nanos, by: i64) {
         let reading = self.wall.at(now).saturating_add_signed(by);
         self.wall = Line { since: now, reading, ..self.wall };
     }
 
-    /// Makes all three clocks run `rate_ppm` parts per million fast from now on, or at the rate
-    /// that they started with.
+    /// Sets the rate of all three clocks to `rate_ppm` parts per million fast from `now` on; `None`
+    /// restores their initial rate.
     pub fn set_rate(&mut self, now: Nanos, rate_ppm: Option<i32>) {
         self.rate_ppm = rate_ppm.unwrap_or(self.own_ppm);
         self.redraw(now);
     }
 
-    /// Stops the wall clock, or lets it go on from where it stands.
+    /// Stops the wall clock, or lets it continue from its reading.
     pub fn freeze_wall(&mut self, now: Nanos, frozen: bool) {
         self.wall_frozen = frozen;
         self.redraw(now);
     }
 
-    /// Stops the monotonic clock, as a suspended machine does, or lets it go on.
+    /// Stops the monotonic clock, as on a suspended machine, or lets it continue.
     pub fn suspend(&mut self, now: Nanos, suspended: bool) {
         debug_assert_ne!(self.suspended, suspended, "a machine is suspended and resumed in turn");
         self.suspended = suspended;

@@ -1,8 +1,8 @@
-//! What happened in a world, in order, and the hash that grows over it.
+//! The events of a world in order, and the rolling hash over them.
 //!
-//! Two kinds of things are recorded. *Happenings* of the machinery (deliveries with their
-//! bytes, timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept:
-//! they are the evidence that histories, anchors and reports are made of.
+//! There are two kinds of records. *Happenings* of the machinery (deliveries with their bytes,
+//! timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept: they are the
+//! evidence for histories, anchors and reports.
 
 mod fields;
 
@@ -19,7 +19,7 @@ use crate::time::{Instant, Nanos, Readings, Stamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u16);
 
-/// A connection: the two ends of it, the connecting one first. No port is used twice in a run.
+/// A connection: its two ends, the connecting one first. No port is used twice in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection {
     /// The end that connected.
@@ -28,8 +28,8 @@ pub struct Connection {
     pub server: SocketAddrV4,
 }
 
-/// A request on a connection: the nth one, counted from 0. Both ends count alike, so what the
-/// client knows of a request (its operation) and what the node knows (its effect) can be joined.
+/// The nth request on a connection, counted from 0. Both ends count alike, so what the client knows
+/// of a request (its operation) and what the node knows (its effect) can be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
     /// The connection that carries it.
@@ -38,7 +38,7 @@ pub struct Request {
     pub nth: u32,
 }
 
-/// A key of a node. Shared, since every change of it is kept.
+/// A key of a node. The name is shared because every change of a key is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyName {
     /// The number of its database.
@@ -51,13 +51,13 @@ impl KeyName {
     /// A key of a node's database.
     ///
     /// # Panics
-    /// If a node has so many databases.
+    /// If `db` exceeds the number of databases that a node can have.
     pub fn new(db: usize, name: Rc<[u8]>) -> KeyName {
         KeyName { db: u16::try_from(db).expect("a node has 16 databases"), name }
     }
 }
 
-/// Databases but the first are named.
+/// Only databases other than 0 are named.
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.name))?;
@@ -68,7 +68,7 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// How far a request and its reply have come.
+/// The progress of a request and its reply.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -76,17 +76,17 @@ impl fmt::Display for KeyName {
 pub enum Leg {
     /// The client has written the request.
     Sent,
-    /// The node has executed it; no byte of the reply is written.
+    /// The node has executed the request; no byte of the reply is written.
     Applied,
     /// The node has written the reply.
     Replied,
     /// The client has read the reply.
     Delivered,
-    /// The client gave up before it could write: no connection came up in time.
+    /// The client gave up before it wrote the request: no connection was established in time.
     Unsent,
 }
 
-/// Who caused a change of a key.
+/// The cause of a change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client's request on this node.
@@ -112,21 +112,21 @@ pub enum KeyChange {
     Set,
     /// The value changed in place (INCR, HINCRBY, APPEND and the like).
     Changed,
-    /// The time to live was set, prolonged, cut or taken away.
+    /// The time to live was set, extended, shortened or removed.
     Extended,
-    /// Removed by a command.
+    /// Deleted by a command.
     Deleted,
-    /// Removed because its time had passed.
+    /// Removed because its time to live had passed.
     Expired,
     /// Removed to free memory.
     Evicted,
-    /// Was there before the node went down, is not there after its start.
+    /// Present before the node went down, absent after its start.
     LostAtRestart,
-    /// Was there before a full resynchronisation, is not there after it.
+    /// Present before a full resynchronisation, absent after it.
     LostAtFailover,
 }
 
-/// One end of a fault.
+/// The beginning or the end of a fault.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -134,11 +134,11 @@ pub enum KeyChange {
 pub enum Edge {
     /// The fault strikes.
     Start,
-    /// The fault is over.
+    /// The fault ends.
     End,
 }
 
-/// Something that is kept, and that a fault can be anchored to.
+/// A record that is kept and to which a fault can be anchored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A lock's code passed a named point.
@@ -153,18 +153,18 @@ pub enum Event {
         /// `acquire`, `acquired`, `refused`, `unknown`, `release`, `released`, ...
         what: &'static str,
     },
-    /// A request or its reply came one leg further.
+    /// A request or its reply made progress.
     Message {
-        /// Which request.
+        /// The request.
         request: Request,
-        /// How far it has come.
+        /// Its progress.
         leg: Leg,
         /// The command, in upper case.
         command: &'static str,
-        /// The client's operation that it serves; known on the client's legs only.
+        /// The client's operation that it serves; known only on the client's legs.
         op: Option<u32>,
     },
-    /// A client wanted to send a request, and no connection came up in time.
+    /// A client wanted to send a request, but no connection was established in time.
     Unreached {
         /// The node's address.
         to: SocketAddrV4,
@@ -179,27 +179,27 @@ pub enum Event {
         key: KeyName,
         /// What happened to it.
         change: KeyChange,
-        /// Who caused it.
+        /// The cause.
         origin: Origin,
-        /// When it ends on the node's wall clock, in Unix milliseconds, if it ends.
+        /// The expiry on the node's wall clock, in Unix milliseconds, if the key has one.
         until_ms: Option<u64>,
     },
-    /// A master put a command into its replication stream.
+    /// A master wrote a command to its replication stream.
     Propagated {
-        /// The history that the stream belongs to, by the number of its id.
+        /// The history to which the stream belongs, by the number of its id.
         history: u64,
         /// Offset after the command.
         offset: u64,
-        /// Who caused it.
+        /// The cause.
         origin: Origin,
     },
-    /// A node has started and holds these keys, or was emptied and filled by a resynchronisation.
+    /// A node has started and holds these keys, or a resynchronisation emptied and filled it.
     Loaded {
-        /// The keys that it holds now.
+        /// The keys that it now holds.
         keys: Vec<KeyName>,
-        /// The connection over which a resynchronisation filled it; `None`: it started.
+        /// The connection over which a resynchronisation filled it; `None` after a start.
         resync: Option<Connection>,
-        /// What it read at its start, where that is known.
+        /// What it read at its start, where known.
         file: Option<Place>,
     },
     /// A master took a snapshot of its keys for the replica on this connection.
@@ -207,21 +207,21 @@ pub enum Event {
         /// The replica's connection.
         connection: Connection,
     },
-    /// A node took all its keys as they are now, for a file. A remark, as [`Event::Saw`] is: the
-    /// file has the number of the record behind it as its mark.
+    /// A node captured all its current keys for a file. A remark, as [`Event::Saw`] is: the mark of
+    /// the file is the number of the next record.
     Dumped {
-        /// How many changes of keys a start makes of it, if it begins an append-only file.
-        /// `None`: it is a file of all keys, to which nothing is appended.
+        /// How many key changes a load produces, if it begins an append-only file. `None`: it is a
+        /// snapshot, to which nothing is appended.
         appends: Option<u64>,
     },
-    /// A history goes on under another id: a replica became a master, or a master started from a
-    /// file. What stands up to an offset stands in the earlier one. A remark.
+    /// A history continues under another id: a replica became a master, or a master started from a
+    /// file. Up to an offset, its content is that of the previous history. A remark.
     Continued {
         /// Its number from now on.
         history: u64,
-        /// The number until now.
+        /// Its previous number.
         earlier: u64,
-        /// The last offset that is the earlier one's.
+        /// The last offset of the previous history.
         to: u64,
     },
     /// A node became master (`None`) or replica of an address.
@@ -236,69 +236,68 @@ pub enum Event {
         /// Which end of it.
         edge: Edge,
     },
-    /// A line of prose for the trace alone.
+    /// A line of prose, for the trace alone.
     Note {
         /// The text.
         text: String,
     },
-    /// What a request said that changed keys or meant to: recorded before the changes, and only
-    /// where [`crate::host::Host::keeps_words`].
+    /// The content of a request that changed keys or tried to: recorded before the changes, and
+    /// only if [`crate::host::Host::keeps_words`].
     Words {
-        /// Which request.
+        /// The request.
         request: Request,
         /// The database that was selected before it.
         db: u16,
         /// Its command and arguments; those of a transaction one after the other.
         words: Vec<Bytes>,
-        /// The value of each key that it has changed, in the order of the changes.
+        /// The value of each key that it changed, in the order of the changes.
         values: Vec<Option<Bytes>>,
     },
-    /// A connection from outside of the world has ended.
+    /// A connection from outside the world was closed.
     Ended {
-        /// Which one.
+        /// The connection.
         connection: Connection,
     },
-    /// A node answers this request with an error. It is a remark on bytes that other records
-    /// hold: it has no number of its own and does not enter the hash.
+    /// A node replies to this request with an error. A remark on bytes that other records hold.
     Declined {
-        /// Which request.
+        /// The request.
         request: Request,
         /// The first word of the error: `READONLY`.
         word: String,
     },
-    /// A master reports too few replicas: WAIT after its time, NOREPLICAS. A remark, too.
+    /// A master reports too few replicas: WAIT after its timeout, or NOREPLICAS. A remark.
     Unreplicated,
-    /// A node's process ends by itself. A remark, too.
+    /// A node's process exits on its own. A remark.
     Exited,
-    /// A Sentinel sees its clock jump, and only watches for a while: TILT.
+    /// A Sentinel sees its clock jump and only monitors for a while: TILT. A remark.
     Tilted,
-    /// A Sentinel or a node of a cluster sees a master otherwise than before. A remark, too.
+    /// A Sentinel or a cluster node changes its view of a master. A remark.
     Saw {
         /// What it sees.
         sight: Sight,
-        /// The master that is meant.
+        /// The master in question.
         master: SocketAddrV4,
     },
 }
 
-/// How much of what a node did stands in a file.
+/// How much of a node's work a file contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The mark of what the file begins with; 0: it began empty, or there is none.
+    /// The mark of the beginning of the file; 0 if it began empty or there is none.
     pub mark: u64,
-    /// How many changes of keys a start makes of its commands.
+    /// How many key changes loading its commands produces.
     pub changes: u64,
 }
 
-/// What is seen of a master.
+/// An observer's view of a master.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Sight {
-    /// It does not answer this one: a Sentinel's +sdown.
+    /// It does not reply to this observer: a Sentinel's +sdown.
     Suspected,
-    /// Enough others say so too: a Sentinel's +odown, FAIL in a cluster.
+    /// Enough other observers agree: a Sentinel's +odown, FAIL in a cluster.
     Down,
     /// It is the master from now on: a Sentinel's +switch-master.
     Named,
@@ -313,7 +312,7 @@ impl Event {
     }
 }
 
-/// An event with its place, its host and what that host's clocks read.
+/// An event with its position, its host and the readings of that host's clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Position and clock readings.
@@ -324,7 +323,7 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// What only feeds the hash, unless the trace is kept whole.
+/// A record that only feeds the hash, unless the trace is kept whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// Bytes arrived at one end of a connection (`a` connection, `b` side).
@@ -335,9 +334,9 @@ pub enum Happening {
     Draw,
     /// A task ran (`a` task, `b` its nth wake-up, payload its priority).
     Run,
-    /// A connection came up, ended or was reset (`a` connection, `b` what).
+    /// A connection was established, closed or reset (`a` connection, `b` what).
     Connection,
-    /// A process started, stopped, was paused or went on (`a` host, `b` what).
+    /// A process started, stopped, was paused or resumed (`a` host, `b` what).
     Process,
 }
 
@@ -373,7 +372,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace. `whole` keeps a rendered line for every record, to compare two runs.
+    /// An empty trace. `whole` keeps a rendered line for every record, for the comparison of two
+    /// runs.
     pub fn new(whole: bool) -> Trace {
         Trace {
             hash: Xxh3::new(),
@@ -385,12 +385,12 @@ impl Trace {
         }
     }
 
-    /// A trace without a hash, for worlds that nobody can run again.
+    /// A trace without a hash, for worlds that cannot be run again.
     pub fn unhashed() -> Trace {
         Trace { hashes: false, ..Trace::new(false) }
     }
 
-    /// Takes the kept events out, in order: what an endless world has to do from time to time.
+    /// Takes the kept events out, in order. An endless world must do this from time to time.
     pub fn drain(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.entries)
     }
@@ -408,7 +408,7 @@ impl Trace {
         self.close_record();
     }
 
-    /// Records and keeps an event. Returns where it stands.
+    /// Records and keeps an event. Returns its position.
     pub fn record(&mut self, at: Nanos, readings: Readings, host: HostId, event: Event) -> Stamp {
         self.assert_in_order(at);
         let stamp = Stamp::new(Instant { seq: self.records, at }, readings);
@@ -427,7 +427,7 @@ impl Trace {
         stamp
     }
 
-    /// The position that the next record will have.
+    /// The position of the next record.
     pub fn next_instant(&self, at: Nanos) -> Instant {
         Instant { seq: self.records, at }
     }
@@ -480,7 +480,7 @@ impl Trace {
     }
 }
 
-/// The hash of some bytes, for names of plans and digests of strings: XXH3.
+/// The XXH3 hash of some bytes, for names of plans and digests of strings.
 pub fn hash_of(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }

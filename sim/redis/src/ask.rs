@@ -1,4 +1,4 @@
-//! The other end of a node's connection: who puts requests and reads replies.
+//! The client's end of a connection to a node: sends requests and reads replies.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -10,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::frame::decode::ReplyReader;
 use crate::frame::{Reply, encode_request};
 
-/// A connection to a node. It gives no time-out and tries nothing twice.
+/// A connection to a node. It has no timeout and retries nothing.
 pub struct Asker {
-    /// What it goes over.
+    /// The underlying stream.
     pub stream: Stream,
     replies: ReplyReader,
     inbox: BytesMut,
-    /// The request that was sent last; kept for its room.
+    /// The last request; kept to reuse its allocation.
     outbox: BytesMut,
 }
 
@@ -27,7 +27,7 @@ impl Asker {
         Asker { stream, replies: ReplyReader::default(), inbox, outbox }
     }
 
-    /// Puts a request and waits for its reply.
+    /// Sends a request and waits for its reply.
     ///
     /// # Errors
     /// As [`Asker::reply`].
@@ -36,22 +36,21 @@ impl Asker {
         self.reply().await
     }
 
-    /// Puts a request.
+    /// Sends a request.
     ///
     /// # Errors
-    /// As the connection has.
+    /// Those of the connection.
     pub async fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
         self.outbox.clear();
         encode_request(&mut self.outbox, words);
         self.stream.write_all(&self.outbox).await
     }
 
-    /// Waits for the next whole reply, or for what is told without a request. Nothing is lost if
-    /// this is given up.
+    /// Waits for the next complete reply or push message. Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// As the connection has; `UnexpectedEof` if it ends before, `InvalidData` if it speaks no
-    /// RESP.
+    /// Those of the connection; `UnexpectedEof` if it closes early, `InvalidData` if the bytes are
+    /// not RESP.
     pub async fn reply(&mut self) -> io::Result<Reply> {
         loop {
             let reply = self.replies.next(&mut self.inbox);
@@ -65,8 +64,7 @@ impl Asker {
     }
 }
 
-/// The master that a node follows, or that it follows none, as ROLE tells; `None` if it tells
-/// nothing of the kind.
+/// The master that a ROLE reply names, or that the node follows none; `None` for another reply.
 pub fn role(reply: &Reply) -> Option<Option<SocketAddrV4>> {
     let Reply::Array(items) = reply else { return None };
     match &items[..] {

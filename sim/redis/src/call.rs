@@ -1,4 +1,5 @@
-//! A command while it runs: what every family of commands works with.
+//! The executor: one table of commands, and one [`admission::apply`] for client connections,
+//! scripts, MULTI, the append-only file and replication.
 //!
 //! Commands return values and leave effects in the node. None of them writes a byte, and none runs
 //! another: who may do that is given an [`Execute`].
@@ -29,7 +30,7 @@ pub type Family = &'static [(&'static str, Run)];
 /// Executes a command that nothing speaks against.
 pub type Execute = fn(&mut Node, &mut Session, &'static Command, &[Bytes]) -> Reply;
 
-/// A command while it runs.
+/// A running command.
 pub struct Call<'a> {
     /// The node that executes it.
     pub node: &'a mut Node,
@@ -37,7 +38,7 @@ pub struct Call<'a> {
     pub session: &'a mut Session,
     /// Its name and arguments.
     pub args: &'a [Bytes],
-    /// Its line in the table.
+    /// Its entry in the table.
     pub command: &'static Command,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Call<'a> {
         integer(&self.args[nth]).ok_or(Reply::error(NOT_INTEGER))
     }
 
-    /// The time from which the command counts, in Unix milliseconds.
+    /// The current time for the command, in Unix milliseconds.
     pub fn time_ms(&self) -> u64 {
         self.node.time_us(self.session) / 1_000
     }
@@ -62,19 +63,19 @@ impl<'a> Call<'a> {
         self.args[nth].to_ascii_uppercase()
     }
 
-    /// The command's name in lower case, as error texts have it.
+    /// The command's name in lower case, as in error texts.
     pub fn lower_name(&self) -> String {
         self.command.lower.to_owned()
     }
 
-    /// The live entry of a key, which is used now. A command that only reads tells those who
-    /// listen that it missed.
+    /// The live entry of a key; updates its access time. A command that only reads publishes a
+    /// keyspace notification about a miss.
     pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
         let now_ms = self.node.now_ms;
         self.glance(key).inspect(|entry| entry.used_ms.set(now_ms))
     }
 
-    /// The same of a key that is not used by being looked at.
+    /// The same without an update of the access time.
     pub fn glance(&mut self, key: &[u8]) -> Option<&Entry> {
         if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
             self.tell_miss(key);
@@ -82,14 +83,14 @@ impl<'a> Call<'a> {
         self.node.live(self.session, key)
     }
 
-    /// Tells those who listen for it that a key which was asked for is not there.
+    /// Publishes the keyspace notification of a miss, if the key does not exist.
     pub fn tell_miss(&mut self, key: &[u8]) {
         if self.node.live(self.session, key).is_none() {
             self.event(b'm', "keymiss", key);
         }
     }
 
-    /// The string under a key.
+    /// The string of a key.
     pub fn string(&mut self, key: &[u8]) -> Result<Option<Bytes>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -98,7 +99,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The hash under a key.
+    /// The hash of a key.
     pub fn hash(&mut self, key: &[u8]) -> Result<Option<&Hash>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -107,7 +108,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Puts a string under a key, as commands do that set: created or overwritten.
+    /// Sets a key to a string, created or overwritten.
     pub fn set(&mut self, key: &[u8], value: &[u8], until_ms: Option<u64>) {
         let value = Value::String(Bytes::copy_from_slice(value));
         self.tell_new(key);
@@ -115,7 +116,7 @@ impl<'a> Call<'a> {
         self.note(key, KeyChange::Set);
     }
 
-    /// Tells those who listen for it that a key which is not there will be created.
+    /// Publishes the keyspace notification of a new key, if the key does not exist.
     pub fn tell_new(&mut self, key: &[u8]) {
         if !self.node.config.notify.is_empty()
             && self.node.keyspace.db(self.session.db).get(key).is_none()
@@ -124,7 +125,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Puts a string under a key that may have been there, and leaves its end as it was.
+    /// Sets a key to a string, whether it exists or not, and keeps its expiry time.
     pub fn change(&mut self, key: &[u8], value: Bytes) {
         let old = self.entry(key).map(Entry::until_ms);
         self.tell_new(key);
@@ -133,7 +134,7 @@ impl<'a> Call<'a> {
         self.note(key, if old.is_some() { KeyChange::Changed } else { KeyChange::Set });
     }
 
-    /// The same with a string that is kept in a form of its own.
+    /// The same for a string with an explicit encoding.
     pub fn change_kept(&mut self, key: &[u8], value: Bytes, kept: Kept) {
         self.change(key, value);
         if let Some(entry) = self.node.keyspace.db_mut(self.session.db).entry_mut(key) {
@@ -141,14 +142,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Gives a live key another end.
+    /// Changes the expiry time of a live key.
     pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) {
         if let Some(key) = self.node.keyspace.db_mut(self.session.db).set_end(key, until_ms) {
             self.note(key, KeyChange::Extended);
         }
     }
 
-    /// Removes a key; whether it was there. Tells nobody.
+    /// Removes a key; whether it existed. Propagates nothing.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let Some((key, _)) = self.node.keyspace.db_mut(self.session.db).remove(key) else {
             return false;
@@ -162,21 +163,21 @@ impl<'a> Call<'a> {
         self.node.note(self.session.db, key, change);
     }
 
-    /// Tells who listens that something happened to a key: its class is the letter that
-    /// `notify-keyspace-events` has for it.
+    /// Publishes a keyspace notification; `class` is the letter of the event's class in
+    /// `notify-keyspace-events`.
     pub fn event(&mut self, class: u8, event: &str, key: &[u8]) {
         if !self.node.config.notify.is_empty() {
             self.node.notify(self.session, class, event, key);
         }
     }
 
-    /// Sends the command to replicas and file as it came.
+    /// Propagates the command unchanged.
     pub fn tell_verbatim(&mut self) {
         let args = self.args;
         self.tell(|| args.to_vec());
     }
 
-    /// Sends another command to replicas and file.
+    /// Propagates another command.
     pub fn tell(&mut self, command: impl FnOnce() -> Arguments) {
         self.node.tell(self.session.db, false, command);
     }

@@ -1,8 +1,7 @@
-//! The clients of a node: who is connected, who listens to what, who waits for a key, and what
-//! the node tells them without being asked.
+//! The clients of a node: connections, subscriptions, sessions blocked on keys, and push messages.
 //!
-//! A session is taken out while its request runs; what others are told meanwhile is put behind
-//! their output, and the server is told whom to wake.
+//! A session is taken out of the map while its request runs; messages to others are appended to
+//! their output buffers, and the server learns which sessions to wake.
 
 pub mod channels;
 pub mod waits;
@@ -16,73 +15,73 @@ use crate::frame::Reply;
 use crate::keyspace::Key;
 use crate::session::{Closing, Session};
 
-/// See the head of this file.
+/// All clients of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
-    /// By number; `None` while its request runs.
+    /// By id; `None` while the session's request runs.
     sessions: BTreeMap<u64, Option<Box<Session>>>,
     last: u64,
-    /// Who listens to a channel, in the order in which they began.
+    /// Subscribers of a channel, in order of subscription.
     channels: BTreeMap<Bytes, Vec<u64>>,
     patterns: BTreeMap<Bytes, Vec<u64>>,
     shards: BTreeMap<Bytes, Vec<u64>>,
-    /// Who sees all commands.
+    /// Sessions in MONITOR mode.
     pub monitors: BTreeSet<u64>,
-    /// Who watches a key.
+    /// Sessions that watch a key.
     pub watchers: BTreeMap<(usize, Key), Vec<u64>>,
-    /// Who waits for a key, in the order in which they came.
+    /// Sessions blocked on a key, in order of arrival.
     waiting: BTreeMap<(usize, Key), Vec<u64>>,
-    /// Those of them that are there: to overwrite one wakes nobody.
+    /// Those of these keys that exist: to overwrite one unblocks no session.
     present: BTreeSet<(usize, Key)>,
-    /// Keys that were created while somebody waits for them.
+    /// Keys that were created while sessions are blocked on them.
     ready: Vec<(usize, Key)>,
-    /// Watched keys that were touched by the present request.
+    /// Watched keys that the current request modified.
     touched: Vec<(usize, Key)>,
-    /// What a running script's own session was told: it stands before the script's reply.
+    /// Push messages to a running script's own session: they precede the script's reply.
     said: Vec<Reply>,
-    /// What a running session sees of commands: it stands behind the reply.
+    /// MONITOR lines for the running session: they follow the reply.
     seen: Vec<Reply>,
-    /// Whether what it hears stands there too, and not before the reply.
+    /// Whether push messages to it follow the reply too, instead of preceding it.
     hears_behind: bool,
-    /// CLIENT PAUSE.
+    /// The current CLIENT PAUSE.
     pause: Option<Pause>,
-    /// Whose requests it holds back, in the order in which they came.
+    /// The sessions whose requests it delays, in order of arrival.
     held: Vec<u64>,
-    /// To whom something was told since the server last looked.
+    /// Sessions with new output since the server last looked.
     woken: BTreeSet<u64>,
-    /// Whether somebody has begun to wait since then.
+    /// Whether a session was blocked, or a deadline changed, since then.
     new_wait: bool,
-    /// After how many seconds without a request a connection is closed; 0 is never.
+    /// After how many seconds without a request a connection is closed; 0 means never.
     idle_s: u64,
 }
 
-/// What CLIENT PAUSE holds back, and until when in Unix milliseconds.
+/// The mode of CLIENT PAUSE, and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Until when.
+    /// Its end in Unix milliseconds.
     pub until_ms: u64,
-    /// Everything, or only what may change keys.
+    /// Whether it delays all requests, or only those that may change keys.
     pub all: bool,
 }
 
 impl Clients {
-    /// Nobody yet; `hears_behind` is whether what a session hears while its command runs stands
-    /// behind the reply.
+    /// No clients yet; `hears_behind` is whether push messages to a session follow the reply of the
+    /// command that it is running.
     pub fn new(hears_behind: bool) -> Clients {
         Clients { hears_behind, ..Clients::default() }
     }
 
-    /// Sessions in the order of their numbers; one whose request runs is not among them.
+    /// Sessions in order of id, except one whose request runs.
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values().flatten().map(Box::as_ref)
     }
 
-    /// A session whose request does not run.
+    /// A session whose request is not running.
     pub fn get(&self, id: u64) -> Option<&Session> {
         self.sessions.get(&id)?.as_deref()
     }
 
-    /// A session whose request does not run, to change it.
+    /// A session whose request is not running, to change it.
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Session> {
         self.sessions.get_mut(&id)?.as_deref_mut()
     }
@@ -132,34 +131,35 @@ impl Clients {
         self.last
     }
 
-    /// Whether nobody is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Whom the server has to look at: something is to be sent, or the connection is to be closed.
+    /// Takes the sessions that the server must look at: with new output, or to be closed.
     pub fn take_woken(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.woken)
     }
 
-    /// What is held back at present.
+    /// The current pause.
     pub fn pause(&self) -> Option<Pause> {
         self.pause
     }
 
-    /// Whether [`Clients::take_woken`] has something.
+    /// Whether [`Clients::take_woken`] would return any.
     pub fn has_woken(&self) -> bool {
         !self.woken.is_empty()
     }
 
-    /// Closes connections that say nothing for more seconds than these; 0 closes none: `timeout`.
+    /// Closes connections that are idle for longer than this many seconds; 0 closes none:
+    /// `timeout`.
     pub fn close_idle_after(&mut self, idle_s: u64) {
         self.idle_s = idle_s;
         self.new_wait = true;
     }
 
-    /// When a session has been idle for too long, in Unix milliseconds: never one that waits or
-    /// listens or is closed already, and never the master or a replica.
+    /// When a session has been idle for too long, in Unix milliseconds: never one that is blocked,
+    /// subscribed or already closing, and never the master or a replica.
     pub fn idle_until_ms(&self, session: &Session) -> Option<u64> {
         let is_spared = session.blocked.is_some()
             || session.closing.is_some()
@@ -167,29 +167,29 @@ impl Clients {
             || session.monitors
             || session.announced.port > 0
             || !session.subscriptions.is_empty();
-        // Redis counts whole seconds, and more of them than are allowed.
+        // Redis counts whole seconds, and closes only when there are more than allowed.
         let asked_s = session.since_ms[1] / 1000;
         let until_s = asked_s.saturating_add(self.idle_s).saturating_add(1);
         (self.idle_s > 0 && !is_spared).then(|| until_s.saturating_mul(1000))
     }
 
-    /// Holds requests back from now on, or no longer.
+    /// Starts or ends a pause.
     pub fn set_pause(&mut self, pause: Option<Pause>) {
         self.pause = pause;
         self.new_wait = true;
     }
 
-    /// Whether somebody has begun to wait since this was last asked.
+    /// Whether a session was blocked, or a deadline changed, since the last call.
     pub fn take_new_wait(&mut self) -> bool {
         std::mem::take(&mut self.new_wait)
     }
 
-    /// Has the server look at a session.
+    /// Makes the server look at a session.
     pub fn wake(&mut self, id: u64) {
         self.woken.insert(id);
     }
 
-    /// Ends a connection from the node's side.
+    /// Closes a connection from the node's side.
     pub fn close(&mut self, id: u64, how: Closing) {
         if let Some(session) = self.get_mut(id) {
             session.closing = Some(how);
@@ -197,7 +197,7 @@ impl Clients {
         }
     }
 
-    /// Tells a session something without being asked.
+    /// Sends a push message to a session.
     fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
         if running.id == id && self.hears_behind {
             self.seen.push(reply.clone());
@@ -211,7 +211,7 @@ impl Clients {
         }
     }
 
-    /// Shows a line to everybody who sees all commands.
+    /// Sends a line to all sessions in MONITOR mode.
     pub fn show(&mut self, running: &mut Session, line: &Reply) {
         for id in self.monitors.clone() {
             if running.id == id {
@@ -222,7 +222,7 @@ impl Clients {
         }
     }
 
-    /// What the session of the script that has ended was told meanwhile.
+    /// Takes the push messages to the session of the script that has ended.
     pub fn take_said(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.said)
     }
@@ -254,8 +254,8 @@ impl Clients {
         }
     }
 
-    /// Notes that a key is about to be created anew, whatever was in its place: whoever waits for
-    /// it looks again.
+    /// Notes that a key is about to be created anew, whatever its previous value: sessions blocked
+    /// on it check again.
     pub fn renew(&mut self, db: usize, key: &Key) {
         if !self.present.is_empty() {
             self.present.remove(&(db, Key::clone(key)));
@@ -273,7 +273,7 @@ impl Clients {
         }
     }
 
-    /// Has a session watch no key any more.
+    /// Removes all watched keys of a session.
     pub fn unwatch(&mut self, session: &mut Session) {
         for watched in session.transaction.unwatch() {
             let place = (watched.db, watched.key);

@@ -1,20 +1,20 @@
-//! Redis Cluster: what one node knows of the others, and what follows from it.
+//! Redis Cluster: one node's view of the others, and its reactions.
 //!
-//! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
-//! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
-//! [`Cluster::actions`], which `process` carries out. The rules are those of Redis 7.0's
-//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
-//! nodes in turn and not by chance, and replicas do not move to masters that have none.
+//! A value without a machine. It receives the time ([`Cluster::tick`], ten times a second) and
+//! messages of the bus ([`Cluster::take`]); its requests to the outside go to [`Cluster::actions`],
+//! which `process` carries out. The rules are those of Redis 7.0's `cluster.c`. Simplifications:
+//! messages have a format of our own (`message`), their gossip covers nodes in turn and not at
+//! random, and replicas do not migrate to orphaned masters.
 //!
 //! - `slots`: keys to slots, sets of slots
-//! - `message`: what nodes say to each other, and its bytes
-//! - `links`: connections to the others, pings, and who does not answer
-//! - `gossip`: what others say: roles, slots, failures
-//! - `election`: a replica that asks for votes, and who gives them
-//! - `view`: whether the cluster is up, and how nodes are told of
-//! - `file`: what outlives the process
-//! - `redirect`: which requests are answered here
-//! - `command`: CLUSTER and its kin
+//! - `message`: messages between nodes, and their bytes
+//! - `links`: connections to the others, pings, failure detection
+//! - `gossip`: received roles, slots and failures
+//! - `election`: vote requests of replicas, and votes
+//! - `view`: whether the cluster is up, and how nodes are reported
+//! - `file`: the persistent state
+//! - `redirect`: which requests are served here
+//! - `command`: CLUSTER and related commands
 //! - `process`: tasks
 
 pub mod candidacy;
@@ -47,10 +47,10 @@ use crate::settings::Settings;
 /// How far the port of the bus is from that of the clients.
 pub const BUS: u16 = 10_000;
 
-/// The cluster that a node is set up with: as if it had been in it for long.
+/// The initial cluster of a node: as if the node had been in it for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// Everybody, the node itself among them; nobody for a node that is alone.
+    /// All nodes, the node itself included; empty for a node that is alone.
     pub members: Vec<Member>,
     /// `cluster-node-timeout`, ms.
     pub node_timeout_ms: u64,
@@ -62,10 +62,10 @@ impl Default for ClusterConfig {
     }
 }
 
-/// A node of a cluster as it is set up.
+/// A node in the initial cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it serves clients; its bus is [`BUS`] above.
+    /// Its client address; its bus port is [`BUS`] above.
     pub address: SocketAddrV4,
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
@@ -89,7 +89,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What these settings say. To look it up takes time: it is kept until CONFIG SET.
+    /// The rules in these settings. Cached until CONFIG SET, because the lookup is slow.
     pub fn of(settings: &Settings) -> Rules {
         Rules {
             node_timeout: settings.number("cluster-node-timeout"),
@@ -101,7 +101,7 @@ impl Rules {
     }
 }
 
-/// What a cluster wants done outside.
+/// A request of the cluster to the outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Open a connection to this address and give it this number.
@@ -114,43 +114,43 @@ pub enum Action {
     Follow(Option<SocketAddrV4>),
     /// Delete the keys of slots that another node has taken.
     Clear(SlotSet),
-    /// Hold writes back until then, in Unix milliseconds, or no longer.
+    /// Pause writes until then, in Unix milliseconds, or unpause them.
     Pause(Option<Ms>),
-    /// Tell those who listen here what was published on another node.
+    /// Deliver to subscribers here what was published on another node.
     Publish {
-        /// Where.
+        /// The channel.
         channel: Bytes,
-        /// What.
+        /// The message.
         message: Bytes,
-        /// Whether it is a channel of a slot.
+        /// Whether it is a shard channel.
         shard: bool,
     },
 }
 
-/// What the cluster has to know of its node.
+/// The state of its node that the cluster needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// When it is now.
+    /// The time.
     pub now: Ms,
-    /// How far the node's replication stream has come.
+    /// The node's replication offset.
     pub offset: u64,
-    /// When its master was last heard over the replication link that is up, or when that link
-    /// went down, in whole seconds; 0 if there never was one.
+    /// When its master was last heard over the replication link that is up, or when that link went
+    /// down, in whole seconds; 0 if there never was one.
     pub heard_at: Ms,
-    /// A draw, for what needs one.
+    /// A draw for random choices.
     pub chance: u64,
 }
 
-/// See the head of this file.
+/// The state of a cluster, as one node has it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// The name of the node itself.
+    /// The id of the node itself.
     pub me: Id,
-    /// Everybody, itself included.
+    /// All nodes, itself included.
     pub nodes: BTreeMap<Id, Peer>,
-    /// Slots on their way to another master.
+    /// Slots that migrate to another master.
     pub migrating: BTreeMap<u16, Id>,
-    /// Slots on their way from another master.
+    /// Slots that are imported from another master.
     pub importing: BTreeMap<u16, Id>,
     /// The highest epoch that was seen.
     pub current_epoch: u64,
@@ -158,29 +158,29 @@ pub struct Cluster {
     pub last_vote_epoch: u64,
     /// Whether the cluster is up.
     pub is_up: bool,
-    /// How many masters decide.
+    /// How many masters serve slots.
     pub size: usize,
-    /// What the settings say.
+    /// The rules in the settings.
     pub rules: Rules,
-    /// Messages by kind: sent, received.
+    /// Messages by type: sent, received.
     pub counted: BTreeMap<&'static str, [u64; 2]>,
-    /// Whether the file lacks something.
+    /// Whether the file is older than the state.
     pub unsaved: bool,
-    /// What is to be done outside, in order.
+    /// Pending actions, in order.
     pub actions: Vec<Action>,
-    /// The masters that have failed, until that is written down.
+    /// Masters that have failed, until they are recorded.
     pub failed: Vec<SocketAddrV4>,
-    /// What it was last told of its node.
+    /// The last state of its node.
     pub moment: Moment,
-    /// Whether [`Cluster::is_up`] has to be looked at again.
+    /// Whether [`Cluster::is_up`] must be recomputed.
     doubts: bool,
     started_at: Ms,
-    /// When it last saw itself with a minority of masters.
+    /// When it last found itself in a minority of masters.
     in_minority_at: Ms,
     ticks: u64,
     election: Election,
     manual: Manual,
-    /// Who is not to be let in again, and until when: CLUSTER FORGET.
+    /// Nodes that must not be added again, and until when: CLUSTER FORGET.
     forgotten: BTreeMap<Id, Ms>,
     last_line: u64,
 }
@@ -216,7 +216,7 @@ impl Cluster {
         }
     }
 
-    /// Lets the node know everybody, and the cluster be up.
+    /// Adds all initial nodes, and marks the cluster as up.
     pub fn set_up(&mut self, members: &[Member]) {
         let now = self.moment.now;
         for (epoch, member) in (1..).zip(members) {
@@ -252,7 +252,7 @@ impl Cluster {
         self.nodes.get(self.myself().master()?)
     }
 
-    /// Who serves a slot.
+    /// The node that serves a slot.
     pub fn owner(&self, slot: u16) -> Option<&Peer> {
         let own = self.myself();
         if own.slots.contains(slot) {
@@ -266,7 +266,7 @@ impl Cluster {
         self.nodes.values().filter(move |peer| peer.master() == Some(master))
     }
 
-    /// The names of all the others.
+    /// The ids of all other nodes.
     fn others(&self) -> Vec<Id> {
         self.nodes.keys().filter(|id| **id != self.me).cloned().collect()
     }
@@ -276,7 +276,7 @@ impl Cluster {
         self.size / 2 + 1
     }
 
-    /// Has the node follow another one (`clusterSetMaster`).
+    /// Makes the node follow another one (`clusterSetMaster`).
     pub fn follow(&mut self, master: &Id) {
         if self.myself().is_master() {
             self.migrating.clear();
@@ -288,7 +288,7 @@ impl Cluster {
         self.change();
     }
 
-    /// Gives a slot to a node, whoever had it.
+    /// Assigns a slot to a node, whatever its previous owner.
     pub fn assign(&mut self, slot: u16, to: Option<&Id>) {
         for peer in self.nodes.values_mut().filter(|peer| peer.slots.contains(slot)) {
             peer.slots.remove(slot);
@@ -299,20 +299,20 @@ impl Cluster {
         self.change();
     }
 
-    /// Whether there is something to do outside.
+    /// Whether there are pending actions or an unsaved file.
     pub fn wants_something(&self) -> bool {
         self.unsaved || !self.actions.is_empty()
     }
 
-    /// Something was changed that the file has to hold and that the cluster's state may rest on.
+    /// Marks a change that must be saved and that may affect whether the cluster is up.
     fn change(&mut self) {
         self.unsaved = true;
         self.doubts = true;
     }
 }
 
-/// The name of the node that was set up at this address: no chance is in it, so that all who are
-/// set up with it know it.
+/// The id of the initial node at this address: derived without chance, so that all initial nodes
+/// know it.
 pub fn name_of(address: SocketAddrV4) -> Id {
     String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
 }

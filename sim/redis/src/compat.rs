@@ -1,24 +1,24 @@
-//! Which server a node answers like, and in what these servers differ.
+//! Which server a node emulates, and how these servers differ.
 //!
-//! [`DIVERGENCES`] is the whole list: code asks for its entries by name, `lockstorm list compat`
-//! prints it. Whatever is not in it is answered as Redis 7.0.15 answers, also where another server
-//! is known or thought to differ.
+//! [`DIVERGENCES`] is the whole list: code refers to its entries by name, `lockstorm list compat`
+//! prints it. Whatever is not in it behaves as in Redis 7.0.15, even where another server is known
+//! or thought to differ.
 
 use serde::{Deserialize, Serialize};
 
 use crate::compat::Difference as D;
 
-/// A server that a node can answer like.
+/// A server that a node can emulate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compat {
-    /// Redis 7.0.15, the yardstick.
+    /// Redis 7.0.15, the reference.
     #[default]
     #[serde(rename = "redis-7.0")]
     Redis70,
     /// Redis 8.2.3.
     #[serde(rename = "redis-8.2")]
     Redis82,
-    /// Redis 8.4, by its documents.
+    /// Redis 8.4, according to its documentation.
     #[serde(rename = "redis-8.4")]
     Redis84,
     /// Valkey 8.0.1.
@@ -30,7 +30,7 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// The words for servers.
+    /// The names of servers.
     pub const WORDS: [(&str, Compat); 5] = [
         ("redis-7.0", Compat::Redis70),
         ("redis-8.2", Compat::Redis82),
@@ -39,18 +39,18 @@ impl Compat {
         ("valkey-9.0", Compat::Valkey90),
     ];
 
-    /// Its word in scenarios.
+    /// Its name in scenarios.
     pub fn word(self) -> &'static str {
         Compat::WORDS[self as usize].0
     }
 
-    /// Whether it differs from Redis 7.0.15 so.
+    /// Whether it differs from Redis 7.0.15 in this point.
     pub fn has(self, difference: Difference) -> bool {
         let holds = DIVERGENCES[difference as usize].holds;
         holds.iter().any(|(compat, _)| *compat == self)
     }
 
-    /// What it calls itself in HELLO and INFO.
+    /// The server name that it reports in HELLO and INFO.
     pub fn server(self) -> &'static str {
         match self {
             Compat::Redis70 | Compat::Redis82 | Compat::Redis84 => "redis",
@@ -58,7 +58,7 @@ impl Compat {
         }
     }
 
-    /// The version that it calls itself.
+    /// The version that it reports.
     pub fn version(self) -> &'static str {
         match self {
             Compat::Redis70 => "7.0.15",
@@ -73,55 +73,55 @@ impl Compat {
 /// Why a divergence is believed to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// This server was run and did so.
+    /// This server was run and showed it.
     Ran(&'static str),
-    /// This document says so; no server was run.
+    /// This document states it; no server was run.
     Document(&'static str),
-    /// This server before it was run and did so; nobody has looked whether it still holds.
+    /// A previous version of this server was run and showed it; the current one was not checked.
     Before(&'static str),
 }
 
-/// One thing in which servers differ from Redis 7.0.15.
+/// One difference between servers and Redis 7.0.15.
 #[derive(Clone, Copy, Debug)]
 pub struct Divergence {
-    /// By what name code asks for it.
+    /// The name by which code refers to it.
     pub difference: Difference,
-    /// What they do.
+    /// The behaviour.
     pub what: &'static str,
-    /// Which servers do so, and how that is known.
+    /// Which servers have it, and the evidence.
     pub holds: &'static [(Compat, Evidence)],
 }
 
-/// The names of [`DIVERGENCES`], in their order.
+/// The names of [`DIVERGENCES`], in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Time in scripts.
+    /// The time within scripts.
     TimeStandsStillInScripts,
-    /// What scripts may call.
+    /// Which commands scripts may call.
     ScriptsMayWait,
     /// Error texts about scripts.
     TextsOfValkey,
-    /// One more of them.
+    /// One more error text about scripts.
     RefusesByItsName,
-    /// MULTI and WATCH after MULTI.
+    /// MULTI and WATCH within MULTI.
     NestedMultiBreaks,
-    /// The text of that.
+    /// The error text for them.
     NamesRefusedCommand,
-    /// UNSUBSCRIBE of nothing.
+    /// UNSUBSCRIBE without a subscription.
     NothingToUnsubscribe,
-    /// How expiry is passed on.
+    /// How expiry is propagated.
     ExpiryIsUnlink,
-    /// SET with an end in the past.
+    /// SET with an expiry time in the past.
     PastEndCreatesNothing,
-    /// EXPIRE with an end in the past.
+    /// EXPIRE with an expiry time in the past.
     PastEndIsExpiry,
-    /// Messages to the connection that runs a command.
+    /// Push messages to the connection that runs a command.
     PushesStandBehind,
-    /// Refusals by ACL.
+    /// Error texts of ACL.
     NamesUser,
-    /// What HELLO and INFO call the server: [`Compat::server`] and [`Compat::version`] say it.
+    /// The names in HELLO and INFO: [`Compat::server`] and [`Compat::version`].
     Names,
-    /// The module that HELLO tells of.
+    /// The module that HELLO reports.
     VectorSets,
     /// CLIENT SETINFO.
     ClientSetInfo,
@@ -137,7 +137,7 @@ pub enum Difference {
     Digest,
     /// WAITAOF.
     WaitAof,
-    /// What it takes for synced.
+    /// What counts as synced.
     WrittenIsSynced,
 }
 

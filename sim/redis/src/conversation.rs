@@ -1,5 +1,5 @@
-//! What is said on one connection: requests in their order, replies behind them, and what the node
-//! tells without being asked.
+//! One connection: requests in order, each followed by its replies, and what the node pushes
+//! unrequested.
 
 use std::io;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ use crate::signal::{First, Signal, first};
 use crate::waits::wait;
 use crate::{cycle, frame};
 
-/// With less room for bytes to come, so much is made: pipelines come in large pieces.
+/// If less room is left in the buffer, [`ROOM`] is reserved: pipelines arrive in large pieces.
 const LEAST_ROOM: usize = 512;
 const ROOM: usize = 16 * 1024;
-/// How many bytes are read ahead while a request waits.
+/// Maximum number of bytes that are read ahead while a request is blocked.
 const MOST_AHEAD: usize = 1 << 20;
 
-/// See the head of this file.
+/// The state of one connection.
 struct Conversation {
     server: Rc<Server>,
     id: u64,
@@ -38,20 +38,20 @@ struct Conversation {
     nth: u32,
     /// Executed requests whose replies are not yet written.
     unanswered: Vec<(Request, &'static str)>,
-    /// The request that waits.
+    /// The blocked request.
     waiting: Option<(Request, &'static str)>,
     wake: Rc<Signal>,
 }
 
-/// What comes of a request.
+/// What follows a request.
 enum Next {
-    /// The next one.
+    /// The next request.
     Go,
-    /// The connection is fed from now on.
+    /// The connection now feeds a replica.
     Feed(Psync),
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection until it closes.
 pub async fn converse(server: Rc<Server>, stream: Stream) {
     let connection = stream.connection();
     server.node.borrow_mut().set_time(server.host.now(Clock::Wall));
@@ -73,7 +73,7 @@ pub async fn converse(server: Rc<Server>, stream: Stream) {
     server.disconnect(id);
 }
 
-/// Whether a reply refuses a write because too few replicas are heard.
+/// Whether a reply refuses a write because there are too few good replicas.
 fn is_noreplicas(reply: &[u8]) -> bool {
     reply.strip_prefix(b"-").is_some_and(|error| error.starts_with(NOREPLICAS.as_bytes()))
 }
@@ -119,8 +119,7 @@ impl Conversation {
         self.server.node.borrow().limits
     }
 
-    /// Whether requests are read; the reader is told how long they may be, and whether AUTH must
-    /// come first.
+    /// Whether requests are read. Sets the reader's length limits and whether AUTH must come first.
     fn listens(&mut self) -> bool {
         let node = self.server.node.borrow();
         let session = node.clients.get(self.id).expect("it is connected as long as it is served");
@@ -129,14 +128,14 @@ impl Conversation {
         self.waiting.is_none() && session.closing.is_none()
     }
 
-    /// The request that waited may have been answered meanwhile.
+    /// Notices that the blocked request has received its reply meanwhile.
     fn notice_answer(&mut self) {
         if self.waiting.is_some() && self.session(|session| session.blocked.is_none()) {
             self.unanswered.extend(self.waiting.take());
         }
     }
 
-    /// Serves every whole request that has come, as long as none of them waits.
+    /// Serves every complete request that has arrived, until one of them blocks.
     async fn serve_all(&mut self) -> io::Result<Next> {
         while self.listens() {
             match self.reader.next(&mut self.input) {
@@ -155,7 +154,7 @@ impl Conversation {
         Ok(Next::Go)
     }
 
-    /// Executes one request and does what it asks of the connection.
+    /// Executes one request and carries out what it does to the connection.
     async fn serve(&mut self, args: &Arguments) -> io::Result<Next> {
         let request = Request { connection: self.stream.connection(), nth: self.nth };
         self.nth += 1;
@@ -228,7 +227,7 @@ impl Conversation {
         false
     }
 
-    /// Writes all that waits to be sent.
+    /// Writes all pending output.
     async fn flush(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
         self.session(|session| std::mem::swap(&mut session.output, &mut output));
@@ -236,6 +235,7 @@ impl Conversation {
         if self.output.is_empty() {
             return Ok(());
         }
+        // Before the output: under `appendfsync always` a reply promises a synced write.
         self.server.write_log().await;
         if self.server.has_broken_its_word() {
             return Err(io::ErrorKind::BrokenPipe.into());

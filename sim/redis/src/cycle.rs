@@ -20,14 +20,14 @@ pub fn start(server: &Rc<Server>) {
     }
 }
 
-/// Has the save points looked at, if they are not yet.
+/// Starts to check the save points, unless that is already running.
 pub fn save_from_now_on(server: &Rc<Server>) {
     if !server.saves.replace(true) {
         server.host.spawn(save_in_time(Rc::clone(server)));
     }
 }
 
-/// Saves all keys when a save point asks for it, as long as there is one.
+/// Saves all keys when a save point is reached, as long as there are save points.
 async fn save_in_time(server: Rc<Server>) {
     while !server.node.borrow().save_points().is_empty() {
         server.host.sleep(TICK_MS * MILLISECOND).await;
@@ -60,7 +60,7 @@ async fn expire_in_time(server: Rc<Server>) {
     }
 }
 
-/// When keys are next to be deleted: behind a pause; at the next tick again while the cycle rests.
+/// When keys are next deleted: after a pause; again at the next tick while the cycle is disabled.
 fn next_expiry_ms(server: &Server) -> Option<u64> {
     let node = server.node.borrow();
     if node.master.is_some() {

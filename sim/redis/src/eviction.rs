@@ -1,7 +1,8 @@
-//! `maxmemory`: keys that are given up when memory is used up.
+//! Eviction: `maxmemory`.
 //!
-//! A node keeps no order of use, so the LRU and LFU policies pick by chance, as the random ones
-//! do; `volatile-ttl` takes the key that ends first. Chance comes from the node's own generator.
+//! A node keeps no order of use, so the LRU and LFU policies pick at random, as the random ones do;
+//! `volatile-ttl` takes the key that expires first. Random numbers come from the node's own
+//! generator.
 
 use lockstorm_platform::trace::KeyChange;
 
@@ -10,7 +11,7 @@ use crate::memory::Meter;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Evicts keys until memory is enough; whether it is.
+/// Evicts keys until memory suffices; whether it does.
 pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
     if node.master.is_some() {
         node.memory = None;
@@ -26,13 +27,13 @@ pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
     true
 }
 
-/// The memory that keys take, counted anew if nobody has counted it so far.
+/// The memory that keys take, counted anew if it was not metered so far.
 pub fn used(node: &mut Node) -> u64 {
     let Node { memory, keyspace, .. } = node;
     memory.get_or_insert_with(|| Meter::of(keyspace)).used(keyspace)
 }
 
-/// The key that the policy gives up next.
+/// The next key to evict under the policy.
 fn victim(node: &mut Node) -> Option<(usize, Key)> {
     let policy = node.settings.text("maxmemory-policy");
     if policy == "noeviction" {
@@ -56,7 +57,7 @@ fn victim(node: &mut Node) -> Option<(usize, Key)> {
     Some((db, key))
 }
 
-/// Removes a key, tells replicas and file, then those who listen.
+/// Removes a key, propagates that, then publishes the notification.
 fn evict(node: &mut Node, session: &mut Session, db: usize, key: &[u8]) {
     node.drop_key(db, key, KeyChange::Evicted, true);
     node.figures.evicted_keys += 1;

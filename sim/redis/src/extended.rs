@@ -1,15 +1,15 @@
 //! Numbers of C's `long double` on x86: 64 bits of mantissa. INCRBYFLOAT, HINCRBYFLOAT and the
-//! time-outs of blocking commands count with them, and what they print shows it.
+//! timeouts of blocking commands compute with them, and their output shows it.
 //!
 //! Not a general arithmetic: numbers are read, added, multiplied by a thousand and printed.
 
 use std::cmp::Ordering;
 
-/// No text of a number is longer: `MAX_LONG_DOUBLE_CHARS`.
+/// Maximum length of a number's text: `MAX_LONG_DOUBLE_CHARS`.
 const LONGEST: usize = 5 * 1024;
 /// Every finite number is a multiple of two to this power.
 const LOWEST: i64 = -16_445;
-/// No exponent of a mantissa of 64 bits is higher.
+/// The maximum exponent of a 64-bit mantissa.
 const HIGHEST: i64 = 16_320;
 /// Decimal exponents of a first digit that are certainly out of range, above and below.
 const OUT_OF_RANGE: i64 = 5_100;
@@ -24,12 +24,12 @@ pub struct Extended {
 }
 
 impl Extended {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Extended =
         Extended { negative: false, infinite: false, mantissa: 0, exponent: LOWEST };
 
-    /// Reads a number as Redis's `string2ld` does: what `strtold` takes whole and finds in range.
-    /// Infinities are numbers, NaN is none.
+    /// Reads a number as Redis's `string2ld` does: text that `strtold` reads completely and finds
+    /// in range. Infinities are accepted, NaN is not.
     pub fn read(text: &[u8]) -> Option<Extended> {
         if text.len() >= LONGEST {
             return None;
@@ -48,7 +48,7 @@ impl Extended {
         Some(Extended { negative, ..number })
     }
 
-    /// The sum, rounded to the nearest.
+    /// The sum, rounded to nearest.
     pub fn plus(self, other: Extended) -> Extended {
         if self.infinite || other.infinite {
             return if self.infinite { self } else { other };
@@ -73,13 +73,13 @@ impl Extended {
         Extended { negative, ..large.rounded(exponent, false) }
     }
 
-    /// Whether it is no infinity.
+    /// Whether it is finite.
     pub fn is_finite(self) -> bool {
         !self.infinite
     }
 
-    /// A thousand times the number, rounded up to an integer, as C converts it: what does not fit
-    /// is the least integer.
+    /// A thousand times the number, rounded up to an integer, as C converts it: out of range gives
+    /// the minimum integer.
     pub fn thousandfold(self) -> i64 {
         let mut product = Natural::from(u128::from(self.mantissa));
         product.multiply(1_000);
@@ -98,7 +98,7 @@ impl Extended {
         }
     }
 
-    /// The number with 17 decimals, without zeros at its end: `LD_STR_HUMAN`.
+    /// The number with 17 decimals, without trailing zeros: `LD_STR_HUMAN`.
     pub fn text(self) -> String {
         let mut scaled = Natural::from(u128::from(self.mantissa));
         scaled.multiply(1_000_000_000);
@@ -115,7 +115,7 @@ impl Extended {
     }
 }
 
-/// Digits with at most one point, and how many stand behind it.
+/// Digits with at most one point, and how many of them follow it.
 fn digits(text: &[u8], base: u32) -> Option<(Natural, i64, usize)> {
     let (mut number, mut behind, mut seen, mut point) = (Natural::default(), 0, 0, false);
     for byte in text {
@@ -132,7 +132,7 @@ fn digits(text: &[u8], base: u32) -> Option<(Natural, i64, usize)> {
     (seen > 0).then_some((number, behind, seen))
 }
 
-/// Splits an exponent off; one that no number has becomes a very large one.
+/// Splits off an exponent; one out of range becomes a very large one.
 fn split_exponent(text: &[u8], letter: u8) -> Option<(&[u8], i64)> {
     let Some(at) = text.iter().position(|byte| *byte == letter) else { return Some((text, 0)) };
     let (negative, digits) = match &text[at + 1..] {
@@ -182,12 +182,12 @@ fn hexadecimal(text: &[u8]) -> Option<Extended> {
     in_range(number.rounded(exponent - 4 * behind, false))
 }
 
-/// What became infinite, or nothing, is out of range (`ERANGE`).
+/// Infinity and zero as results are out of range (`ERANGE`).
 fn in_range(number: Extended) -> Option<Extended> {
     (!number.infinite && number.mantissa > 0).then_some(number)
 }
 
-/// A natural number of any size: digits of 32 bits, the lowest first, none of them a leading zero.
+/// A natural number of any size: 32-bit digits, the lowest first, without leading zeros.
 #[derive(Clone, Debug, Default)]
 struct Natural(Vec<u32>);
 
@@ -248,7 +248,7 @@ impl Natural {
         self.trim();
     }
 
-    /// Takes away a number that is not larger.
+    /// Subtracts a number that is not larger.
     fn subtract(&mut self, other: &Natural) {
         debug_assert!(self.compare(other) != Ordering::Less, "naturals have no negatives");
         let mut borrowed = false;
@@ -269,7 +269,7 @@ impl Natural {
         }
     }
 
-    /// Shifts right; what is cut off is rounded to the nearest, a half to the even number.
+    /// Shifts right, rounded to nearest, ties to even.
     fn shift_right_rounded(&mut self, bits: u64) {
         if bits == 0 {
             return;
@@ -297,8 +297,8 @@ impl Natural {
         part || self.0.iter().take(whole).any(|digit| *digit != 0)
     }
 
-    /// This number times two to a power, rounded to what a mantissa holds. `more` says that the
-    /// exact number is a little larger.
+    /// This number times two to a power, rounded to a 64-bit mantissa. `more` means that the exact
+    /// number is a little larger.
     fn rounded(mut self, mut exponent: i64, more: bool) -> Extended {
         if more {
             self.shift_left(1);
@@ -328,7 +328,7 @@ impl Natural {
         Extended { negative: false, infinite: false, mantissa, exponent }
     }
 
-    /// The quotient, rounded to what a mantissa holds.
+    /// The quotient, rounded to a 64-bit mantissa.
     fn divided(mut self, by: &Natural) -> Extended {
         const BITS: i64 = 70;
         let (own, others) = (self.bits(), by.bits());

@@ -23,9 +23,9 @@ use crate::replay::{Replayed, load};
 use crate::saving::Saving;
 use crate::server::{Server, TICK_MS};
 
-/// The append-only file's name on the node's disk.
+/// The name of the append-only file on the node's disk.
 const APPENDED: &str = "appendonly.aof";
-/// That of the file of all keys.
+/// The name of the RDB file.
 const SAVED: &str = "dump.rdb";
 
 /// Whether there is a file that a start has to read.
@@ -34,9 +34,9 @@ pub fn has_file(host: &Host, node: &Node) -> bool {
     !host.disk().read(name).is_empty()
 }
 
-/// Reads what the disk holds: the append-only file if the node keeps one, else that of all keys.
-/// How much of what the node had done stands there. `None` if the node must not start with it:
-/// the file is torn and that is not to be mended, or no file at all.
+/// Loads from disk: the append-only file if the node keeps one, otherwise the RDB file. Returns how
+/// far into the node's changes the file reaches. `None` if the node must not start with it:
+/// the file is torn and must not be truncated, or it is no valid file.
 pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     if node.config.append == Append::None {
         let bytes = host.disk().read(SAVED);
@@ -53,7 +53,7 @@ pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     good.then_some(Place { mark, changes })
 }
 
-/// Puts bytes in the place of a file, with their mark; whether the disk took them.
+/// Replaces a file by these bytes, with their mark; whether the disk took them.
 fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
     let good = host.disk().replace(file, bytes).is_ok();
     if good {
@@ -63,8 +63,8 @@ fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
 }
 
 impl Server {
-    /// Writes what was executed to the file, and syncs it if every write is: to be done before
-    /// any reply goes out.
+    /// Writes the executed commands to the file, and syncs it under `appendfsync always`. Must
+    /// precede any reply.
     pub async fn write_log(&self) {
         if self.node.borrow().sentinel.is_some() {
             return sentinel::save(self).await;
@@ -80,8 +80,8 @@ impl Server {
         }
     }
 
-    /// Appends what waits. Where the disk takes nothing, a node that syncs every write ends, since
-    /// it has promised more than it can hold; others refuse writes and try again.
+    /// Appends the pending commands. If the disk refuses them, a node that syncs every write stops,
+    /// since it cannot keep its guarantee; others refuse writes and retry.
     fn append_pending(&self) {
         let mut log = self.log.borrow_mut();
         let good = log.pending().is_empty() || self.append(&log);
@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Puts what waits into the file, or all keys in its place; whether the disk took it.
+    /// Appends the pending commands, or replaces the file by all keys; whether the disk took it.
     fn append(&self, log: &Log) -> bool {
         if log.is_stale() {
             let (bytes, mark) = self.base();
@@ -112,7 +112,8 @@ impl Server {
         self.host.disk().append(APPENDED, log.pending()).is_ok()
     }
 
-    /// The file is synced up to this offset: who waits for that with WAITAOF looks again.
+    /// Records that the file is synced up to this offset; sessions blocked in WAITAOF are checked
+    /// again.
     fn note_synced(&self, node: &mut Node, offset: u64) {
         if node.differs(Difference::WaitAof) && node.saving.synced < offset {
             node.saving.synced = offset;
@@ -120,14 +121,14 @@ impl Server {
         }
     }
 
-    /// Whether something that was to be synced before its reply could not even be written.
+    /// Whether data that had to be synced before its reply could not even be written.
     pub fn has_broken_its_word(&self) -> bool {
         let node = self.node.borrow();
         node.saving.append_failed && node.config.append == Append::Always
     }
 
-    /// Syncs the file, if anything was written that is not known to be synced. Who comes while
-    /// another sync is under way waits for one of his own.
+    /// Syncs the file if any written byte is not known to be synced. A caller that arrives during
+    /// another sync waits for one of its own.
     pub async fn sync_log(&self) {
         self.append_pending();
         let unsynced = self.log.borrow().unsynced();
@@ -161,7 +162,7 @@ impl Server {
         self.rewrite_log().await;
     }
 
-    /// Puts this keyspace in the place of the file, after a full resynchronisation.
+    /// Replaces the file by this keyspace, after a full resynchronisation.
     pub async fn rewrite_log(&self) {
         if self.node.borrow().config.append == Append::None {
             return;
@@ -178,19 +179,20 @@ impl Server {
         self.sync_log().await;
     }
 
-    /// What an append-only file begins with if it is rewritten now, and its mark.
+    /// The first part of an append-only file that is rewritten now, and its mark.
     fn base(&self) -> (BytesMut, u64) {
         let node = self.node.borrow();
         let bytes = snapshot(&node);
         (bytes, self.mark(Some(changes_of_snapshot(&node))))
     }
 
-    /// Writes down that all keys are taken as they are now, and how to recognise that file.
+    /// Records in the trace that all keys are taken as of now; returns the mark that identifies the
+    /// file.
     fn mark(&self, appends: Option<u64>) -> u64 {
         self.host.record(Event::Dumped { appends }).seq
     }
 
-    /// Saves all keys while everybody waits: SAVE, SHUTDOWN.
+    /// Saves all keys while all clients wait: SAVE, SHUTDOWN.
     pub async fn save(&self) -> Reply {
         if self.node.borrow().saving.begun.is_some() {
             return Reply::error("ERR Background save already in progress");
@@ -207,7 +209,7 @@ impl Server {
         }
     }
 
-    /// Puts all keys into their file while everybody waits; whether the disk took them.
+    /// Writes all keys to the RDB file while all clients wait; whether the disk took them.
     async fn keep_now(&self, bytes: Bytes, mark: u64, changes: u64) -> bool {
         let good = self.keep(bytes, mark).await;
         if good {
@@ -217,8 +219,8 @@ impl Server {
         good
     }
 
-    /// Saves all keys as they are now, and is done at the tick after the time that this takes:
-    /// BGSAVE, save points.
+    /// Saves all keys as of now, and is done at the tick after the time that this takes: BGSAVE,
+    /// save points.
     pub fn save_in_background(self: &Rc<Server>) {
         let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
@@ -239,9 +241,10 @@ impl Server {
         });
     }
 
-    /// Rewrites the append-only file from the keys as they are now, with all that is appended
-    /// meanwhile behind them: BGREWRITEAOF. Where none is kept, nothing but the time passes.
+    /// Rewrites the append-only file from the keys as of now, followed by all that is appended
+    /// meanwhile: BGREWRITEAOF. If the node keeps no such file, only the time passes.
     pub fn rewrite_in_background(self: &Rc<Server>) {
+        // Before the file is measured: the keys include these commands, so they must not follow.
         self.append_pending();
         let mut log = self.log.borrow_mut();
         log.forget_database();
@@ -265,8 +268,8 @@ impl Server {
         });
     }
 
-    /// Puts a rewritten file into its place: the keys, and what was appended since the file had so
-    /// many bytes; `None` if what came before does not stand there. Whether the disk took it.
+    /// Installs a rewritten file: the keys, and what was appended since the old file had `from`
+    /// bytes; `None` if the file does not contain what came before. Whether the disk took it.
     async fn put_rewritten(&self, mut bytes: BytesMut, mark: u64, from: Option<usize>) -> bool {
         if self.node.borrow().config.append == Append::None {
             return self.host.disk().append(APPENDED, &[]).is_ok();
@@ -282,7 +285,7 @@ impl Server {
         good
     }
 
-    /// Begins at the next tick what waits for its turn, if nothing else is under way by then.
+    /// Begins at the next tick what is scheduled, if nothing else is under way by then.
     pub fn begin_in_turn(self: &Rc<Server>) {
         if !self.node.borrow().saving.scheduled.contains(&true) {
             return;
@@ -292,7 +295,7 @@ impl Server {
             server.pass_tick().await;
             let [saves, rewrites] = server.node.borrow().saving.scheduled;
             if server.node.borrow().saving.is_busy() {
-                // Its end looks again.
+                // The end of the one under way checks again.
             } else if saves {
                 server.node.borrow_mut().saving.scheduled[0] = false;
                 server.save_in_background();
@@ -303,7 +306,7 @@ impl Server {
         });
     }
 
-    /// The time that a child process takes, and until its end is noticed.
+    /// Waits for the time that a child process takes, and until its end is noticed.
     async fn pass_child(&self) {
         let time = self.node.borrow().config.save_time;
         self.host.sleep(time).await;
@@ -316,14 +319,14 @@ impl Server {
         self.host.sleep_until(Clock::Wall, tick * MILLISECOND).await;
     }
 
-    /// Sets the node's time, and tells it in Unix seconds.
+    /// Sets the node's time, and returns it in Unix seconds.
     fn now_s(&self) -> u64 {
         let wall = self.host.now(Clock::Wall);
         self.node.borrow_mut().set_time(wall);
         wall / SECOND
     }
 
-    /// Puts the file of all keys in its place, whole and synced; whether the disk took it.
+    /// Replaces the RDB file, complete and synced; whether the disk took it.
     async fn keep(&self, bytes: Bytes, mark: u64) -> bool {
         let good = replace(&self.host, SAVED, &bytes, mark);
         if good {

@@ -1,18 +1,18 @@
 //! Floating point numbers as C's `strtod` reads them.
 
-/// What `strtod` made of a text.
+/// The result of `strtod`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Read {
     /// The number; 0 if there is none.
     pub number: f64,
-    /// How many bytes of the text it took.
+    /// How many bytes of the text it consumed.
     pub taken: usize,
-    /// Whether it is too large, or too small to be told from 0.
+    /// Whether it is too large, or too small to distinguish from 0.
     pub out_of_range: bool,
 }
 
-/// Reads a number where a whole argument must be one, as Redis's `string2d` does: no blank before
-/// it, nothing behind it, not NaN.
+/// Reads a number that must be a whole argument, as Redis's `string2d` does: no blank before it,
+/// nothing after it, not NaN.
 pub fn number(text: &[u8]) -> Option<f64> {
     let read = strtod(text);
     let whole = !text.is_empty() && !text[0].is_ascii_whitespace() && text[0] != 0x0b;
@@ -20,15 +20,15 @@ pub fn number(text: &[u8]) -> Option<f64> {
     good.then_some(read.number)
 }
 
-/// Reads a number as C programs do that look only for the end of the text: blanks may stand
-/// before it, a zero byte ends it, an empty text is 0.
+/// Reads a number as C programs do that only check for the end of the text: blanks may precede it,
+/// a zero byte ends it, an empty text is 0.
 pub fn loose_number(text: &[u8]) -> Option<Read> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let read = strtod(text);
     ((read.taken == text.len()) && !read.number.is_nan()).then_some(read)
 }
 
-/// The number at the head of a text and how many bytes it takes; none where there is none.
+/// The number at the start of a text and its length in bytes; none if there is no number.
 pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
     let read = strtod(text);
     (read.taken > 0).then_some((read.number, read.taken))
@@ -73,7 +73,7 @@ fn payload(text: &[u8]) -> usize {
     if rest.get(letters) == Some(&b')') { letters + 2 } else { 0 }
 }
 
-/// How many bytes of digits, a point and more digits there are, and how many of them are digits.
+/// The length of digits, a point and more digits, and how many of those bytes are digits.
 fn mantissa(text: &[u8], is_digit: fn(&u8) -> bool) -> (usize, usize) {
     let whole = text.iter().take_while(|byte| is_digit(byte)).count();
     if text.get(whole) != Some(&b'.') {
@@ -83,7 +83,7 @@ fn mantissa(text: &[u8], is_digit: fn(&u8) -> bool) -> (usize, usize) {
     (whole + 1 + part, whole + part)
 }
 
-/// How many bytes a letter, an optional sign and digits take; none if the digits are missing.
+/// The length of a letter, an optional sign and digits; 0 if the digits are missing.
 fn exponent(text: &[u8], letter: u8) -> usize {
     if !text.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&letter)) {
         return 0;
@@ -106,7 +106,7 @@ fn decimal(text: &[u8]) -> Read {
     Read { number, taken, out_of_range }
 }
 
-/// What stands behind `0x`, if it is a number.
+/// The number after `0x`, if there is one.
 fn hexadecimal(text: &[u8]) -> Option<Read> {
     let (length, digits) = mantissa(text, u8::is_ascii_hexdigit);
     if digits == 0 {
@@ -131,14 +131,14 @@ fn hexadecimal(text: &[u8]) -> Option<Read> {
             kept = kept << 4 | u64::from(digit);
             shift = shift.saturating_sub(if behind_point { 4 } else { 0 });
         } else {
-            // What no longer fits only decides how the last bit is rounded.
+            // A digit that no longer fits only affects the rounding of the last bit.
             kept |= u64::from(digit != 0);
             shift = shift.saturating_add(if behind_point { 0 } else { 4 });
         }
     }
     let mut number = kept as f64;
     let nothing = kept == 0;
-    // Two steps, as the power alone may be too small for a number that the product is not.
+    // Two steps, as the power alone may underflow although the product does not.
     let half = shift.clamp(-4_000, 4_000) / 2;
     number = number * 2_f64.powi(half) * 2_f64.powi(shift.clamp(-4_000, 4_000) - half);
     let number = if nothing { 0.0 } else { number };

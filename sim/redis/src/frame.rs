@@ -1,10 +1,10 @@
-//! Bytes to requests, replies to bytes and back. The one door to `redis-protocol`.
+//! Bytes to requests, replies to bytes and back. The only user of `redis-protocol`.
 //!
-//! Scalars of RESP2 are written by the package's encoder and replies are read by its decoder, but
-//! only once they are known to be whole and not too deep: it recurses.
+//! The package's encoder writes RESP2 scalars, and its decoder reads replies, but only after they
+//! are known to be complete and not nested too deep: it recurses.
 //!
-//! - `request`: requests out of bytes
-//! - `decode`: replies out of bytes
+//! - `request`: requests from bytes
+//! - `decode`: replies from bytes
 
 pub mod decode;
 pub mod request;
@@ -15,9 +15,9 @@ use redis_protocol::resp2::types::BorrowedFrame;
 
 use crate::digits::in_digits;
 
-/// The most bytes in one argument: `proto-max-bulk-len`.
+/// Maximum number of bytes in one argument: `proto-max-bulk-len`.
 pub const LONGEST_BULK: i64 = 512 * 1024 * 1024;
-/// The most arguments that a request may announce: `INT_MAX`.
+/// Maximum number of arguments that a request may announce: `INT_MAX`.
 const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
 
 /// One request: the command's name and its arguments.
@@ -79,17 +79,17 @@ pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
     }
 }
 
-/// The form in which a connection is answered; HELLO chooses it.
+/// The protocol of a connection's replies; HELLO selects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, with which every connection begins.
+    /// RESP2, the default of every connection.
     #[default]
     Two,
     /// RESP3.
     Three,
 }
 
-/// What a node answers.
+/// A reply of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// `+OK`
@@ -110,7 +110,7 @@ pub enum Reply {
     Map(Vec<Reply>),
     /// `~2`; in RESP2 an array
     Set(Vec<Reply>),
-    /// `>3`: told without being asked; in RESP2 an array
+    /// `>3`: a push message; in RESP2 an array
     Push(Vec<Reply>),
     /// `,1.5`; in RESP2 a bulk string
     Double(f64),
@@ -122,7 +122,7 @@ pub enum Reply {
     Verbatim([u8; 3], Bytes),
     /// Several replies to one request, or none.
     Several(Vec<Reply>),
-    /// A reply in the form that the connection had before it chose another.
+    /// A reply encoded before the connection changed its protocol.
     Encoded(Bytes),
 }
 
@@ -132,12 +132,12 @@ impl Reply {
     /// No reply at all.
     pub const SILENCE: Reply = Reply::Several(Vec::new());
 
-    /// A simple string that is known beforehand.
+    /// A simple string that is a constant.
     pub fn simple(text: &'static str) -> Reply {
         Reply::Simple(Bytes::from_static(text.as_bytes()))
     }
 
-    /// An error that is known beforehand, code included.
+    /// An error that is a constant, code included.
     pub fn error(text: &'static str) -> Reply {
         Reply::Error(Bytes::from_static(text.as_bytes()))
     }
@@ -147,12 +147,12 @@ impl Reply {
         Reply::Bulk(Bytes::copy_from_slice(bytes))
     }
 
-    /// A bulk string that is known beforehand.
+    /// A bulk string that is a constant.
     pub fn word(text: &'static str) -> Reply {
         Reply::Bulk(Bytes::from_static(text.as_bytes()))
     }
 
-    /// A number of things.
+    /// A number of items.
     pub fn count(things: usize) -> Reply {
         Reply::Integer(i64::try_from(things).unwrap_or(i64::MAX))
     }
@@ -177,7 +177,7 @@ impl Reply {
         }
     }
 
-    /// What RESP3 brought, in RESP3.
+    /// The types that RESP3 added, in RESP3.
     fn encode_new(&self, out: &mut BytesMut) {
         let line = |out: &mut BytesMut, kind: &[u8], text: &[u8]| {
             out.extend_from_slice(kind);
@@ -200,7 +200,7 @@ impl Reply {
         }
     }
 
-    /// What RESP3 brought, as Redis writes it to old clients.
+    /// The types that RESP3 added, as Redis writes them in RESP2.
     fn encode_old(&self, out: &mut BytesMut) {
         let bulk = |out: &mut BytesMut, text: &[u8]| scalar(out, &BorrowedFrame::BulkString(text));
         match self {
@@ -242,8 +242,8 @@ fn scalar(out: &mut BytesMut, frame: &BorrowedFrame) {
     extend_encode_borrowed(out, frame, false).expect("a scalar fits into a buffer that grows");
 }
 
-/// A line end inside would end the error early: Redis turns it into a blank. Text that is not
-/// UTF-8 (an argument told back) is more than the package's error frame can carry.
+/// A line end inside would end the error early: Redis replaces it by a blank. The package's error
+/// frame cannot carry text that is not UTF-8 (an argument in the message).
 fn encode_error(out: &mut BytesMut, text: &[u8]) {
     match std::str::from_utf8(text) {
         Ok(line) if !line.contains(['\r', '\n']) => scalar(out, &BorrowedFrame::Error(line)),

@@ -1,59 +1,59 @@
-//! The history of a node's data as replication counts it: whose it is, how long it is, and how
-//! much of its end is kept for those who fell behind.
+//! The replication history of a node's data: its id, its offset, and the backlog for replicas that
+//! fell behind.
 //!
-//! A value: who is fed from it is in `replication`.
+//! A value: `replication` feeds replicas from it.
 
 use std::collections::VecDeque;
 
 use lockstorm_platform::trace::{Event, hash_of};
 
-/// What stands for an id where there is none.
+/// The id that is reported where there is none.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
 
-/// See the head of this file.
+/// A replication history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// Its id: 40 hexadecimal digits.
     pub id: String,
-    /// The id that it had before a change of master, and the first offset that is no longer
-    /// the older one's.
+    /// The previous id after a change of master, and the first offset that is no longer valid for
+    /// it (`replid2`, `second_repl_offset`).
     pub second: Option<(String, u64)>,
-    /// How many bytes of stream there were.
+    /// The replication offset: length of the stream in bytes.
     pub offset: u64,
-    /// The last of them: the backlog. Without it nothing is counted.
+    /// The last bytes of the stream: the backlog. Without it nothing is counted.
     backlog: Option<VecDeque<u8>>,
 }
 
 impl History {
-    /// A history of this id in which nothing has happened.
+    /// An empty history with this id.
     pub fn new(id: String) -> History {
         History { id, ..History::default() }
     }
 
-    /// What stands for its id in the trace.
+    /// The number that represents its id in the trace.
     pub fn number(&self) -> u64 {
         hash_of(self.id.as_bytes())
     }
 
-    /// For the trace: that it goes on from another one, if it does.
+    /// The trace event that it continues another history, if it does.
     pub fn continued(&self) -> Option<Event> {
         let (earlier, end) = self.second.as_ref()?;
         let (earlier, to) = (hash_of(earlier.as_bytes()), end - 1);
         Some(Event::Continued { history: self.number(), earlier, to })
     }
 
-    /// Whether the stream is counted and its end kept.
+    /// Whether the stream is counted and has a backlog.
     pub fn is_kept(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// Counts the stream from now on, under the id that it has.
+    /// Counts the stream from now on, under the current id.
     pub fn keep(&mut self) {
         self.backlog.get_or_insert_default();
     }
 
-    /// Counts the stream from now on. What was not counted is not known to anybody, so a history
-    /// that begins here has an id of its own (`createReplicationBacklog`'s callers).
+    /// Counts the stream from now on. No replica knows what was not counted, so a history that
+    /// begins here gets a fresh id (the callers of `createReplicationBacklog`).
     pub fn begin(&mut self, fresh: String) {
         debug_assert!(!self.is_kept(), "it is counted already");
         self.id = fresh;
@@ -61,7 +61,7 @@ impl History {
         self.keep();
     }
 
-    /// Adds bytes to the stream; the backlog keeps `most` of them.
+    /// Adds bytes to the stream; the backlog keeps at most `most` of them.
     pub fn add(&mut self, bytes: &[u8], most: usize) {
         let Some(backlog) = &mut self.backlog else { return };
         self.offset += bytes.len() as u64;
@@ -69,21 +69,22 @@ impl History {
         backlog.drain(..backlog.len().saturating_sub(most));
     }
 
-    /// Counts commands that nobody is told, as a byte each: WAITAOF asks for the offset
+    /// Counts commands that are propagated to no replica, one byte each: WAITAOF needs the offset
     /// (`replicationFeedSlaves` since Redis 7.2).
     pub fn count(&mut self, commands: u64) {
         debug_assert!(!self.is_kept(), "a stream is counted by its bytes");
         self.offset += commands;
     }
 
-    /// The offset of the first byte that is kept, and how many are; `None` if none can be.
+    /// The offset of the first byte in the backlog, and the length of the backlog; `None` without
+    /// one.
     pub fn kept(&self) -> Option<(u64, u64)> {
         let length = self.backlog.as_ref()?.len() as u64;
         Some((self.offset + 1 - length, length))
     }
 
-    /// What somebody lacks who has this history, or the one before it, up to the byte before
-    /// `next`. `None` if a part of it is no longer kept, or never was the same
+    /// The bytes that a replica lacks if it has this history, or the previous one, up to the byte
+    /// before `next`. `None` if a part of them is no longer in the backlog or the histories differ
     /// (`masterTryPartialResync`).
     pub fn since(&self, id: &[u8], next: i64) -> Option<Vec<u8>> {
         let next = u64::try_from(next).ok()?;
@@ -98,14 +99,14 @@ impl History {
         Some(self.backlog.as_ref()?.iter().skip(missing).copied().collect())
     }
 
-    /// Goes on under another id: a replica became a master (`shiftReplicationId`), or its master
+    /// Continues under another id: a replica became a master (`shiftReplicationId`), or its master
     /// did.
     pub fn go_on_as(&mut self, id: String) {
         let before = std::mem::replace(&mut self.id, id);
         self.second = Some((before, self.offset + 1));
     }
 
-    /// Takes over another history as it stands, after a full resynchronisation.
+    /// Takes over another history as it is, after a full resynchronisation.
     pub fn take_over(&mut self, id: String, offset: u64) {
         *self = History { id, second: None, offset, backlog: Some(VecDeque::new()) };
     }
@@ -122,8 +123,8 @@ mod tests {
         history
     }
 
-    /// Fact 13: a partial resynchronisation if the id is ours, or the one before and the offset
-    /// not beyond the promotion, and the offset within the backlog.
+    /// Fact 13: a partial resynchronisation if the id is the current one, or the previous one and
+    /// the offset not beyond the promotion, and the offset is within the backlog.
     #[test]
     fn fact_13_who_is_given_only_what_he_lacks() {
         let mut history = history();

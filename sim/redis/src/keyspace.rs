@@ -1,7 +1,7 @@
-//! What a node keeps: databases of keys with values and ends.
+//! The data of a node: databases of keys with values and expiry times.
 //!
-//! Pure data. It knows no clock, no command and no role: whether a key whose time has passed is
-//! hidden or deleted is decided above. Orders are fixed, so that nothing depends on a hash.
+//! Pure data, without clock, command or role: the caller decides whether an expired key is hidden
+//! or deleted. All orders are fixed, so that nothing depends on a hash.
 
 pub mod hash;
 pub mod limits;
@@ -23,7 +23,7 @@ use crate::keyspace::list::List;
 use crate::keyspace::set::Set;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// A key. Shared between the entries and the order of their ends.
+/// A key. Shared between the entries and the order of expiry times.
 pub type Key = Rc<[u8]>;
 
 /// How many databases a node has.
@@ -32,20 +32,20 @@ pub const DATABASES: usize = 16;
 /// A key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Bytes. A copy of its own: never a slice of what came from the network.
+    /// Bytes. A copy of its own: never a slice of network input.
     String(Bytes),
     /// Fields and their values.
     Hash(Hash),
-    /// Elements from the left to the right.
+    /// Elements from left to right.
     List(List),
     /// Members.
     Set(Set),
-    /// Members by their scores.
+    /// Members with scores.
     SortedSet(SortedSet),
 }
 
 impl Value {
-    /// The word that TYPE answers.
+    /// Its name in TYPE.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// How many parts it has; a string is one.
+    /// How many elements it has; a string has one.
     pub fn len(&self) -> usize {
         match self {
             Value::String(_) => 1,
@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// Takes the form that its size asks for.
+    /// Takes the encoding that its size requires.
     pub fn settle(&mut self, limits: &Limits) {
         match self {
             Value::Hash(hash) => hash.settle(limits.hash),
@@ -77,21 +77,21 @@ impl Value {
         }
     }
 
-    /// Whether it has no part left, so that its key must go.
+    /// Whether it has no element left, so that its key must be deleted.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How a string is kept, by the command that made it.
+/// The encoding of a string, as determined by the command that made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
-    /// As a number, or beside its head, where it may.
+    /// As an integer, or embedded in the object header, where possible.
     #[default]
     Fitted,
-    /// As text, even if that is a number: INCRBYFLOAT.
+    /// As text, even if it is an integer: INCRBYFLOAT.
     Text,
-    /// Apart from its head, however short: it was changed in place.
+    /// Separate from the object header, however short: it was changed in place.
     Raw,
 }
 
@@ -100,14 +100,14 @@ pub enum Kept {
 pub struct Entry {
     /// The value.
     pub value: Value,
-    /// How it is kept, if it is a string.
+    /// Its encoding, if it is a string.
     pub kept: Kept,
     /// When it was last used, in Unix milliseconds.
     pub used_ms: Cell<u64>,
     until_ms: Option<u64>,
 }
 
-/// Equal by what a client reads.
+/// Equal by what a client can read.
 impl PartialEq for Entry {
     fn eq(&self, other: &Entry) -> bool {
         (&self.value, self.until_ms) == (&other.value, other.until_ms)
@@ -121,12 +121,12 @@ impl Entry {
         Entry { value, kept: Kept::Fitted, used_ms: Cell::new(0), until_ms }
     }
 
-    /// When it ends, in Unix milliseconds of the node's wall clock.
+    /// Its expiry time, in Unix milliseconds of the node's wall clock.
     pub fn until_ms(&self) -> Option<u64> {
         self.until_ms
     }
 
-    /// Whether its time has passed: strictly, at its end it is still there (`keyIsExpired`).
+    /// Whether it has expired: strictly later, at its expiry time it still exists (`keyIsExpired`).
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.until_ms.is_some_and(|until| now_ms > until)
     }
@@ -140,22 +140,22 @@ pub struct Database {
 }
 
 impl Database {
-    /// What is under a key, expired or not.
+    /// The entry of a key, expired or not.
     pub fn get(&self, key: &[u8]) -> Option<&Entry> {
         self.entries.get(key)
     }
 
-    /// The value under a key, to change it in place.
+    /// The value of a key, to change it in place.
     pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
         self.entry_mut(key).map(|entry| &mut entry.value)
     }
 
-    /// What is under a key, to change all of it but its end.
+    /// The entry of a key, to change all of it but its expiry time.
     pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
         self.entries.get_mut(key)
     }
 
-    /// Puts a value under a key, with the end that is given.
+    /// Sets the value and the expiry time of a key.
     pub fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
         let shared = match self.entries.get_key_value(key) {
             Some((shared, old)) => {
@@ -173,7 +173,7 @@ impl Database {
         shared
     }
 
-    /// Gives a key another end, or none; `None` if there is no such key.
+    /// Sets or removes the expiry time of a key; `None` if there is no such key.
     pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) -> Option<Key> {
         let (shared, entry) = self.entries.get_key_value(key)?;
         let (shared, old) = (Key::clone(shared), entry.until_ms);
@@ -217,7 +217,7 @@ impl Database {
         self.entries.is_empty()
     }
 
-    /// How many keys have an end.
+    /// How many keys have an expiry time.
     pub fn ending(&self) -> usize {
         self.ends.len()
     }
@@ -251,7 +251,7 @@ impl Keyspace {
         &mut self.databases[number]
     }
 
-    /// Lets two databases change places.
+    /// Swaps two databases.
     pub fn swap(&mut self, one: usize, other: usize) {
         self.databases.swap(one, other);
     }
@@ -267,12 +267,12 @@ impl Keyspace {
         self.iter().flat_map(|(db, keys)| keys.iter().map(move |(key, _)| name(db, key))).collect()
     }
 
-    /// The earliest end of any key, in Unix milliseconds.
+    /// The earliest expiry time of any key, in Unix milliseconds.
     pub fn next_end_ms(&self) -> Option<u64> {
         self.databases.iter().filter_map(|db| db.ends.first()).map(|(end, _)| *end).min()
     }
 
-    /// Keys whose time has passed at `now_ms`, with their database, earliest end first.
+    /// Keys that have expired at `now_ms`, with their database, earliest first.
     pub fn expired(&self, now_ms: u64) -> Vec<(usize, Key)> {
         let until = Bound::Excluded((now_ms, Key::from(&[][..])));
         let ended = |db: &Database| -> Vec<Key> {

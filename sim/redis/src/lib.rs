@@ -1,37 +1,35 @@
-//! The fake Redis server: what it understands, keeps, writes to disk and tells its replicas.
+//! The fake Redis server: parses requests, keeps keys, writes files and propagates to replicas.
 //!
 //! A node reaches its machine through [`lockstorm_platform::host`] alone and knows no engine.
-//! Lowest first; what stands before `files` is functions of values. No file uses one that uses it.
+//! Lowest first; everything before `server` consists of functions of values.
 //!
-//! - `digits`, `float`, `extended`: numbers as C writes and reads them, and its `long double`
-//! - `glob`, `digest`, `chance`: patterns, digests, generators
-//! - `frame`, `errors`: bytes to requests, replies to bytes; errors of several commands
-//! - `keyspace`: keys, values, ends
-//! - `compat`: which server a node answers like, and what differs there
-//! - `specification`: what each command is
-//! - `rdb`: values to bytes and back, as Redis writes them down
-//! - `settings`, `users`, `memory`: what CONFIG, ACL and `maxmemory` keep
-//! - `history`, `peers`, `saving`: what replication counts, whom it knows; when keys are saved
-//! - `session`, `clients`: connections, and what they are told without asking
-//! - `sentinel`, `cluster`: what watches masters; slots over masters, elections
-//! - `node`: the state of a node, and what a command did to it
-//! - `call`: a command while it runs
-//! - `permission`, `eviction`: what is refused, and what is given up for memory
+//! - `digits`: numbers as C writes them
+//! - `float`: numbers as C reads them
+//! - `frame`: bytes to requests, replies to bytes
+//! - `extended`: C's `long double`
+//! - `keyspace`: keys, values, expiry times
+//! - `history`: the replication history: ids, offset, backlog
+//! - `peers`: replicas, a master, a failover as a node sees them
+//! - `rdb`: values to bytes and back, in Redis's RDB format
+//! - `compat`: which server a node emulates, and the differences between servers
+//! - `node`: the state of a node, and the effects of a command
+//! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
+//! - `session`, `clients`: connections, and what is pushed to them
+//! - `command`: the executor
 //! - `script`: Lua
-//! - `persistence`: what stands in files
-//! - `command`: what each command does
-//! - `admission`, `execution`: what stands before every command, and what executes it
-//! - `requests`, `replay`: requests of connections, a file at the start
+//! - `saving`: when keys are saved
+//! - `persistence`: the contents of files
 //! - `signal`: how tasks of one node wait for each other
-//! - `lines`: connections that a node opens by itself
-//! - `files`, `server`: the files of a running node, and what its tasks share
-//! - `waits`, `cycle`, `turn`: who waits, what a node does by itself, the order of execution
+//! - `server`: the order of execution, the trace
+//! - `files`: the files of a running node
+//! - `conversation`: requests and replies of one connection
+//! - `cycle`: what a node does on its own
 //! - `replication`: master and replica
-//! - `conversation`: what is said on one connection
-//! - `process`: from the start of a node to its end
-//! - `ask`: one request and its reply, for who asks a node from outside
-//! - `operator`: who types what faults do by command
-//! - `witness`: what requests said, where no client tells
+//! - `sentinel`: a node in another mode, which monitors masters
+//! - `ask`: one request and its reply, for callers outside a node
+//! - `operator`: sends the commands through which faults act
+//! - `lines`: connections that a node opens on its own
+//! - `cluster`: slots over masters, the cluster bus, elections
 
 pub mod admission;
 pub mod ask;

@@ -1,5 +1,5 @@
-//! Connections that a node opens by itself, between the state that wants them and the network: a
-//! Sentinel's to those whom it watches, a cluster's bus.
+//! Connections that a node opens on its own, between the state that wants them and the network:
+//! those of a Sentinel to its instances, and of the cluster bus.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,28 +13,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::signal::{First, Signal, first};
 
-/// The open ones, by the numbers that the state gave them.
+/// The open connections, by the numbers that the state assigned.
 #[derive(Default)]
 pub struct Lines(RefCell<BTreeMap<u64, Rc<Line>>>);
 
-/// One of them.
+/// One connection.
 #[derive(Default)]
 pub struct Line {
     outbox: RefCell<BytesMut>,
-    /// Raised when there is something to send, or nothing more to do.
+    /// Raised when there is something to send, or the connection is closed.
     changed: Signal,
     closed: Cell<bool>,
 }
 
 impl Lines {
-    /// A new one.
+    /// Adds a connection.
     pub fn open(&self, id: u64) -> Rc<Line> {
         let line = Rc::new(Line::default());
         self.0.borrow_mut().insert(id, Rc::clone(&line));
         line
     }
 
-    /// Puts bytes behind what is to be sent, if it is open.
+    /// Appends bytes to the output of a connection, if it is open.
     pub fn send(&self, id: u64, write: impl FnOnce(&mut BytesMut)) {
         if let Some(line) = self.0.borrow().get(&id) {
             write(&mut line.outbox.borrow_mut());
@@ -42,7 +42,7 @@ impl Lines {
         }
     }
 
-    /// Ends one from this side.
+    /// Closes a connection from this side.
     pub fn close(&self, id: u64) {
         if let Some(line) = self.0.borrow_mut().remove(&id) {
             line.closed.set(true);
@@ -50,7 +50,7 @@ impl Lines {
         }
     }
 
-    /// Forgets one that has ended; whether the state has still to be told.
+    /// Forgets a closed connection; whether the state still has to be notified.
     pub fn is_lost(&self, id: u64, line: &Line) -> bool {
         let lost = !line.closed.get();
         if lost {
@@ -61,10 +61,10 @@ impl Lines {
 }
 
 impl Line {
-    /// Connects; `None` if it is closed meanwhile.
+    /// Connects; `None` if the connection is closed meanwhile.
     ///
     /// # Errors
-    /// As connecting has.
+    /// Those of connecting.
     pub async fn connect(&self, host: &Host, to: SocketAddrV4) -> io::Result<Option<Stream>> {
         let closed = async {
             while !self.closed.get() {
@@ -77,11 +77,11 @@ impl Line {
         }
     }
 
-    /// Sends what waits, has `hear` take whole messages out of what has come, and waits for more
-    /// of either; whether it goes on.
+    /// Sends pending output, lets `hear` take complete messages from the input, and waits for more
+    /// of either; whether the connection continues.
     ///
     /// # Errors
-    /// As the connection has, and `hear`.
+    /// Those of the connection and of `hear`.
     pub async fn turn(
         &self,
         stream: &mut Stream,

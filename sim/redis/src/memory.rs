@@ -1,8 +1,8 @@
 //! How much memory keys take: a model, the same for every run.
 //!
 //! Strings are counted as `MEMORY USAGE` of Redis 7.0 counts them (with the size classes of its
-//! allocator); other values by their elements and a fixed overhead for each. What clients,
-//! buffers and the server itself take is not counted, but for [`EMPTY`].
+//! allocator); other values by their elements with a fixed overhead each. Memory of clients,
+//! buffers and the server itself is not counted, except [`EMPTY`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::keyspace::{Entry, Key, Keyspace, Value};
 
 /// What an empty node takes: `maxmemory 1` refuses every write, as in Redis.
 pub const EMPTY: u64 = 64;
-/// A key's place in the table of keys, and in that of ends.
+/// A key's entry in the table of keys, and in that of expiry times.
 const PLACE: u64 = 24;
 const PLACE_OF_END: u64 = 32;
-/// The head of a value.
+/// The object header of a value.
 const OBJECT: u64 = 16;
-/// What each element of a collection takes besides its bytes.
+/// The overhead of each element of a collection.
 const ELEMENT: u64 = 16;
-/// Longer strings stand apart from their head.
+/// Longer strings are allocated separately from their object header.
 const LONGEST_EMBEDDED: usize = 44;
 
-/// The memory that keys take, kept up to date from what is noted as changed.
+/// The memory that keys take, updated from the keys noted as changed.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     sizes: BTreeMap<(usize, Key), u64>,
@@ -30,7 +30,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that has counted everything.
+    /// A meter of a whole keyspace.
     pub fn of(keyspace: &Keyspace) -> Meter {
         let mut meter = Meter::default();
         for (number, db) in keyspace.iter() {
@@ -62,7 +62,7 @@ fn with_end(key: &[u8], entry: &Entry) -> u64 {
     size_of(key, &entry.value) + entry.until_ms().map_or(0, |_| PLACE_OF_END)
 }
 
-/// What MEMORY USAGE tells of a key.
+/// The size of a key, as MEMORY USAGE reports it.
 pub fn size_of(key: &[u8], value: &Value) -> u64 {
     PLACE + string_size(key.len()) + value_size(value)
 }
@@ -90,7 +90,7 @@ fn element(length: usize) -> u64 {
     ELEMENT + length as u64
 }
 
-/// A string with its head and its closing byte.
+/// A string with its header and terminating byte.
 fn string_size(length: usize) -> u64 {
     let head = match length {
         0..32 => 1,
@@ -102,7 +102,7 @@ fn string_size(length: usize) -> u64 {
     allocated(head + length as u64 + 1)
 }
 
-/// The size class of an allocation: multiples of 16 up to 128, then four classes a doubling.
+/// The size class of an allocation: multiples of 16 up to 128, then four classes per doubling.
 fn allocated(bytes: u64) -> u64 {
     match bytes {
         0..=8 => 8,

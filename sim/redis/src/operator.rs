@@ -1,4 +1,4 @@
-//! Whoever types a command at a node: faults such as a failover act through real requests.
+//! The operator: sends the commands through which faults such as a failover act, as real requests.
 
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use lockstorm_platform::time::SECOND;
 use crate::ask::{Asker, role};
 use crate::frame::Reply;
 
-/// How long the operator waits for an answer, and between two tries.
+/// Timeout of a reply, and the pause between two attempts.
 const PATIENCE: u64 = SECOND;
 
 /// The operator of a world with Redis nodes.
@@ -19,7 +19,7 @@ pub fn operator() -> Operator {
     Rc::new(|order| Box::pin(carry_out(order)))
 }
 
-/// Sends the command of an order until it is answered.
+/// Sends the command of an order until it gets a reply.
 async fn carry_out(order: Order) {
     let words = match &order.verb {
         Verb::Failover => return fail_over(order).await,
@@ -30,8 +30,8 @@ async fn carry_out(order: Order) {
     send(&order.host, order.node, &words).await;
 }
 
-/// Makes a replica a master, moves the names of its old one to it, and has that one and its other
-/// replicas follow it, as soon as they answer.
+/// Makes a replica a master, moves the names of its old master to it, and makes that one and its
+/// other replicas follow it, as soon as they reply.
 async fn fail_over(order: Order) {
     let Order { host, node, others, masters, move_name, .. } = order;
     let told = master_of(&host, node).await;
@@ -51,7 +51,7 @@ async fn fail_over(order: Order) {
     }
 }
 
-/// Sends a command until it is answered.
+/// Sends a command until it gets a reply.
 async fn send(host: &Host, to: SocketAddrV4, words: &[String]) -> Reply {
     loop {
         if let Some(Ok(reply)) = host.timeout(PATIENCE, ask(host, to, words)).await {
@@ -61,7 +61,7 @@ async fn send(host: &Host, to: SocketAddrV4, words: &[String]) -> Reply {
     }
 }
 
-/// Makes a node follow a master, or be one.
+/// Makes a node follow a master, or become one.
 async fn replicate(host: &Host, node: SocketAddrV4, master: Option<SocketAddrV4>) {
     let (ip, port) = match master {
         Some(master) => (master.ip().to_string(), master.port().to_string()),
@@ -70,7 +70,7 @@ async fn replicate(host: &Host, node: SocketAddrV4, master: Option<SocketAddrV4>
     send(host, node, &["REPLICAOF".to_owned(), ip, port]).await;
 }
 
-/// The master that a node says it follows.
+/// The master that a node reports in ROLE.
 async fn master_of(host: &Host, node: SocketAddrV4) -> Option<SocketAddrV4> {
     role(&send(host, node, &["ROLE".to_owned()]).await).flatten()
 }

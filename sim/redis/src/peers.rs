@@ -1,5 +1,5 @@
-//! The others that a node replicates with, as it sees them: its replicas, its master, and a
-//! failover between them.
+//! The replication peers of a node, as it sees them: its replicas, its master, and a failover
+//! between them.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -8,47 +8,47 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 pub struct Replica {
     /// The session that feeds it.
     pub session: u64,
-    /// Its address as it announced it, else as it is seen; 0 for a port that it did not tell.
+    /// Its announced address, otherwise the one of its connection; port 0 if it announced none.
     pub address: SocketAddrV4,
-    /// Whether it has all that came before, so that it counts.
+    /// Whether it has received all earlier data, so that it counts.
     pub online: bool,
     /// The offset that it has acknowledged.
     pub acked: u64,
-    /// The offset up to which it has synced its file, if it tells that.
+    /// The offset up to which it has synced its file, if it reports that.
     pub synced: u64,
-    /// When it last said a word, in Unix seconds.
+    /// When it last sent an acknowledgement, in Unix seconds.
     pub acked_at_s: u64,
 }
 
-/// What REPLCONF told of a replica before it asked for anything.
+/// What REPLCONF announced about a replica before PSYNC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
-    /// Its address, if not the one that is seen.
+    /// Its address, if not the one of its connection.
     pub ip: Option<Ipv4Addr>,
-    /// Whether it wants to be told that the history's id has changed: `capa psync2`.
+    /// Whether it supports a change of the history's id: `capa psync2`.
     pub psync2: bool,
 }
 
-/// How far a replica's link to its master is.
+/// The state of a replica's link to its master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// There is none; it will be tried.
+    /// Not connected; a connection will be tried.
     #[default]
     Connect,
-    /// It is being opened.
+    /// Connecting.
     Connecting,
-    /// It is open, and both say who they are.
+    /// Connected; the handshake is under way.
     Handshake,
-    /// The master's keys are under way.
+    /// The master is sending its keys.
     Sync,
-    /// The stream is followed.
+    /// The replica follows the stream.
     Connected,
 }
 
 impl LinkState {
-    /// The word of ROLE.
+    /// Its name in ROLE.
     pub fn word(self) -> &'static str {
         match self {
             LinkState::Connect => "connect",
@@ -63,31 +63,31 @@ impl LinkState {
 /// A replica's link to its master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// How far it is.
+    /// Its state.
     pub state: LinkState,
-    /// When the master was last heard, in Unix seconds.
+    /// When the master last sent something, in Unix seconds.
     pub heard_s: u64,
-    /// Since when it is down, if it was ever up, in Unix seconds.
+    /// Since when it has been down, if it was ever up, in Unix seconds.
     pub down_since_s: Option<u64>,
-    /// The database that the stream had selected, if the node's history can be gone on with.
+    /// The database that the stream had selected, if the node's history can be continued.
     pub resumes_in: Option<usize>,
 }
 
 /// A FAILOVER under way. Writes wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// Who is to be the master; `None` is the first replica that has everything.
+    /// The replica that becomes master; `None` for the first one that has caught up.
     pub to: Option<SocketAddrV4>,
-    /// Until when the replica is waited for, in Unix milliseconds.
+    /// The deadline for the replica to catch up, in Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Whether it is made master then all the same.
+    /// Whether the replica becomes master even if it has not caught up by then.
     pub force: bool,
-    /// Whether the node has turned to it.
+    /// Whether the node has already turned to the replica.
     pub in_progress: bool,
 }
 
 impl Failover {
-    /// The words of INFO.
+    /// The state's name in INFO.
     pub fn state(failover: Option<&Failover>) -> &'static str {
         match failover {
             None => "no-failover",

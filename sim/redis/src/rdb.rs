@@ -1,13 +1,13 @@
-//! RDB, the form in which Redis 7.0 writes data down (version 10): a file of everything, one key
-//! for DUMP, the libraries for FUNCTION DUMP.
+//! RDB, the serialisation format of Redis 7.0 (version 10): a file of all data, one key for DUMP,
+//! the libraries for FUNCTION DUMP.
 //!
-//! Pure: bytes from values and values from bytes. What is read is checked, whoever wrote it: bytes
-//! that are no RDB are refused, and take no more memory than a fixed multiple of themselves.
+//! Pure functions between bytes and values. All input is validated, whatever its source: bytes that
+//! are no RDB are refused, and take no more memory than a fixed multiple of themselves.
 //!
-//! - `kind`: the numbers that say what follows
+//! - `kind`: opcodes and type bytes
 //! - `write`, `read`: values
-//! - `cursor`: what is left to read
-//! - `listpack`, `ziplist`: small forms, new and old
+//! - `cursor`: the unread input
+//! - `listpack`, `ziplist`: small encodings, new and old
 //! - `lzf`, `crc64`: compression and checksum
 
 pub mod crc64;
@@ -30,7 +30,7 @@ use crate::rdb::cursor::{Cursor, WrongRdb};
 const VERSION: u16 = 10;
 /// Older files have no checksum.
 const FIRST_WITH_CHECKSUM: u16 = 5;
-/// Bytes of version and checksum behind what is dumped.
+/// Bytes of version and checksum at the end of a dump.
 const FOOT: usize = 10;
 
 /// What a file says of itself besides its keys.
@@ -40,13 +40,13 @@ pub struct Facts<'a> {
     pub written_s: u64,
     /// Bytes of memory that its writer used.
     pub used_memory: u64,
-    /// Where in the stream of its history it stands, if it goes to a replica or may.
+    /// The replication offset of its contents, if it goes to a replica or may.
     pub stream: Option<Stream<'a>>,
-    /// Whether an append-only file begins with it.
+    /// Whether it is the first part of an append-only file.
     pub is_base: bool,
 }
 
-/// A place in a replication stream.
+/// A position in a replication stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream<'a> {
     /// The database that the stream has selected; -1 for none.
@@ -57,7 +57,7 @@ pub struct Stream<'a> {
     pub offset: u64,
 }
 
-/// A whole file: facts, libraries and keys, in the order of Redis.
+/// A whole file: metadata, libraries and keys, in the order of Redis.
 pub fn save<'a>(
     keyspace: &Keyspace,
     limits: &Limits,
@@ -109,23 +109,23 @@ fn put_database(db: &Database, limits: &Limits, out: &mut Vec<u8>) {
     db.iter().for_each(|(key, entry)| write::entry(key, entry, limits, out));
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// All keys, those whose time has passed included. When they were last used is not known.
+    /// All keys, expired ones included. When they were last used is unknown.
     pub keyspace: Keyspace,
     /// The code of every library.
     pub libraries: Vec<Bytes>,
-    /// What it says of itself.
+    /// Its metadata.
     pub facts: Vec<(Bytes, Bytes)>,
-    /// How many bytes it took: more may stand behind it.
+    /// Its length in bytes: more may follow.
     pub length: usize,
 }
 
 /// Reads a file.
 ///
 /// # Errors
-/// If it is none, or holds what is not known.
+/// If it is not an RDB, or contains something unknown.
 pub fn load(bytes: &[u8], limits: &Limits) -> Result<Contents, WrongRdb> {
     let mut cursor = Cursor::new(bytes);
     let version = version(&mut cursor)?;
@@ -168,14 +168,14 @@ fn version(cursor: &mut Cursor) -> Result<u16, WrongRdb> {
     version.filter(|version| (1..=VERSION).contains(version)).ok_or(wrong)
 }
 
-/// One value as DUMP gives it.
+/// One value in the format of DUMP.
 pub fn dump(value: &Value, limits: &Limits) -> Bytes {
     let mut out = vec![write::kind_of(value)];
     write::value(value, limits, &mut out);
     with_foot(out)
 }
 
-/// All libraries as FUNCTION DUMP gives them.
+/// All libraries in the format of FUNCTION DUMP.
 pub fn dump_libraries<'a>(libraries: impl IntoIterator<Item = &'a Bytes>) -> Bytes {
     let mut out = Vec::new();
     put_libraries(libraries, &mut out);
@@ -188,7 +188,7 @@ fn with_foot(mut out: Vec<u8>) -> Bytes {
     Bytes::from(out)
 }
 
-/// Whether version and checksum at the end of a dump are right.
+/// Whether version and checksum at the end of a dump are valid.
 pub fn is_checked(dump: &[u8]) -> bool {
     let Some(foot) = dump.len().checked_sub(FOOT) else { return false };
     let version = u16::from_le_bytes([dump[foot], dump[foot + 1]]);
@@ -196,11 +196,11 @@ pub fn is_checked(dump: &[u8]) -> bool {
     version <= VERSION && dump[foot + 2..] == sum
 }
 
-/// The value of a dump. As in Redis nobody looks whether it ends where version and checksum
-/// begin.
+/// The value of a dump. As in Redis, it is not checked that the value ends where the version
+/// begins.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no valid value.
 pub fn dumped(dump: &[u8], limits: &Limits) -> Result<Value, WrongRdb> {
     let mut cursor = Cursor::new(dump);
     let of = cursor.byte()?;
@@ -212,7 +212,7 @@ pub fn dumped(dump: &[u8], limits: &Limits) -> Result<Value, WrongRdb> {
 /// The code of every library of a dump.
 ///
 /// # Errors
-/// If something else is in it.
+/// If it contains something else.
 pub fn dumped_libraries(dump: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
     let mut cursor = Cursor::new(dump);
     let mut libraries = Vec::new();

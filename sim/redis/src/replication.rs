@@ -1,12 +1,9 @@
-//! Master and replica: who follows whom, and what follows from a change of that.
+//! Master and replica: which node follows which, and the effects of a change.
 //!
-//! As in Redis: PING, REPLCONF, PSYNC, then all keys or what is lacking, then every write as the
-//! master executed it, with one count of bytes on all sides. A replica passes the stream on to
-//! replicas of its own as it came.
-//!
-//! - `feed`: the side of who is followed; `feeds`: what it sends
-//! - `follow`: the side of who follows
-//! - `failover`: the change between the two by command
+//! As in Redis: PING, REPLCONF, PSYNC, then a full or a partial resynchronisation, then every write
+//! as the master executed it, with the same replication offset on all sides. A replica passes the
+//! stream unchanged to its own replicas. `feed` is the master's side, `follow` the replica's,
+//! `failover` the change between the two by command.
 
 pub mod failover;
 pub mod feed;
@@ -22,8 +19,8 @@ use lockstorm_platform::trace::Event;
 use crate::server::Server;
 
 impl Server {
-    /// Makes the node follow `master`, or be one itself. Replicas of a new master come back to
-    /// learn that the history has another id; those of a new replica stay until its keys change.
+    /// Makes the node follow `master`, or become a master. Replicas of a new master reconnect to
+    /// learn the history's new id; those of a new replica stay until its keys change.
     pub fn change_role(self: &Rc<Server>, master: Option<SocketAddrV4>) {
         let mut node = self.node.borrow_mut();
         node.set_time(self.host.now(Clock::Wall));

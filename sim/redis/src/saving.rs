@@ -1,5 +1,5 @@
-//! When a node saves all its keys or rewrites its append-only file, and how that went: what
-//! `serverCron`, BGSAVE and INFO know.
+//! When a node saves all its keys or rewrites its append-only file, and the outcome: the state of
+//! `serverCron`, BGSAVE and INFO.
 //!
 //! A value: the files themselves are written in `files`.
 
@@ -12,50 +12,50 @@ pub struct Saving {
     pub changes: u64,
     /// When keys were last saved, or the node started, in Unix seconds.
     pub saved_s: u64,
-    /// When that was last tried in the background, in Unix seconds.
+    /// When a background save was last tried, in Unix seconds.
     pub tried_s: u64,
     /// Whether the last try failed.
     pub failed: bool,
-    /// The BGSAVE that is under way: since when in Unix seconds, and the changes by then.
+    /// The BGSAVE under way: when it began in Unix seconds, and the changes by then.
     pub begun: Option<(u64, u64)>,
-    /// How often a save was begun, but for those of FLUSHALL.
+    /// How many saves were begun, except those of FLUSHALL.
     pub saves: u64,
     /// How many seconds the last BGSAVE took.
     pub took_s: Option<u64>,
-    /// Keys that came from the file at the start, and those whose time had passed.
+    /// Keys loaded from the file at the start, and those that had expired.
     pub loaded: [u64; 2],
-    /// What FLUSHALL has left, to be saved before its answer, and the changes up to there.
+    /// The RDB that FLUSHALL must save before its reply, and the changes up to there.
     pub flushed: Option<(Bytes, u64)>,
-    /// The BGREWRITEAOF that is under way: since when, in Unix seconds.
+    /// The BGREWRITEAOF under way: when it began, in Unix seconds.
     pub rewriting: Option<u64>,
-    /// How often that was begun.
+    /// How many rewrites were begun.
     pub rewrites: u64,
-    /// How often in a row it has failed.
+    /// How many rewrites failed in a row.
     pub failed_rewrites: u64,
-    /// How many seconds the last one took.
+    /// How many seconds the last rewrite took.
     pub rewrite_took_s: Option<u64>,
-    /// Whether a save, or a rewrite, begins at the next tick at which none is under way.
+    /// Whether a save, or a rewrite, begins at the next tick at which neither is under way.
     pub scheduled: [bool; 2],
     /// Whether the append-only file could not be written.
     pub append_failed: bool,
-    /// The offset of the stream up to which that file is synced.
+    /// The replication offset up to which that file is synced.
     pub synced: u64,
 }
 
 impl Saving {
-    /// Whether a child process would be at work: there is one at a time.
+    /// Whether Redis would have a child process: there is at most one at a time.
     pub fn is_busy(&self) -> bool {
         self.begun.is_some() || self.rewriting.is_some()
     }
 
-    /// A save in the background begins.
+    /// Begins a background save.
     pub fn begin(&mut self, now_s: u64) {
         self.begun = Some((now_s, self.changes));
         self.tried_s = now_s;
         self.saves += 1;
     }
 
-    /// A save in the background has ended.
+    /// Ends a background save.
     pub fn end(&mut self, now_s: u64, is_good: bool) {
         let (since_s, changes) = self.begun.take().unwrap_or((now_s, 0));
         self.took_s = Some(now_s.saturating_sub(since_s));
@@ -65,20 +65,20 @@ impl Saving {
         }
     }
 
-    /// So many changes are saved; that a save before everybody's eyes failed is noted nowhere.
+    /// Notes that this many changes are saved; the failure of a foreground save is noted nowhere.
     pub fn saved(&mut self, now_s: u64, changes: u64) {
         self.changes = self.changes.saturating_sub(changes);
         self.failed = false;
         self.saved_s = now_s;
     }
 
-    /// A rewrite of the append-only file begins.
+    /// Begins a rewrite of the append-only file.
     pub fn begin_rewrite(&mut self, now_s: u64) {
         self.rewriting = Some(now_s);
         self.rewrites += 1;
     }
 
-    /// A rewrite has ended.
+    /// Ends a rewrite.
     pub fn end_rewrite(&mut self, now_s: u64, is_good: bool) {
         let since_s = self.rewriting.take().unwrap_or(now_s);
         self.rewrite_took_s = Some(now_s.saturating_sub(since_s));

@@ -1,14 +1,12 @@
-//! Lua scripts and functions. The one door to `mlua`: a Lua 5.1 machine a thread for all nodes of
-//! a run.
+//! Lua scripts and functions. The only user of `mlua`: one Lua 5.1 machine per thread for all nodes
+//! of a run.
 //!
-//! While a script runs its node stands behind the door, so that `redis.call` can reach the
-//! executor, which is handed in; it is moved back when the script ends, however it ends. Compiled
-//! code is shared by SHA1; which scripts a node knows, and what its libraries remember, is the
-//! node's own affair.
+//! While a script runs its node is moved into the machine, so that `redis.call` can reach the
+//! executor; it is moved back when the script ends, with or without an error. Compiled code is
+//! shared by SHA1; each node has its own script cache and library state.
 //!
-//! - `flags`: what a script says of itself
-//! - `declared`: what a request may do that runs a script
-//! - `libraries`: functions that are registered; `library` loads them, `registration` takes them
+//! - `flags`: the shebang line and flags of a script
+//! - `library`: registered functions
 //! - `machine`: the machine and its limits
 //! - `calls`: `redis.call`
 
@@ -56,7 +54,7 @@ pub struct Program<'a> {
     kind: Kind,
     /// The script's SHA1, or the function's name.
     name: Bytes,
-    /// `None` if nothing is known of it.
+    /// `None` for a script without a shebang line.
     flags: Option<ScriptFlags>,
     function: Function,
     words: Words<'a>,
@@ -67,7 +65,7 @@ pub struct Program<'a> {
 /// Whether a script compiles.
 ///
 /// # Errors
-/// Redis's words for a script that does not.
+/// Redis's error text for a script that does not.
 pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
     compile(sha, body).map(drop)
 }
@@ -97,7 +95,8 @@ fn compile(sha: &Bytes, body: &[u8]) -> Result<(Option<ScriptFlags>, Function), 
     Ok((head.flags, function))
 }
 
-/// The function of this name in any case, to be run with these words.
+/// Runs a script on the node, whose time is frozen meanwhile. `read_only` is set for commands that
+/// must not write.
 ///
 /// # Errors
 /// If there is none.
@@ -112,8 +111,7 @@ pub fn of_function<'a>(
     Ok(Program { kind: Kind::Library, name: name.clone(), flags, function, words, read_only })
 }
 
-/// Runs a script on the node, with the node's time standing still. What it calls is executed by
-/// `execute`.
+/// Runs the function of this name, ignoring case.
 ///
 /// # Errors
 /// What is refused before it runs.
@@ -152,7 +150,7 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
         let ended = machine.ended();
         ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
-    // What the script told its own connection stands before its reply.
+    // Push messages of a script to its own connection precede its reply.
     for told in call.node.clients.take_said() {
         call.session.push(&told);
     }
@@ -162,8 +160,8 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     }))
 }
 
-/// What still speaks against a script that says what it does: `scriptPrepareForRun`. Admission has
-/// looked at its flags, unless it was not known by then.
+/// The remaining checks of a script's flags: `scriptPrepareForRun`. Admission has checked them
+/// already, unless the script was not in the cache then.
 fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
     if flags.has(ScriptFlags::NO_CLUSTER) && node.cluster.is_some() {
         let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
@@ -187,7 +185,8 @@ fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) ->
     Ok(())
 }
 
-/// A script without an end holds its node. Nobody is told what it wrote: it is never done.
+/// A script that does not terminate holds its node. Its writes are never propagated, since it never
+/// ends.
 fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
     let Call { node, session, args, .. } = call;
     node.effects.commands.clear();
@@ -204,7 +203,7 @@ fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
     Reply::SILENCE
 }
 
-/// A request that runs a script and is about to hold its node, though it comes to an end.
+/// The state of a terminating script that is about to hold its node.
 pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy {
     let word = args.get(1).cloned().unwrap_or_default();
     let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
@@ -221,7 +220,7 @@ pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy 
     Busy { since_ms, session, wrote: false, killed, endless: false, function }
 }
 
-/// What the caller of a script is told that was killed.
+/// The reply to the caller of a killed script.
 fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
     let name = String::from_utf8_lossy(name);
     let source = if kind == Kind::Library { "user_function" } else { "user_script" };

@@ -1,21 +1,21 @@
-//! Sentinel: a process that watches masters, and puts a replica in the place of one that is down.
+//! Sentinel: a process that monitors masters, and replaces one that is down by a replica.
 //!
-//! As in Redis it is a node in another mode: connections, channels and users are the node's, its
-//! commands are its own. What it knows is a value that is driven by [`Sentinel::tick`], by replies
-//! and by commands; what it wants done comes out as [`Action`]s, events and a file to be written.
-//! The rules are those of `sentinel.c` of 7.0.15. Links to a Sentinel that watches several masters
-//! are not shared, and no scripts are run.
+//! As in Redis it is a node in another mode: it shares connections, channels and users with the
+//! node and has its own commands. Its state is a value that [`Sentinel::tick`], replies and
+//! commands drive; it produces [`Action`]s, events and a file to be written. The rules are those of
+//! `sentinel.c` of 7.0.15. Links to a Sentinel that monitors several masters are not shared, and no
+//! scripts are run.
 //!
-//! - `globals`: what is set for all that it does
-//! - `instance`: what is known of one master, replica or other Sentinel
+//! - `globals`: settings of the whole Sentinel
+//! - `instance`: the state of one master, replica or other Sentinel
 //! - `link`: connections, PING, INFO, hello messages
-//! - `report`: what INFO says, and what comes of it
+//! - `report`: the contents of INFO, and the reaction to it
 //! - `hello`: how Sentinels find each other and agree on the newest configuration
-//! - `down`: who is down
+//! - `down`: which instances are down
 //! - `election`: epochs and votes
 //! - `failover`: the steps of a failover
-//! - `file`: what survives the process
-//! - `command`: what a Sentinel answers
+//! - `file`: the persistent state
+//! - `command`: a Sentinel's commands
 //! - `process`: the tasks that move its bytes
 
 pub mod down;
@@ -36,27 +36,27 @@ use lockstorm_platform::trace::{Event, Sight};
 use crate::sentinel::globals::{Crashes, Globals, Times};
 use crate::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
 
-/// How a Sentinel is set up at its first start. Later its own file holds.
+/// The configuration of a Sentinel at its first start. Later its own file applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentinelConfig {
     /// The port that it listens on.
     pub port: u16,
-    /// What the master is called.
+    /// The name of the master.
     pub master_name: String,
-    /// Where the first master is.
+    /// The address of the first master.
     pub master: SocketAddrV4,
-    /// How many Sentinels have to take a master for down.
+    /// How many Sentinels must consider a master down.
     pub quorum: u32,
-    /// After how long without a valid answer it is down, in ms.
+    /// Time without a valid reply after which an instance is down, in ms.
     pub down_after_ms: u64,
-    /// After how long a failover is given up, in ms.
+    /// `failover-timeout`, in ms.
     pub failover_timeout_ms: u64,
-    /// How many replicas are told at a time to follow the new master.
+    /// How many replicas are reconfigured at a time to follow the new master.
     pub parallel_syncs: u32,
 }
 
 impl SentinelConfig {
-    /// The times of Redis, for a master of the usual name.
+    /// Redis's default times, for a master of the default name.
     pub fn of(master: SocketAddrV4, quorum: u32) -> SentinelConfig {
         SentinelConfig {
             port: 26_379,
@@ -70,23 +70,23 @@ impl SentinelConfig {
     }
 }
 
-/// When something happens, and the chance that may be needed for it.
+/// The time of a step, and a draw that it may need.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// What the Sentinel's wall clock reads.
+    /// The Sentinel's wall clock.
     pub ms: Ms,
     /// A drawn number.
     pub chance: u64,
 }
 
-/// What is to be done on the network.
+/// A request to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open a connection under this number.
+    /// Open a connection with this number.
     Open(u64, SocketAddrV4),
-    /// Send a request there, once it is open.
+    /// Send a request on this connection, once it is open.
     Send(u64, Vec<String>),
-    /// Close it.
+    /// Close this connection.
     Close(u64),
 }
 
@@ -95,37 +95,37 @@ pub enum Action {
 pub struct Sentinel {
     /// Its id: 40 hexadecimal digits, kept in its file.
     pub id: String,
-    /// Where others reach it.
+    /// Its announced address.
     pub address: SocketAddrV4,
-    /// The highest epoch that it has heard of.
+    /// The highest epoch that it has seen.
     pub epoch: u64,
-    /// What it watches, by name.
+    /// The monitored masters, by name.
     pub masters: BTreeMap<String, Master>,
-    /// How long it waits for what.
+    /// Its periods and timeouts.
     pub times: Times,
-    /// What it tells of itself, and as whom it asks others.
+    /// What it announces about itself, and its credentials for other Sentinels.
     pub globals: Globals,
-    /// Where it is to crash.
+    /// Where it must crash.
     pub crashes: Crashes,
-    /// Since when it does nothing, because its clock jumped.
+    /// When TILT mode began; it only observes then, because its clock jumped.
     pub tilt_since: Option<Ms>,
-    /// When it last ticked.
+    /// The time of its last tick.
     pub ticked_at: Ms,
-    /// What is to be done on the network, in order.
+    /// Pending actions on the network, in order.
     pub actions: Vec<Action>,
-    /// What happened, for those who listen: channel and message.
+    /// Pending events for subscribers: channel and message.
     pub events: Vec<(&'static str, String)>,
-    /// What these said of masters, until that is written down.
+    /// Pending trace events about what it sees of masters.
     pub sights: Vec<Event>,
     /// Whether its file is older than its state.
     pub unsaved: bool,
-    /// Whose each open connection is.
+    /// The instance of each open connection.
     lines: BTreeMap<u64, Place>,
     last_line: u64,
 }
 
 impl Sentinel {
-    /// A Sentinel that watches nothing yet.
+    /// A Sentinel that monitors nothing yet.
     pub fn new(id: String, address: SocketAddrV4, now: Ms) -> Sentinel {
         Sentinel {
             id,
@@ -146,7 +146,7 @@ impl Sentinel {
         }
     }
 
-    /// Watches the master that it is set up with.
+    /// Monitors the configured master.
     pub fn set_up(&mut self, config: &SentinelConfig, now: Ms) {
         let ms = |length: u64| Ms::try_from(length).unwrap_or(Ms::MAX / 4);
         let mut master = Master::new(config.master, config.quorum, now);
@@ -156,7 +156,7 @@ impl Sentinel {
         self.masters.insert(config.master_name.clone(), master);
     }
 
-    /// `sentinelTimer`: to be called ten times a second or a bit more often.
+    /// `sentinelTimer`: must be called ten times a second or slightly more often.
     pub fn tick(&mut self, now: Moment) {
         self.check_tilt(now.ms);
         let names: Vec<String> = self.masters.keys().cloned().collect();
@@ -175,7 +175,7 @@ impl Sentinel {
         }
     }
 
-    /// A clock that jumps, or a process that stood still, makes all times look wrong.
+    /// After a clock jump or a suspension of the process, no elapsed time can be trusted.
     fn check_tilt(&mut self, now: Ms) {
         let passed = now - self.ticked_at;
         if !(0..=self.times.tilt_trigger).contains(&passed) {
@@ -185,7 +185,7 @@ impl Sentinel {
         self.ticked_at = now;
     }
 
-    /// Whether it still does nothing; notices when that is over.
+    /// Whether it is in TILT mode; leaves the mode when its time is over.
     fn is_tilted(&mut self, now: Ms) -> bool {
         let Some(since) = self.tilt_since else { return false };
         if now - since < self.times.tilt {
@@ -213,7 +213,7 @@ impl Sentinel {
         }
     }
 
-    /// Whoever is meant, if he is still known.
+    /// The instance at this place, if it is still known.
     pub fn get_mut(&mut self, place: &Place) -> Option<&mut Instance> {
         self.masters.get_mut(&place.master)?.get_mut(&place.who)
     }
@@ -242,12 +242,12 @@ impl Sentinel {
     }
 }
 
-/// The channels on which Sentinels tell what they see of masters.
+/// The channels on which Sentinels publish what they see of masters.
 pub const SIGHTS: [(&str, Sight); 3] =
     [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
 
-/// What an event of a Sentinel says of itself or of a master: `+odown` with
-/// `master NAME IP PORT ...`, `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+/// What an event says about a Sentinel or a master: `+odown` with `master NAME IP PORT ...`,
+/// `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
 pub fn sight(channel: &str, text: &str) -> Option<Event> {
     if channel == "+tilt" {
         return Some(Event::Tilted);

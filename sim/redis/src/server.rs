@@ -1,7 +1,8 @@
 //! A running node: what its tasks share, and what all of them do with what was executed.
 //!
-//! How a process starts and ends is in `process`, what is said on one connection in `conversation`,
-//! a request's turn in `turn`.
+//! `command` decides what a request does; this file carries its effects to the trace, the file and
+//! the replicas, in the order of Redis: execute, write to the file (and sync it under
+//! `appendfsync always`), reply. One connection is in `conversation`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,36 +32,36 @@ pub struct Server {
     pub host: Host,
     /// The state.
     pub node: RefCell<Node>,
-    /// Held while something is executed: a slow script lets everybody wait.
+    /// Held while something is executed: a slow script makes all clients wait.
     pub turn: HostMutex,
     /// The replicas that are fed.
     pub feeds: RefCell<Feeds>,
-    /// Raised when a replica has acknowledged, or the node became one.
+    /// Raised when a replica has acknowledged, or the node became a replica.
     pub acknowledged: Signal,
     /// Raised when the node follows another master, or none.
     pub role: Signal,
-    /// Raised when a key has an earlier end than the expiry cycle waits for.
+    /// Raised when a key expires before the time until which the expiry cycle waits.
     pub ends: Signal,
-    /// Until when that cycle waits, in Unix milliseconds.
+    /// The time until which that cycle waits, in Unix milliseconds.
     pub waits_until_ms: Cell<Option<u64>>,
-    /// Raised when somebody begins to wait, so that the end of his time is looked for.
+    /// Raised when a session blocks, so that its timeout is watched.
     pub waits: Signal,
     /// Raised when a script no longer holds the node.
     pub freed: Signal,
-    /// Raised when the process is to end.
+    /// Raised when the process must stop.
     pub ended: Signal,
-    /// Raised when the cluster wants something done.
+    /// Raised when the cluster has something to send or do.
     pub bus: Signal,
     /// Whether the file is synced each second.
     pub syncs: Cell<bool>,
-    /// Whether the ends of waits are looked for.
+    /// Whether the timeouts of blocked sessions are watched.
     pub tended: Cell<bool>,
     /// What is started when it follows another master.
     pub follow: Follow,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     /// The append-only file.
     pub log: RefCell<Log>,
-    /// Whether the save points are looked at.
+    /// Whether the save points are checked.
     pub saves: Cell<bool>,
     /// Sees its requests, for a test that asserts what was requested.
     pub observer: RefCell<Option<Observer>>,
@@ -112,7 +113,7 @@ impl Server {
         self.node.borrow_mut().clients.disconnect(id);
     }
 
-    /// Tells trace, file and replicas what was done; whether a command was passed on.
+    /// Propagates effects to trace, file and replicas; whether a command was propagated.
     pub fn publish(&self, origin: Origin) -> bool {
         let mut node = self.node.borrow_mut();
         if node.effects.is_empty() {

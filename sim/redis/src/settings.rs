@@ -1,7 +1,7 @@
-//! The parameters of a node: what each may be, and what CONFIG SET made of it.
+//! The parameters of a node: the valid values of each, and the values that CONFIG SET gave them.
 //!
-//! The facts stand in `settings/parameters.txt`, as Redis tells them. A parameter that the node
-//! does not act upon is kept and told all the same.
+//! The facts are in `command/config.txt`, as Redis reports them. A parameter without effect on the
+//! node is still kept and reported.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,24 +12,24 @@ use crate::frame::integer;
 
 const FACTS: &str = include_str!("settings/parameters.txt");
 
-/// What a parameter may be.
+/// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `yes` or `no`.
     Bool,
     /// A number between two bounds.
     Number(i64, i64),
-    /// A number of bytes with a unit, however large.
+    /// A number of bytes with a unit, without a maximum.
     Bytes,
-    /// The same, at least so many, at most as a signed number can tell.
+    /// The same with a minimum; the maximum is that of a signed number.
     Memory(u64),
     /// A number of bytes, or a percentage of `maxmemory`.
     Percent,
-    /// One of these words, separated by commas.
+    /// One word of this comma-separated list.
     Enum(&'static str),
     /// Anything.
     Text,
-    /// The node's port: it cannot move.
+    /// The node's port: it cannot change.
     Port,
     /// Pairs of seconds and changes.
     Save,
@@ -41,9 +41,9 @@ pub enum Kind {
     Three,
     /// Percentiles.
     Percentiles,
-    /// Set at the start only.
+    /// Can only be set at the start.
     Immutable,
-    /// Not set by CONFIG SET unless that was allowed at the start.
+    /// Cannot be set by CONFIG SET unless that was allowed at the start.
     Protected,
 }
 
@@ -52,9 +52,9 @@ pub enum Kind {
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// The name under which its value is kept: another one for an alias.
+    /// The name under which its value is kept; differs from `name` for an alias.
     pub kept_as: &'static str,
-    /// What it may be.
+    /// Its type.
     pub kind: Kind,
     default: &'static str,
 }
@@ -105,12 +105,12 @@ pub fn all() -> &'static [Parameter] {
     &PARAMETERS
 }
 
-/// The parameter of this name, in any case.
+/// The parameter of this name, ignoring case.
 pub fn find(name: &[u8]) -> Option<&'static Parameter> {
     all().iter().find(|parameter| parameter.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// What differs from the defaults.
+/// The values that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     changed: BTreeMap<&'static str, String>,
@@ -122,12 +122,12 @@ impl Settings {
         self.changed.get(parameter.kept_as).map_or(parameter.default, String::as_str)
     }
 
-    /// The value of the parameter of this name; nothing if there is none.
+    /// The value of the parameter of this name; empty if there is none.
     pub fn text(&self, name: &str) -> &str {
         find(name.as_bytes()).map_or("", |parameter| self.get(parameter))
     }
 
-    /// The value of the parameter of this name as a number; 0 if it is none.
+    /// The value of the parameter of this name as a number; 0 if it is not one.
     pub fn number(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
     }
@@ -137,28 +137,28 @@ impl Settings {
         self.text(name) == "yes"
     }
 
-    /// Turns on what Valkey 8.0 and later free lazily unless told otherwise.
+    /// Turns on the lazy freeing that is the default of Valkey 8.0 and later.
     pub fn free_lazily(&mut self) {
         let lazy = all().iter().filter(|parameter| parameter.name.starts_with("lazyfree-lazy-"));
         lazy.for_each(|parameter| self.set(parameter, "yes".to_owned()));
     }
 
-    /// The command by which deletions are passed on that the parameter of this name makes lazy.
+    /// The command that propagates a deletion, lazy or not by the parameter of this name.
     pub fn deletion(&self, lazy: &str) -> Bytes {
         Bytes::from_static(if self.is_on(lazy) { b"UNLINK" } else { b"DEL" })
     }
 
-    /// Sets a parameter to a value that [`Parameter::read`] gave.
+    /// Sets a parameter to a value that [`Parameter::read`] returned.
     pub fn set(&mut self, parameter: &Parameter, value: String) {
         self.changed.insert(parameter.kept_as, value);
     }
 }
 
 impl Parameter {
-    /// A value as it is kept.
+    /// A value in the form in which it is kept.
     ///
     /// # Errors
-    /// Redis's words for a value that the parameter cannot have.
+    /// Redis's error text for an invalid value.
     pub fn read(&self, value: &[u8], old: &str) -> Result<String, String> {
         let text = String::from_utf8_lossy(value).into_owned();
         match self.kind {
@@ -215,8 +215,8 @@ fn read_percent(text: &str) -> Result<String, String> {
     Ok(bytes.to_string())
 }
 
-/// A number of bytes: digits and a unit, of which `k` is 1000 and `kb` 1024. Too many digits are
-/// as many bytes as there can be.
+/// A number of bytes: digits and a unit, of which `k` is 1000 and `kb` 1024. Too many digits give
+/// the maximum.
 pub fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let unit: u64 = match text[digits..].to_ascii_lowercase().as_str() {
@@ -286,7 +286,7 @@ fn read_limits(text: &str, old: &str) -> Result<String, String> {
     Ok(limits.join(" "))
 }
 
-/// Classes in the order in which Redis tells them, `A` for all that it stands for.
+/// Classes in the order in which Redis reports them, `A` for all that it stands for.
 fn read_classes(text: &str) -> Result<String, String> {
     const ALL: &str = "g$lshzxetd";
     if text.chars().any(|class| !"Ag$lshzxeKEtmdn".contains(class)) {

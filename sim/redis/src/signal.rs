@@ -1,11 +1,12 @@
-//! How the tasks of one node wait for each other: a signal that is raised, and the first of two.
+//! How tasks of one node wait for each other: a repeatable signal, and the first of two futures.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Poll, Waker};
 
-/// Something that happens again and again. Who waits says how often he has seen it happen.
+/// A repeatable event. A waiter passes the count that it read before its check, so that no raise in
+/// between is lost.
 #[derive(Default)]
 pub struct Signal {
     raised: Cell<u64>,
@@ -13,19 +14,19 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Makes it happen: everybody who waits goes on.
+    /// Raises it: every waiter resumes.
     pub fn raise(&self) {
         self.raised.set(self.raised.get() + 1);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// How often it has happened.
+    /// How often it was raised.
     pub fn count(&self) -> u64 {
         self.raised.get()
     }
 
-    /// Waits until it has happened more often than `seen`.
+    /// Waits until it was raised more often than `seen`.
     pub async fn past(&self, seen: u64) {
         std::future::poll_fn(|cx| {
             if self.raised.get() > seen {
@@ -41,15 +42,15 @@ impl Signal {
     }
 }
 
-/// Which of two came first.
+/// Which of two futures was ready first.
 pub enum First<A, B> {
-    /// The one that is looked at first, also if both are ready.
+    /// The one that is polled first, also if both are ready.
     This(A),
     /// The other.
     That(B),
 }
 
-/// Runs two futures until one of them is done; the other is dropped.
+/// Runs two futures until one of them is ready; the other is dropped.
 pub async fn first<A, B>(
     this: impl Future<Output = A>,
     that: impl Future<Output = B>,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crate::compat::Difference;
 use crate::specification::flags::Flags;
 
-/// No command has a longer name.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 16;
 
 const FACTS: &str = include_str!("specification/commands.txt");
@@ -50,20 +50,20 @@ const SHARED: [&str; 14] = [
 pub struct Command {
     /// Its name in upper case; `CLIENT|ID` for a subcommand.
     pub name: &'static str,
-    /// Its first word in upper case, as traces have it: `CLIENT`.
+    /// Its first word in upper case, as in traces: `CLIENT`.
     pub head: &'static str,
-    /// Its name in lower case, as error texts have it.
+    /// Its name in lower case, as in error texts.
     pub lower: &'static str,
     order: u128,
-    /// How many words it has with its name; negative: at least so many.
+    /// Its number of words, name included; negative: the minimum number.
     pub arity: i32,
-    /// What it is allowed to do.
+    /// Its flags.
     pub flags: Flags,
     /// The first key, the last one (from the end if negative) and the step between keys.
     pub keys: (i64, i64, i64),
-    /// The words of the facts as they stand: flags, categories, tips, key specifications.
+    /// The words of the facts, unparsed: flags, categories, tips, key specifications.
     pub told: [&'static str; 4],
-    /// Which difference makes it known; `None` if every server has it.
+    /// The difference that adds it; `None` if every server has it.
     pub since: Option<Difference>,
     /// Its place among all that are specified: what executes it is found by that.
     pub index: usize,
@@ -101,7 +101,7 @@ pub fn with_subcommands(table: &[Command]) -> impl Iterator<Item = &Command> {
     table.iter().flat_map(|command| [command].into_iter().chain(&command.subcommands))
 }
 
-/// The names of all commands that Redis has, with their categories: more than a node has.
+/// The names of all commands of Redis, with their categories: also those without a function.
 pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
@@ -160,7 +160,7 @@ fn read(line: &'static str) -> Command {
     }
 }
 
-/// Which difference makes a command of `later.txt` known.
+/// The difference that adds a command of `later.txt`.
 fn since(lower: &str) -> Option<Difference> {
     match lower {
         "client|setinfo" => Some(Difference::ClientSetInfo),
@@ -172,19 +172,19 @@ fn since(lower: &str) -> Option<Difference> {
     }
 }
 
-/// Finds a command of a node by its name in any case; its subcommands are not looked at.
+/// Finds a command of a node by its name, ignoring case; subcommands are not searched.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     find_in(all(), name)
 }
 
-/// As [`find`], in another table.
+/// Like [`find`], in another table.
 pub fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let order = order(name)?;
     table.binary_search_by_key(&order, |command| command.order).ok().map(|at| &table[at])
 }
 
-/// A name in upper case as a number: names are found by comparing these, since every request
-/// looks for one.
+/// A name in upper case as a number: commands are looked up by comparing these, because every
+/// request needs a lookup.
 fn order(name: &[u8]) -> Option<u128> {
     if name.last() == Some(&0) {
         return None;
@@ -195,7 +195,7 @@ fn order(name: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(upper))
 }
 
-/// Finds the command of a request in a table: a subcommand where the name alone is a container.
+/// Finds the command of a request in a table: the subcommand if the name alone is a container.
 pub fn look_up_in(table: &'static [Command], args: &[Bytes]) -> Option<&'static Command> {
     let command = find_in(table, args.first()?)?;
     match args.get(1) {
@@ -215,7 +215,7 @@ pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static C
 }
 
 impl Command {
-    /// The subcommand of this name in any case.
+    /// The subcommand of this name, ignoring case.
     pub fn subcommand(&'static self, word: &[u8]) -> Option<&'static Command> {
         let own = |command: &&Command| {
             let part = command.lower.rsplit('|').next().unwrap_or_default();
@@ -224,7 +224,7 @@ impl Command {
         self.subcommands.iter().find(own)
     }
 
-    /// Whether so many words fit.
+    /// Whether this number of words is valid.
     pub fn takes(&self, words: usize) -> bool {
         let words = i32::try_from(words).unwrap_or(i32::MAX);
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }

@@ -1,7 +1,7 @@
-//! Users: who may connect, and what each of them may do.
+//! Users: authentication, and what each of them may do.
 //!
-//! Values alone: which session speaks for whom is the session's affair. Selectors in parentheses
-//! and first arguments (`+get|key`) are left out: SETUSER refuses them.
+//! Values only: the session keeps its own user. Selectors in parentheses and first arguments
+//! (`+get|key`) are not supported: SETUSER refuses them.
 
 pub mod rules;
 
@@ -17,31 +17,31 @@ use crate::specification::flags::Flags;
 use crate::specification::keys::{Access, keys_of};
 use crate::specification::{Command, facts};
 
-/// The user that everybody is at first.
+/// The initial user of every connection.
 pub const DEFAULT: &[u8] = b"default";
-/// How many denials are kept: `acllog-max-len`.
+/// Maximum number of denials in the log: `acllog-max-len`.
 const LONGEST_LOG: usize = 128;
-/// Denials that differ in nothing but their time are counted together for so long.
+/// Denials that differ only in their time are counted together for this long.
 const SAME_FOR_MS: u64 = 60_000;
 
 /// One user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// Whether it may connect.
+    /// Whether it may authenticate.
     pub on: bool,
-    /// Whether every password will do.
+    /// Whether it accepts every password.
     pub no_password: bool,
     /// SHA256 of its passwords in lower-case hexadecimal.
     pub passwords: Vec<String>,
-    /// Whether `sanitize-payload` (true) or `skip-sanitize-payload` was said.
+    /// Whether `sanitize-payload` (true) or `skip-sanitize-payload` was set.
     pub sanitize: Option<bool>,
-    /// Full names of commands in lower case that it may run.
+    /// Full names, in lower case, of the commands that it may run.
     pub commands: Arc<BTreeSet<&'static str>>,
-    /// Whether it may run commands that come with later versions.
+    /// Whether it may run commands that later versions add.
     pub future: bool,
     /// Whether it may access every key.
     pub all_keys: bool,
-    /// Patterns of keys, with how they may be accessed.
+    /// Patterns of keys, with the permitted access.
     pub keys: Vec<(Access, Bytes)>,
     /// Whether it may use every channel.
     pub all_channels: bool,
@@ -49,19 +49,19 @@ pub struct User {
     pub channels: Vec<Bytes>,
 }
 
-/// Why a user may not do something.
+/// Why a user is denied a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// Not this command.
+    /// The command is not permitted.
     Command,
-    /// Not this key.
+    /// This key is not permitted.
     Key(Bytes),
-    /// Not this channel.
+    /// This channel is not permitted.
     Channel(Bytes),
 }
 
 impl Denial {
-    /// The reason in later servers' replies: it names the user, or no more than a key or a channel.
+    /// The error text of later servers: it names the user, or only a key or a channel.
     pub fn later_text(&self, user: &[u8], command: &str) -> String {
         match self {
             Denial::Command => {
@@ -73,7 +73,7 @@ impl Denial {
         }
     }
 
-    /// The reply's text.
+    /// The error text.
     pub fn text(&self, command: &str) -> String {
         match self {
             Denial::Command => {
@@ -89,7 +89,7 @@ impl Denial {
     }
 }
 
-/// One line of ACL LOG.
+/// One entry of ACL LOG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// How often it happened.
@@ -98,13 +98,13 @@ pub struct Refusal {
     pub reason: &'static str,
     /// `toplevel`, `multi` or `lua`.
     pub context: &'static str,
-    /// What was refused.
+    /// The command, key or channel that was refused.
     pub object: Bytes,
-    /// To whom.
+    /// The user.
     pub user: Bytes,
     /// When it last happened, in Unix milliseconds.
     pub at_ms: u64,
-    /// The connection, as CLIENT INFO tells it.
+    /// The connection, as CLIENT INFO reports it.
     pub client: Bytes,
 }
 
@@ -112,9 +112,9 @@ pub struct Refusal {
 #[derive(Clone, Debug)]
 pub struct Users {
     users: BTreeMap<Bytes, User>,
-    /// Whether anybody may not do everything: without it nothing is checked.
+    /// Whether any user has restrictions: otherwise nothing is checked.
     restricted: bool,
-    /// What was refused, the latest first.
+    /// Denials, the latest first.
     pub log: Vec<Refusal>,
 }
 
@@ -147,7 +147,7 @@ fn every_command() -> Arc<BTreeSet<&'static str>> {
     Arc::clone(&EVERY)
 }
 
-/// Shared: every node that starts has a user who may do all.
+/// Shared, because every node starts with a user that may do everything.
 static EVERY: LazyLock<Arc<BTreeSet<&'static str>>> =
     LazyLock::new(|| Arc::new(known().map(|(name, _)| name).collect()));
 
@@ -162,20 +162,20 @@ impl Users {
         self.users.get(name)
     }
 
-    /// Puts a user under a name.
+    /// Sets the user of a name.
     pub fn set(&mut self, name: &[u8], user: User) {
         self.users.insert(Bytes::copy_from_slice(name), user);
         self.restricted = self.users.values().any(|user| !user.may_everything());
     }
 
-    /// Forgets a user; whether there was one.
+    /// Removes a user; whether it existed.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let gone = self.users.remove(name).is_some();
         self.restricted = self.users.values().any(|user| !user.may_everything());
         gone
     }
 
-    /// Gives the default user this password alone, or none if it is empty: `requirepass`.
+    /// Gives the default user only this password, or none if it is empty: `requirepass`.
     pub fn require(&mut self, password: &[u8]) {
         let Some(user) = self.users.get_mut(DEFAULT) else { return };
         user.no_password = password.is_empty();
@@ -185,7 +185,7 @@ impl Users {
         }
     }
 
-    /// Whether somebody who has not said AUTH may do nothing.
+    /// Whether AUTH is required.
     pub fn ask_for_password(&self) -> bool {
         self.users.get(DEFAULT).is_none_or(|user| !user.no_password || !user.on)
     }
@@ -197,7 +197,7 @@ impl Users {
         })
     }
 
-    /// Why a user may not run this request, if he may not.
+    /// Why a user may not run this request, if it may not.
     pub fn denies(&self, name: &[u8], command: &Command, args: &[Bytes]) -> Option<Denial> {
         if !self.restricted {
             return None;
@@ -205,7 +205,7 @@ impl Users {
         self.users.get(name)?.denial(command, args)
     }
 
-    /// Notes a refusal for ACL LOG.
+    /// Adds a denial to ACL LOG.
     pub fn note(&mut self, refusal: Refusal) {
         let same = |old: &Refusal| {
             (old.reason, old.context, &old.object, &old.user)
@@ -226,7 +226,7 @@ impl User {
         self.all_keys && self.all_channels && self.commands.len() == known().count()
     }
 
-    /// Why this user may not run this request, if he may not.
+    /// Why this user may not run this request, if it may not.
     pub fn denial(&self, command: &Command, args: &[Bytes]) -> Option<Denial> {
         if !command.flags.any(Flags::NO_AUTH) && !self.may_run(command) {
             return Some(Denial::Command);
@@ -246,7 +246,8 @@ impl User {
         denied.map(|name| Denial::Channel(Bytes::clone(name)))
     }
 
-    /// Rules know the commands of Redis 7.0.15: later ones are allowed with all that is to come.
+    /// Rules know the commands of Redis 7.0.15: later ones are allowed to a user with all future
+    /// commands.
     fn may_run(&self, command: &Command) -> bool {
         self.commands.contains(command.lower) || command.since.is_some() && self.future
     }
@@ -256,14 +257,14 @@ impl User {
         self.keys.iter().any(fits)
     }
 
-    /// A pattern is allowed if it is one of the user's, letter by letter.
+    /// A pattern is allowed if it equals one of the user's patterns.
     fn may_use(&self, channel: &[u8], is_pattern: bool) -> bool {
         let fits = |own: &Bytes| if is_pattern { own == channel } else { matches(own, channel) };
         self.channels.iter().any(fits)
     }
 }
 
-/// The channels that a request speaks or listens to.
+/// The channels that a request publishes or subscribes to.
 fn channels_of<'a>(command: &Command, args: &'a [Bytes]) -> &'a [Bytes] {
     match command.name {
         "SUBSCRIBE" | "SSUBSCRIBE" | "PSUBSCRIBE" => &args[1..],

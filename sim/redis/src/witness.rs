@@ -1,5 +1,5 @@
-//! What a node writes down about a request where its clients write down nothing: all its words,
-//! and the values that it left behind.
+//! What a node records about a request whose clients record nothing: all its words, and the values
+//! that it left.
 //!
 //! Only on platforms that ask for it: on the others, client and node records are joined.
 
@@ -11,7 +11,7 @@ use crate::frame::Arguments;
 use crate::keyspace::Value;
 use crate::node::{Change, Node};
 
-/// The commands that are about to be executed as a transaction; to be asked for before they are.
+/// The commands of a transaction that is about to be executed; must be called before that.
 pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<Bytes>> {
     if !host.keeps_words() {
         return None;
@@ -20,7 +20,7 @@ pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<B
     args[0].eq_ignore_ascii_case(b"EXEC").then(|| queued.concat())
 }
 
-/// Writes down what a request said, if it has changed a key or meant to; before what it did.
+/// Records a request's words if it changed a key or tried to; the record precedes its effects.
 pub fn tell(
     host: &Host,
     node: &Node,
@@ -47,13 +47,13 @@ pub fn tell(
     host.record(Event::Words { request, db, words, values });
 }
 
-/// Whether the request is `SET key value`: it takes no lock, and caches live from its speed. That
-/// it has overwritten one is seen in the key's change.
+/// Whether the request is `SET key value`: it takes no lock, and caches depend on its speed. If it
+/// overwrites a lock, the key's change shows it.
 fn is_plain(args: &Arguments) -> bool {
     args.len() == 3 && args[0].eq_ignore_ascii_case(b"SET")
 }
 
-/// Whether the request is one that takes a lock, or is told that it is taken.
+/// Whether the request acquires a lock, or may be refused because the lock is held.
 fn may_be_refused(args: &Arguments) -> bool {
     match &args[0][..] {
         [_, _, _] => args.len() > 3 && args[0].eq_ignore_ascii_case(b"SET"),
@@ -61,7 +61,8 @@ fn may_be_refused(args: &Arguments) -> bool {
     }
 }
 
-/// What says whose a key is: the string under it, or the first field of the hash.
+/// The token that identifies the owner of a key: the string under it, or the first field of the
+/// hash.
 fn token(value: &Value) -> Option<Bytes> {
     match value {
         Value::String(bytes) => Some(bytes.clone()),

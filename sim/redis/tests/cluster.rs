@@ -1,4 +1,4 @@
-//! A cluster in whole worlds: who answers, what a failover takes with it, what a restart keeps.
+//! A cluster in whole worlds: which nodes reply, what a failover loses, what a restart keeps.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ fn address(host: u8) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 6379)
 }
 
-/// Masters 1, 2, 3, whose replicas are 4, 5, 6, with a time-out of two seconds. The slot of the key
-/// `lock` is that of 2.
+/// Masters 1, 2, 3 with the replicas 4, 5, 6, and a timeout of two seconds. The key `lock` belongs
+/// to a slot of 2.
 fn config() -> NodeConfig {
     let ranges = [(0, 5460), (5461, 10921), (10922, 16383)];
     let masters = (1..).zip(ranges).map(|(n, ends)| Member {
@@ -47,7 +47,7 @@ fn config() -> NodeConfig {
     NodeConfig { cluster, ..NodeConfig::default() }
 }
 
-/// Asks, unless the line is a dot, and hears the next reply.
+/// Sends a request, unless the line is a dot, and receives the next reply.
 async fn ask(node: &mut Asker, line: &str) -> Option<Reply> {
     if line == "." {
         return node.reply().await.ok();
@@ -70,7 +70,7 @@ fn show(reply: Option<Reply>) -> String {
     }
 }
 
-/// Follows a script: `@ms` waits until that time, `n request` asks node n on one connection.
+/// Follows a script: `@ms` waits until that time, `n request` sends to node n on one connection.
 async fn follow(host: Host, script: &'static str, log: Log) {
     let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -171,8 +171,8 @@ fn a_master_that_is_back_before_the_time_out_has_its_slots_and_nothing_in_them()
     check(script, fault(Verb::Crash, "n2", 3 * SECOND, 500 * MS), expected);
 }
 
-/// The link to the master stays open and silent. Behind ten time-outs and ten seconds what the
-/// replica has is too old to stand, and the slots of its master are served by nobody.
+/// The link to the master stays open and silent. After ten timeouts and ten seconds the replica's
+/// data is too old for it to start an election, and no node serves the slots of its master.
 #[test]
 fn a_replica_that_hears_nothing_for_long_does_not_stand_though_its_link_is_open() {
     let script = "2 SET lock x\n@58000\n1 GET lock\n5 GET lock";

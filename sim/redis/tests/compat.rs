@@ -1,6 +1,6 @@
-//! What nodes that answer like different servers pass on to replicas and file, where these differ.
+//! What nodes compatible with different servers propagate to replicas and file, where these differ.
 //!
-//! Each case was seen on the stream that the server itself sends a replica.
+//! Each case was observed on the stream that the server itself sends to a replica.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -12,7 +12,7 @@ use lockstorm_redis::requests;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What is passed on of the last line; a second passes before each, and no active cycle runs.
+/// What the last line propagates; a second passes before each line, without active expire cycles.
 fn passed_on(compat: Compat, lines: &[&str]) -> String {
     let config = NodeConfig { compat, ..NodeConfig::default() };
     let mut node = Node::new(config, 1_000_000, [1, 2, 3]);

@@ -1,5 +1,5 @@
 //! Worlds on the live engine: real sockets and real time, with both ends of each connection in the
-//! world. Nothing here waits for an exact time: only for what has to come before or after.
+//! world. No test depends on an exact time, only on the order of events.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> Host
     HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
 }
 
-/// A node `n1` on a port that the system chooses, and a client `c1` that runs `ask` beside it.
+/// A node `n1` on a port chosen by the system, and a client `c1` that runs `ask`.
 fn world<F, R>(append: Append, ask: F) -> (World, Log)
 where
     F: Fn(Host, SocketAddrV4, Log) -> R + 'static,
@@ -70,7 +70,7 @@ where
     (World::on(Box::new(engine), spec), log)
 }
 
-/// Asks a line every 10 ms on one connection after the other, and logs what comes in whole.
+/// Sends a line every 10 ms, reconnects after a failure, and logs the replies.
 async fn asks(host: Host, node: SocketAddrV4, log: Log, line: &'static str) {
     let note = |text: String| log.borrow_mut().push((host.now(Clock::Monotonic), text));
     loop {
@@ -104,7 +104,7 @@ fn run(world: &mut World, ms: u64) {
     }
 }
 
-/// Runs until the log says `text`.
+/// Runs until the log contains `text`.
 #[track_caller]
 fn run_until_said(world: &mut World, log: &Log, text: &str) {
     for _ in 0..500 {
@@ -140,7 +140,7 @@ fn a_pause_is_waited_out_and_a_death_is_seen() {
     run_until_said(&mut world, &log, "+PONG\r\n");
 }
 
-/// The connection that asked is not the only one to hear of it.
+/// All connections are closed, not only the one that sent SHUTDOWN.
 #[test]
 fn a_node_that_is_shut_down_ends_every_connection() {
     let (mut world, log) = world(Append::None, |host: Host, node, log: Log| async move {

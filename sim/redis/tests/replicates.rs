@@ -1,5 +1,5 @@
-//! Nodes of ours and an installed redis-server as each other's replicas, over real sockets. Skipped
-//! where redis-server is not installed.
+//! Simulated nodes and an installed redis-server as each other's replicas, over real sockets.
+//! Skipped if redis-server is not installed.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -21,11 +21,11 @@ use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tempfile::TempDir;
 
-/// An installed redis-server that runs; it ends with this value.
+/// A running redis-server; it is killed when this value is dropped.
 struct Real {
     child: Child,
     port: u16,
-    /// Where its file would be.
+    /// The directory of its files.
     _folder: TempDir,
 }
 
@@ -85,7 +85,7 @@ fn world() -> (World, u16) {
     (World::on(Box::new(engine), spec), address.port())
 }
 
-/// Lets 10 ms pass.
+/// Runs the world for 10 ms.
 fn run(world: &mut World) {
     let limit = world.now() + 10 * MILLISECOND;
     while world.now() < limit {
@@ -93,7 +93,7 @@ fn run(world: &mut World) {
     }
 }
 
-/// Asks while the world runs; what was answered in half a second.
+/// Sends a request while the world runs; returns what arrives within half a second.
 fn ask(world: &mut World, port: u16, line: &str) -> String {
     run(world);
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
@@ -114,7 +114,7 @@ fn ask(world: &mut World, port: u16, line: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Asks again until the answer is this one.
+/// Repeats the request until the reply is `answer`.
 #[track_caller]
 fn wait_for(world: &mut World, port: u16, line: &str, answer: &str) {
     let mut last = String::new();
@@ -127,7 +127,7 @@ fn wait_for(world: &mut World, port: u16, line: &str, answer: &str) {
     panic!("{line} is answered {last:?}, not {answer:?}");
 }
 
-/// The one follows the other, gets what was there and what comes, and knows the offset.
+/// One follows the other, receives the existing and the new data, and has the same offset.
 #[track_caller]
 fn check(of_ours: bool) {
     let Some(real) = Real::start() else {

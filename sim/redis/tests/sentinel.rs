@@ -1,5 +1,5 @@
 //! Sentinels in whole worlds: how long a failover takes, how long a returned master accepts writes,
-//! what survives a Sentinel's process.
+//! what survives a crash of a Sentinel's process.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 const MS: Nanos = MILLISECOND;
-/// When the master stands still, and for how long.
+/// When the master is paused, and for how long.
 const PAUSE_AT: Nanos = 15 * SECOND;
 const PAUSE: Nanos = 6 * SECOND;
 
-/// What was seen, with its time in ms.
+/// Observations, with their times in ms.
 type Log = Rc<RefCell<BTreeMap<&'static str, u64>>>;
 
 fn address(net: u8, host: u8, port: u16) -> SocketAddrV4 {
@@ -69,7 +69,7 @@ fn show(reply: &Reply) -> String {
     }
 }
 
-/// Asks again and again until the answer begins with `wanted`; notes when.
+/// Repeats the request until the reply begins with `wanted`; logs the time.
 async fn until(
     host: Host,
     to: SocketAddrV4,
@@ -97,7 +97,7 @@ async fn until(
     log.borrow_mut().insert(what, host.now(Clock::Boot) / MS);
 }
 
-/// Writes on one old connection as long as the node takes it; notes when that ends.
+/// Writes on one old connection as long as the node accepts it; logs when that ends.
 async fn write_on(host: Host, log: Log) {
     let mut client = Client::to(&host, node(1)).await.expect("the master is there");
     host.sleep_until(Clock::Boot, PAUSE_AT + 10 * MS).await;
@@ -110,7 +110,7 @@ async fn write_on(host: Host, log: Log) {
     log.borrow_mut().insert("refused", host.now(Clock::Boot) / MS);
 }
 
-/// Notes when a Sentinel says `+odown`, and the last message of `+switch-master`.
+/// Logs when a Sentinel publishes `+odown`, and the last message of `+switch-master`.
 async fn listen(host: Host, log: Log) {
     let mut client = Client::to(&host, sentinel(1)).await.expect("the Sentinel is there");
     let mut said = client.ask("PSUBSCRIBE *").await;
@@ -137,7 +137,7 @@ fn machine(name: String, address: SocketAddrV4, part: Part, process: Process) ->
     HostSpec { name, address, clocks: ClockSetting::default(), part, process }
 }
 
-/// Two nodes, three Sentinels and those who look on.
+/// Two nodes, three Sentinels and the observers.
 fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
     let mut hosts = Vec::new();
     for n in [1, 2] {
@@ -186,8 +186,8 @@ fn pause(target: &str, at: Nanos, length: Nanos) -> Fault {
     Fault { id: 1, verb: Verb::Pause, target, anchor: Anchor::At(at), length: Some(length) }
 }
 
-/// Fact 22. Measured on redis-server and redis-sentinel: `+odown` after 1.7 s, promoted after 1.4
-/// to 2.0 s, the new address after 2.3 to 2.5 s, writes taken for 10.0 s after the return.
+/// Fact 22. Measured on redis-server and redis-sentinel: `+odown` after 1.7 s, promotion after 1.4
+/// to 2.0 s, the new address after 2.3 to 2.5 s, writes accepted for 10.0 s after the return.
 #[test]
 fn fact_22_a_returned_master_accepts_writes_for_about_ten_seconds() {
     let ranges = [

@@ -1,7 +1,7 @@
-//! Several connections of one node against what real Redis told each of them.
+//! Several connections of one node against what real Redis sent to each of them.
 //!
-//! A case is a line `> connection request`, and a line for each connection that was told
-//! something, with ` CLOSED` behind it if it was closed.
+//! A case is a line `> connection request`, and a line for each connection that received something,
+//! followed by ` CLOSED` if it was closed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use lockstorm_redis::requests;
 
 const TRANSCRIPT: &str = include_str!("sessions.txt");
 
-/// A node with connections by name.
+/// A node with named connections.
 struct Talk {
     node: Node,
     ids: BTreeMap<String, u64>,
@@ -34,7 +34,7 @@ impl Talk {
         *self.ids.entry(who.to_owned()).or_insert_with(connect)
     }
 
-    /// What everybody is told when `who` asks.
+    /// What all connections receive after a request of `who`.
     fn ask(&mut self, who: &str, line: &str) -> String {
         let id = self.id(who);
         if self.node.clients.get(id).is_some_and(|session| session.closing.is_none()) {
@@ -76,7 +76,7 @@ fn escape(bytes: &[u8]) -> String {
     })
 }
 
-/// The number that HELLO tells is the connection's own.
+/// The id in the reply to HELLO is the connection's own.
 fn without_ids(text: &str) -> String {
     let mut parts = text.split("id\\r\\n:");
     let mut told = parts.next().unwrap_or_default().to_owned();

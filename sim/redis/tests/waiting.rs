@@ -1,5 +1,5 @@
-//! Several connections of one node against recorded answers of real Redis: who waits for a key,
-//! who is served and when, what watchers see, and the events in their order.
+//! Several connections of one node against recorded replies of real Redis: blocked clients, when
+//! each is served, what watching clients see, and the events in order.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -60,7 +60,7 @@ fn connections_are_told_what_redis_tells_them() {
     }
 }
 
-/// What the file gets of these requests of a, b and c.
+/// What these requests of a, b and c append to the file.
 fn told(requests: &[(usize, &str)]) -> Vec<String> {
     let (mut node, ids) = node();
     let (mut script, mut file) = (Script::default(), BytesMut::new());

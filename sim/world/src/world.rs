@@ -1,6 +1,6 @@
 //! A world: machines, links, clocks and faults, run on an engine to its end.
 //!
-//! It applies faults and heals them. It does not know what the processes do.
+//! It applies and heals faults. It does not know what the processes do.
 
 mod faults;
 mod machines;
@@ -30,8 +30,8 @@ impl World {
     /// Builds the world and starts its processes; no time has passed yet.
     ///
     /// # Panics
-    /// If two hosts share a name or an address, or a fault names a host that is not there:
-    /// plans are validated before.
+    /// If two hosts share a name or an address, or a fault names an unknown host: plans are
+    /// validated earlier.
     pub fn new(spec: WorldSpec) -> World {
         let chance = Chance::new(spec.seed, spec.draws.clone());
         let trace = Trace::new(spec.whole_trace);
@@ -39,7 +39,7 @@ impl World {
         World::on(engine, spec)
     }
 
-    /// As [`World::new`], on an engine that is there already.
+    /// As [`World::new`], on an existing engine.
     ///
     /// # Panics
     /// As [`World::new`].
@@ -96,7 +96,7 @@ impl World {
         self.machines.now()
     }
 
-    /// Where the trace stands.
+    /// The position of the next record in the trace.
     pub fn instant(&self) -> Instant {
         self.machines.instant()
     }

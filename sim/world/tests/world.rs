@@ -1,4 +1,4 @@
-//! Whole worlds on the event engine: what processes see of network, clocks and faults.
+//! Whole worlds on both simulated engines: what processes see of network, clocks and faults.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ async fn echo(host: Host) {
     }
 }
 
-/// Connects to `s` and asks every 100 ms; a request that is not answered in 400 ms breaks.
+/// Connects to `s` and sends a request every 100 ms; a request without a reply for 400 ms breaks.
 async fn ask(host: Host, log: Log) {
     let note =
         |text: String| log.borrow_mut().push((host.now(Clock::Monotonic) / MILLISECOND, text));
@@ -81,7 +81,7 @@ fn fault(verb: Verb, target: &str, at: Nanos, length: Option<Nanos>) -> Fault {
     Fault { id: 1, verb, target, anchor: Anchor::At(at), length }
 }
 
-/// What holds of a world holds on every engine.
+/// A property of a world holds on every engine.
 const ENGINES: [EngineKind; 2] = [EngineKind::Event, EngineKind::Turmoil];
 
 fn spec(
@@ -121,7 +121,7 @@ fn run(engine: EngineKind, faults: Vec<Fault>, until: Nanos) -> (Vec<(u64, Strin
     (lines, remains)
 }
 
-/// The log as `ms text`; of echoes 120 ms apart only the first and the last.
+/// The log as `ms text`; of a series of echoes 120 ms apart, only the first and the last.
 fn shorten(lines: &[(u64, String)]) -> String {
     let mut text = String::new();
     for (index, (ms, what)) in lines.iter().enumerate() {
@@ -228,7 +228,7 @@ fn a_cut_reply_is_never_read() {
 
 #[test]
 fn a_cut_of_both_directions_holds_the_reply_too() {
-    // The reply of 500 ms is under way when the link closes.
+    // The reply of 500 ms is in flight when the link closes.
     let log = "40 echo\n400 echo\n720 echo\n1920 echo";
     check(vec![fault(Verb::Partition, "c <-> s", 515 * MS, Some(100 * MS))], log);
 }
@@ -317,7 +317,7 @@ fn what_meets_a_closed_link_is_sent_again_unless_its_machine_is_without_power() 
     }
 }
 
-/// Takes one byte from one connection.
+/// Receives one byte on one connection.
 async fn hear(host: Host, log: Log) {
     let mut listener = host.listen(7).expect("the port is free");
     let mut stream = listener.accept().await.expect("the network accepts");
@@ -361,7 +361,7 @@ fn a_panic_of_a_process_is_not_swallowed() {
     }
 }
 
-/// A process that ends takes its tasks along: who is connected hears of it, and nobody else gets in.
+/// The tasks of a process end with it: its peers are notified, and later connects are refused.
 #[test]
 fn a_process_that_ends_itself_serves_nobody_any_more() {
     for engine in ENGINES {
@@ -384,7 +384,7 @@ fn a_process_that_ends_itself_serves_nobody_any_more() {
     }
 }
 
-/// Who has ended by himself is down: healing starts a node again, and leaves others as they are.
+/// A host whose process exited on its own is down: the heal restarts a node, and no other host.
 #[test]
 fn what_has_ended_by_itself_is_started_again_at_the_end() {
     for engine in ENGINES {

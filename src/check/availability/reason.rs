@@ -1,15 +1,15 @@
-//! Why nobody got the lock, from what the tries of a stretch met.
+//! Why no caller acquired the lock, from what the tries of a stretch met.
 //!
-//! A try counts from its call to its caller's next. What it met is decided node by node: the node
-//! did not answer, answered with an error, or a key stood there, by whose owner it is told apart.
-//! A try that was under way when the stretch began met what had become of that key by then: a
-//! blocking one may have asked while its owner was still alive.
+//! A try counts from its call to the next call of its caller. What it met is decided node by node:
+//! the node did not reply, replied with an error, or had a key, which is classified by its owner.
+//! For a try that was pending when the stretch began, the key counts as it stood by then: a
+//! blocking try may have sent its request while the owner was still alive.
 //!
-//! If enough nodes were free, nothing stood in the way, but for what came after that: too few
-//! replicas that acknowledged, or an answer that never came. Else the reason is what kept most of
-//! the others, and a key is one for as long as it stands; the rest of the try's time is waiting.
-//! Time in which the caller's process stood still is its own. The reason of the stretch is what
-//! takes most of its callers' time, and of equals the first in the order of [`Reason`].
+//! If enough nodes were free, no key blocked the try, only what came afterwards: too few replicas
+//! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
+//! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
+//! in which the caller's process was halted has its own reason. The reason of the stretch is the
+//! one that takes most of its callers' time; of equals, the first in the order of [`Reason`].
 
 use std::collections::BTreeMap;
 
@@ -24,40 +24,40 @@ use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// Why nobody got the lock.
+/// Why no caller acquired the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// The key of a caller whose process had died.
     DeadHolder,
-    /// A key that nobody owned: its caller was not granted the lock, or had done with it.
+    /// A key without an owner: its caller was not granted the lock, or no longer used it.
     Unowned,
-    /// No node led that could have served the lock.
+    /// No node that could have served the lock was a master.
     NoMaster,
-    /// Nodes answered with an error: READONLY, NOREPLICAS, LOADING, ...
+    /// Nodes replied with an error: READONLY, NOREPLICAS, LOADING, ...
     Declined,
-    /// Too few nodes answered.
+    /// Too few nodes replied.
     NoQuorum,
-    /// Keys of other tries that were under way: the votes were split.
+    /// Keys of other pending tries: the votes were split.
     SplitVotes,
     /// Too few replicas acknowledged what a try had set.
     Unacknowledged,
-    /// Those who wanted the lock stood still themselves.
+    /// The callers that wanted the lock were halted.
     Halted,
-    /// Nothing: callers waited before they asked again, or for an answer that came.
+    /// Nothing: callers waited before they retried, or for a reply that arrived.
     Waiting,
 }
 
 /// What a try met.
 struct Met {
     reason: Reason,
-    /// Whose key it was.
+    /// The owner of the key.
     owner: Option<OpId>,
-    /// Until when it stood in the way.
+    /// When it stopped blocking the try.
     until: Moment,
 }
 
-/// Why nobody got the lock between two moments, and the acquire whose key was in the way longest.
+/// Why no caller acquired the lock between two moments, and the acquire whose key blocked longest.
 pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
@@ -83,7 +83,7 @@ pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason,
     (reason, own.max_by_key(|(_, spent)| *spent).map(|((_, owner), _)| owner))
 }
 
-/// The tries that count between two moments, each with the part that does.
+/// The tries that count between two moments, each with the part of it that counts.
 fn tries<'a>(waits: &[Wait<'a>], from: Moment, to: Moment) -> Vec<(&'a Op, Moment, Moment)> {
     let mut tries = Vec::new();
     for wait in waits {
@@ -155,7 +155,7 @@ fn met(
     Met { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
 }
 
-/// What a try met on one node from a moment on, and the key that stood in its way, if one did.
+/// What a try met on one node from a moment on, and the key that blocked it, if any.
 fn on_node<'c, 'a>(
     case: &'c Case<'a>,
     node: &str,
@@ -183,7 +183,7 @@ fn on_node<'c, 'a>(
     }
 }
 
-/// Whose a key is at a moment, as a reason; one that somebody holds under is worth waiting for.
+/// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
 fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
     let Some(owner) = owner else { return Reason::Unowned };
@@ -199,7 +199,7 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     }
 }
 
-/// How long the process of an operation stood still between two moments.
+/// How long the process of an operation was halted between two moments.
 fn halted(case: &Case, op: &Op, from: Moment, to: Moment) -> Nanos {
     let halts = case
         .history

@@ -1,5 +1,5 @@
-//! Is there a legal order? What a lock or a register promises is a small sequential model
-//! ([`spec`]); how orders are tried is another file ([`search`]).
+//! Linearizability: is there a legal order? What a lock or a register promises is a small
+//! sequential model ([`spec`]); the enumeration of orders is a separate file ([`search`]).
 
 mod search;
 pub(crate) mod spec;
@@ -14,12 +14,12 @@ use crate::check::verdict::Violation;
 use crate::history::RESOURCE;
 use crate::promise;
 
-/// What the models say.
+/// The result of the models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
     /// One violation for each model without a legal order.
     pub violations: Vec<Violation>,
-    /// Why nothing can be said, if so.
+    /// Why no verdict is possible, if so.
     pub unknown: Vec<String>,
 }
 
@@ -61,8 +61,8 @@ impl Linear {
     }
 }
 
-/// Blocks that together have no legal order, and none of which can be spared. To take a whole
-/// block away never makes an order harder, so what the core shows is true of the whole.
+/// Blocks that together have no legal order, and none of which can be removed. Removing a whole
+/// block never makes it harder to find an order, so the core proves the violation of the whole.
 fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Action>> {
     let mut blocks = items.iter().map(|item| item.block).collect::<Vec<_>>();
     blocks.sort_unstable();

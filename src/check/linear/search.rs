@@ -1,10 +1,11 @@
-//! The search for a legal order: depth first, with a memory of where it has been. Knows no lock.
+//! The search for a legal order: depth first, with a memory of visited configurations. It knows no
+//! lock.
 //!
-//! A configuration is the first item that is not yet placed, which of the next ones are, the
-//! model's state, and the point in time that the order has reached. Constraints on time are lower
-//! bounds only, so the earliest point is the best, and a configuration that was reached earlier
-//! makes the same one at a later point needless. Where an item does something else once it has
-//! waited, the model says so, and both are tried.
+//! A configuration consists of the first item that is not yet placed, which of the subsequent items
+//! are placed, the model's state, and the point in time that the order has reached. Time
+//! constraints are lower bounds only, so the earliest point is the best: a configuration that was
+//! reached at an earlier point makes the same one at a later point redundant. If an item has
+//! another effect after waiting, the model reports it, and both are tried.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,16 +13,16 @@ use std::collections::btree_map::Entry;
 use crate::history::OpId;
 use crate::reading::moment::Moment;
 
-/// What is promised: how one action changes a state.
+/// The specification: how one action changes a state.
 pub trait Model {
-    /// What the model remembers.
+    /// The state of the model.
     type State: Copy + Ord;
     /// What an item does.
     type Action: Clone;
-    /// The state before everything.
+    /// The initial state.
     fn initial(&self) -> Self::State;
-    /// Whether the action can never change a state. A blind write can, though it may write what
-    /// is there already.
+    /// Whether the action can never change a state. A blind write can, even if it writes the
+    /// current value.
     fn only_looks(&self, action: &Self::Action) -> bool;
     /// The state after the item, and the earliest point not before `from` at which it can take
     /// effect; `None` if it cannot in that state.
@@ -31,7 +32,7 @@ pub trait Model {
         item: &Item<Self::Action>,
         from: Moment,
     ) -> Option<(Self::State, Moment)>;
-    /// The same of an item that takes effect only later, where that can leave another state.
+    /// As [`Model::step`] for an item that takes effect only later, if that can lead elsewhere.
     fn step_later(
         &self,
         _: Self::State,
@@ -42,12 +43,12 @@ pub trait Model {
     }
 }
 
-/// Something that took effect at one point between its call and its return.
+/// An action that took effect at one point between its call and its return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item<A> {
-    /// The operation that it is.
+    /// The operation.
     pub op: OpId,
-    /// What belongs together: to take all of a block away never makes an order harder.
+    /// Items that belong together: removing a whole block never makes it harder to find an order.
     pub block: i64,
     /// The earliest point.
     pub call: Moment,
@@ -59,7 +60,7 @@ pub struct Item<A> {
     pub action: A,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// There is a legal order.
@@ -70,9 +71,9 @@ pub enum Answer {
     GaveUp,
 }
 
-/// Configurations that are tried before the search gives up.
+/// The maximum number of configurations before the search gives up.
 const LIMIT: usize = 200_000;
-/// Items that can be placed before the first one that is not; and uncertain items.
+/// The maximum number of items placed before the first one that is not, and of uncertain items.
 const WIDTH: usize = 128;
 
 #[derive(Clone, Copy)]
@@ -113,8 +114,8 @@ pub fn search<M: Model>(model: &M, items: &[Item<M::Action>]) -> Answer {
     Answer::Illegal
 }
 
-/// Puts what can follow a configuration on the stack, the earliest call on top. False if there
-/// are more items at once than can be told apart.
+/// Pushes the successors of a configuration on the stack, the earliest call on top. False if more
+/// items are concurrent than can be distinguished.
 fn expand<M: Model>(
     model: &M,
     certain: &[&Item<M::Action>],
@@ -139,7 +140,8 @@ fn expand<M: Model>(
             let next = Configuration { placed: next.placed | 1 << offset, ..next };
             let next = slide(next, certain.len());
             if model.only_looks(&item.action) {
-                // What fits now and changes nothing can be placed at once: it bars no other order.
+                // An item that fits now and changes nothing is placed at once: it excludes no
+                // order.
                 open.truncate(bottom);
                 open.push(next);
                 return true;
@@ -174,7 +176,7 @@ fn place<M: Model>(
     })
 }
 
-/// What an item can come to from a point on: at once, and later.
+/// The results of an item from a point on: immediately, and later.
 pub fn steps<M: Model>(
     model: &M,
     state: M::State,
@@ -184,7 +186,7 @@ pub fn steps<M: Model>(
     [model.step(state, item, from), model.step_later(state, item, from)].into_iter().flatten()
 }
 
-/// Moves the window past the items at its beginning that are placed.
+/// Moves the window past the placed items at its beginning.
 fn slide<S>(mut at: Configuration<S>, items: usize) -> Configuration<S> {
     let gone = at.placed.trailing_ones();
     at.placed = at.placed.checked_shr(gone).unwrap_or(0);

@@ -1,19 +1,20 @@
 //! What a lock and a register promise, one action at a time, and which operations count as which
-//! action. Knows no search.
+//! action. It knows no search.
 //!
-//! The rule, for operations on a lock:
+//! The rules for operations on a lock:
 //! - A grant, a kept extend and a release that returned as released took effect at one point
 //!   between call and return.
-//! - A release of which nobody knows (a time-out, a caller that died) may take effect at any time
-//!   from its call on, also long after its return, or never.
-//! - A release that returned "not mine" had no effect. Several nodes answer so if no majority of
-//!   them had the key: if it removed keys of some nodes, it counts as one of which nobody knows,
-//!   and so does "released" of several nodes, which does not say that each of them had the key.
-//! - An acquire or an extend of which nobody knows is left out, unless a later answer proves the
-//!   acquire: to leave one out never makes an order harder. A re-entry of which nobody knows may
-//!   have taken effect, from its call on: a later answer to its tenure can rest on that.
+//! - A release with an unknown outcome (a timeout, a caller that died) may take effect at any time
+//!   from its call on, even long after its return, or never.
+//! - A release that returned "not mine" had no effect. Several nodes reply so if no majority of
+//!   them had the key: if it removed keys of some nodes, its outcome counts as unknown. So does
+//!   "released" from several nodes, which does not say that each of them had the key.
+//! - An acquire or an extend with an unknown outcome is left out, unless a later reply proves the
+//!   acquire: leaving one out never makes it harder to find an order. A re-entry with an unknown
+//!   outcome may have taken effect, from its call on: a later reply to its tenure can depend on
+//!   that.
 //! - Refusals and lost extends say nothing (lenient).
-//! - A lease may end by itself; see [`lease_end`].
+//! - A lease may expire on its own; see [`lease_end`].
 
 use std::collections::BTreeSet;
 
@@ -26,20 +27,20 @@ use crate::promise;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
-/// A lock for one holder: a mutex if no hold can end by itself, else a lease.
+/// A lock for one holder: a mutex if no hold can expire on its own, otherwise a lease.
 pub struct Lock;
 
 /// What happens to a lock, for one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockAction {
-    /// It is granted; from when on the hold can end without an answer.
+    /// The lock is granted; the moment from which on the hold can end without a reply.
     Acquire(Moment),
-    /// It is prolonged; from when on the hold can end now.
+    /// The grant is extended; the moment from which on the hold can end now.
     Extend(Moment),
-    /// Its holder takes it again: from when on the hold can end then, and from when on it can if
-    /// the lease before was over and this one is given back.
+    /// Its holder acquires it again: the moment from which on the hold can end then, and the moment
+    /// from which on it can end if the previous lease has expired and this one is released.
     Reenter(Moment, Moment),
-    /// It is given back.
+    /// It is released.
     Release,
 }
 
@@ -81,7 +82,7 @@ impl Model for Lock {
         }
     }
 
-    /// What is taken again once the lease before is over can be given back by itself.
+    /// A re-entry after the previous lease has expired can be released separately.
     fn step_later(
         &self,
         state: Self::State,
@@ -95,7 +96,7 @@ impl Model for Lock {
     }
 }
 
-/// What counts as an action on the lock.
+/// The actions on the lock.
 pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     let mut items = Vec::new();
     for op in case.acquires() {
@@ -130,15 +131,15 @@ pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     items
 }
 
-/// The acquire that began the tenure in which another was called and returned.
+/// The acquire that began the tenure in which another acquire was called and returned.
 fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
     let Hold { grant, end, .. } = case.tenure(op.id)?.whole;
     (grant != op.id && Moment::from(op.ret?) < end).then_some(grant)
 }
 
-/// A re-entrant grant is no hold of its own: it prolongs the one that it is part of, and what that
-/// one's release permits is permitted still; also, leniently, if it begins anew what that release
-/// had ended.
+/// A re-entrant grant is no separate hold: it extends the hold of which it is part, and what the
+/// release of that hold permits is still permitted. Leniently, this also applies if it restarts
+/// what that release had ended.
 fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
     let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
     let ends = permitted.min(lease_end(case, op));
@@ -162,14 +163,14 @@ fn is_kept(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Kept { .. })
 }
 
-/// With one node to ask, "released" says that the lock was held. With several it says only that
-/// some node had the key.
+/// With one node, "released" says that the lock was held. With several it says only that some node
+/// had the key.
 fn is_sole(case: &Case) -> bool {
     case.terms.asks_one_node()
 }
 
-/// The operation whose return shows that an acquire had the lock: its own, or the first that
-/// proves it.
+/// The operation whose return shows that an acquire had the lock: its own, or the first that proves
+/// it.
 pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
     match op.outcome {
         Outcome::Granted { .. } => op.ret.map(|_| op),
@@ -182,7 +183,7 @@ pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
     }
 }
 
-/// From when on a release that says nothing certain may have ended the hold, and which.
+/// When a release with an uncertain outcome can first have ended the hold, and that release.
 pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     let mut permitted: Option<(Moment, OpId)> = None;
     for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
@@ -197,7 +198,7 @@ pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     permitted
 }
 
-/// Whether an operation is a release that may have removed the key, and may not have.
+/// Whether an operation is a release that may or may not have removed the key.
 fn says_nothing_certain(case: &Case, op: &Op) -> bool {
     matches!(op.kind, OpKind::Release { .. })
         && match op.outcome {
@@ -207,14 +208,14 @@ fn says_nothing_certain(case: &Case, op: &Op) -> bool {
         }
 }
 
-/// Whether a release changed a key on some node, as far as the history knows keys.
+/// Whether a release changed a key on some node, as far as the history records keys.
 fn may_have_removed(case: &Case, release: OpId) -> bool {
     let keys = || case.history.keys.iter().filter(|key| key.key == case.terms.lock_key);
     keys().next().is_none() || keys().any(|key| key.by == Some(release))
 }
 
-/// From when on a lease can end by itself: its time to live after the call, or the deadline that
-/// it gave its caller if that is earlier, since it promised no more.
+/// The moment from which on a lease can expire: its time to live after the call, or the deadline
+/// that the caller received if that is earlier, since the lock promised no more.
 fn lease_end(case: &Case, op: &Op) -> Moment {
     if case.terms.model != promise::Model::Lease {
         return Moment::NEVER;
@@ -233,18 +234,18 @@ fn deadline(op: &Op) -> Option<(Clock, Nanos)> {
     }
 }
 
-/// A register that is read and written.
+/// A register with reads and writes.
 pub struct Register {
-    /// What it holds at first.
+    /// The initial value.
     pub initial: i64,
 }
 
 /// What happens to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterAction {
-    /// That value is read.
+    /// The value is read.
     Read(i64),
-    /// That value is written.
+    /// The value is written.
     Write(i64),
 }
 
@@ -268,8 +269,8 @@ impl Model for Register {
     }
 }
 
-/// What counts as an action on the resource. A write of unknown fate counts only if its value is
-/// read by somebody: else leaving it out loses nothing.
+/// The actions on the resource. A write with an unknown outcome counts only if a read returns its
+/// value: otherwise nothing is lost by leaving it out.
 pub fn register_items(case: &Case) -> Vec<Item<RegisterAction>> {
     let ops = || case.history.ops.iter().filter(|op| op.object != case.terms.lock_key);
     let read = ops().filter_map(|op| match op.outcome {

@@ -1,8 +1,8 @@
-//! Why a set of grants has no legal order, as far as inequalities say it: when each of them must
-//! have begun its turn at the lock, and when its turn can be over at the earliest.
+//! Why a set of grants has no legal order, as far as inequalities show it: when each grant must
+//! have begun its turn at the lock, and the earliest moment at which its turn can end.
 //!
-//! Two turns have no order if each can be over only after the other must have begun. Of three or
-//! more that is not the whole argument, but each figure is true. Grants that nest have one turn.
+//! Two turns have no order if each can end only after the other must have begun. For three or more
+//! this is not the whole argument, but each figure is true. Nested grants have one turn.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use lockstorm_platform::time::Instant;
 
 type Turns<'a> = Vec<&'a Item<LockAction>>;
 
-/// The turns of the grants whose operations these are, the earliest acquire first.
+/// The turns of the grants to which these operations belong, the earliest acquire first.
 pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     let items = spec::lock_items(case);
     let acquires = ops.iter().filter_map(|id| case.op(*id).filter(|op| op.kind == OpKind::Acquire));
@@ -39,9 +39,9 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     turns
 }
 
-/// The earliest moment at which the lock can be free of a grant of which `left` is not placed yet,
-/// from when on it ends by itself, if it is not given back, and the last item; `None` if what is
-/// left fits nowhere.
+/// The earliest moment at which the lock can be free of a grant whose items `left` are not yet
+/// placed; when the grant expires, if it is not released; and the last item. `None` if no order
+/// places what is left.
 fn earliest_end<'a>(
     left: &[&'a Item<LockAction>],
     state: Option<(i64, Moment)>,
@@ -80,7 +80,7 @@ fn reason(
         _ if ends == Moment::NEVER => return TurnEnd::Never,
         _ => {}
     }
-    // What was taken again after the lease before was over can be free from its own release on.
+    // A re-entry after the previous lease has expired can be free from its own release on.
     let mut again = case.ops_of(last.op).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     if let Some(release) = again.find(|op| Moment::from(op.call) == ends) {
         return TurnEnd::MayBeReleased(release.id);
@@ -92,7 +92,7 @@ fn reason(
     TurnEnd::Lease(own.iter().find(lasts).map_or(last.op, |item| item.op))
 }
 
-/// The moment with its own time, also where that lies behind the end of the run.
+/// The moment with its own time, even if that is after the end of the run.
 fn instant(case: &Case, moment: Moment) -> Instant {
     Instant { at: moment.at, ..moment.instant(case.history) }
 }

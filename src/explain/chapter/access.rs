@@ -1,4 +1,4 @@
-//! What the witness's grants did to the guarded resource.
+//! What the grants of the told violation did to the guarded resource.
 
 use crate::check::verdict::Kind;
 use crate::explain::sentence::damage;
@@ -7,7 +7,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::plan::WorkloadKind;
 
-/// The accesses of the witness's grants, and those that a corruption names.
+/// The accesses of these grants, and those that a corruption names.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.history().accesses.iter().enumerate();
     accesses
@@ -16,7 +16,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// Whether a corruption is seen in this access: it is the last that the violation names.
+/// Whether a corruption becomes visible in this access: it is the last that the violation names.
 pub fn is_corrupt(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.last() == Some(&index))
 }
@@ -25,7 +25,7 @@ fn is_named(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.contains(&index))
 }
 
-/// Whether an access was made under one of the witness's grants.
+/// Whether an access was made under one of these grants.
 pub fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
     witness.actors.iter().any(|grant| access.grant == Some(grant.id))
 }
@@ -64,7 +64,7 @@ fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     Beat::new(weight, access.at, text, evidence)
 }
 
-/// What the resource held before an access, and the last access that shows it.
+/// The value of the resource before an access, and the last access that shows it.
 fn value_before(witness: &Witness<'_>, index: usize) -> (i64, Option<usize>) {
     let mut earlier = witness.history().accesses.iter().enumerate().take(index);
     let written = earlier.rfind(|(_, a)| a.kind != AccessKind::Append && a.accepted);

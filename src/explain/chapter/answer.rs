@@ -1,4 +1,4 @@
-//! What the witness's operations were answered: errors, no answer, "not mine", more time.
+//! The outcomes of the told operations: errors, no reply, "not mine", an extended lease.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{count, moment};
 
-/// What the operations of the grants that are told of came to.
+/// The outcomes of the operations of the told grants.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut grants: Vec<OpId> = witness.cast().iter().map(|grant| grant.id).collect();
     grants.extend(witness.left().map(|(_, owner)| owner.id));
@@ -28,7 +28,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// An operation that came to nothing, or of which nobody knows what it came to.
+/// An operation that failed, or whose outcome is unknown.
 fn ended(op: &Op, begun: Instant) -> Option<Beat> {
     let ret = op.ret?.instant();
     let (what, of_grant) = match op.kind {
@@ -45,12 +45,12 @@ fn ended(op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);
-    // What comes after the harm has begun did not lead to it.
+    // Events after the harm began did not lead to it.
     let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
 }
 
-/// The errors that nodes answered an operation with, each once.
+/// The errors that nodes returned to an operation, each once.
 fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     let mut answers: BTreeMap<(&str, &str, &str), (usize, &Request)> = BTreeMap::new();
     for (index, request) in witness.history().requests.iter().enumerate() {
@@ -69,7 +69,7 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     answers.into_iter().filter_map(told).collect()
 }
 
-/// Requests that were sent again to a node that had not answered the first.
+/// Requests that were retried at a node that had not replied to the first.
 fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     let requests = witness.history().requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == op.id).collect();
@@ -92,11 +92,11 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     told.collect()
 }
 
-/// How often a lease was prolonged.
+/// How often a lease was extended.
 fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
     let kept = witness.history().ops.iter().filter(|op| {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
-        // What comes when all is given back prolongs nothing of its own.
+        // An extend after the last release extends nothing of its own.
         let in_time = op.call.instant() < hold.until;
         is_of && in_time && matches!(op.outcome, Outcome::Kept { .. })
     });
@@ -111,7 +111,7 @@ fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, first.ret?.instant(), text, evidence))
 }
 
-/// How often a holder took the lock again.
+/// How often a holder re-entered the lock.
 fn nested(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
     let inner = witness
         .holds

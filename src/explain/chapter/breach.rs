@@ -3,7 +3,7 @@
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 
-/// The first breaches of the contract, as many as say all that there is to say.
+/// The first breaches of the contract, one of each kind.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut told = Vec::new();
     let mut beats = Vec::new();

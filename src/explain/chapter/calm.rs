@@ -1,4 +1,4 @@
-//! The short story of a run that held: how hard it was tried, and how close it came.
+//! The short story of a run that held: how much it tested, and how close it came to a violation.
 
 use lockstorm_platform::time::Nanos;
 
@@ -10,7 +10,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 
-/// Grants, faults and what nodes kept, the longest wait, the closest calls, and the probe.
+/// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
@@ -56,7 +56,7 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
     let mut outages = outages(witness);
-    // What a node still has after a restart tells of the restart, too.
+    // The keys that a node still has after a restart are told together with the restart.
     outages.retain(|outage| {
         let (first, index) = (outage.first, outage.indices[0]);
         let is_restart = first.verb.kills() && first.to == Some(first.from);
@@ -72,7 +72,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// Whether nodes that were down still have the keys that they had.
+/// Whether nodes that were down still have their keys.
 fn returns(witness: &Witness<'_>) -> Vec<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     conditions
@@ -104,7 +104,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
-/// The holder that stood still and went on nearest to the end of its lease: why that broke nothing.
+/// The halted holder that resumed closest to the end of its lease: why that broke nothing.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     let halts = conditions.filter(|(_, condition)| condition.verb.halts());
@@ -130,13 +130,13 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
-/// When a hold's lease is over: as it was granted, or as long as it covered if it was prolonged.
+/// When a hold's lease ends: as granted, or as long as it covered if it was extended.
 fn lease_of(hold: &Hold<'_>) -> Option<Nanos> {
     let covered = hold.covered.last().map(|(_, end)| *end);
     hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
 }
 
-/// A holder that was past its lease without harm, because nobody else was let in.
+/// A holder that passed its deadline without harm, because no other caller was granted the lock.
 fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let bare = |hold: &&Hold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
     let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
@@ -153,7 +153,7 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, hold.until, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
-/// The tenure that was prolonged most often.
+/// The tenure that was extended most often.
 fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     let kept = |hold: &Hold<'_>| -> Vec<&Op> {
         let ops = witness.history().ops.iter();
@@ -180,7 +180,7 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, at, text, evidence))
 }
 
-/// The caller that waited longest, if it was not let in at once.
+/// The caller with the longest wait, if it was not granted the lock at once.
 fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
     let wait = witness.finding.judgement.availability.waits.callers.first()?;
     let end = wait.from.at + wait.longest;

@@ -1,4 +1,4 @@
-//! Who was granted the lock, how long that counted, and when too many held it at once.
+//! Which callers were granted the lock, how long the grants were valid, and when too many held it.
 
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -11,7 +11,7 @@ use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
 use crate::reading::hold::Ended;
 
-/// The grants of the witness, and their overlap.
+/// The told grants, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> =
         witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();
@@ -21,7 +21,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The sentence for one grant: on which nodes, and until when it may be counted on.
+/// The sentence for one grant: on which nodes, and until when it is valid.
 pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let hold = witness.hold(grant.id)?;
     let (nodes, mut evidence) = nodes_of(witness, grant.id, hold.from);
@@ -42,8 +42,8 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     Some(Beat::new(weight, hold.from, text, evidence))
 }
 
-/// The nodes on which an acquire's own requests set the key before it returned: not those to which
-/// it was replicated.
+/// The nodes on which an acquire's own requests set the key before it returned, without those that
+/// received it by replication.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
     let set =
         witness.history().keys.iter().enumerate().filter(|(_, key)| {
@@ -61,7 +61,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
     (nodes, evidence)
 }
 
-/// Whether a request of the acquire was on that node as the key was set.
+/// Whether a request of the acquire was executed on that node as the key was set.
 fn was_asked(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
     requests.any(|request| {
@@ -97,7 +97,7 @@ fn term(witness: &Witness<'_>, hold: &Hold<'_>) -> String {
     }
 }
 
-/// When the lease that was granted would have ended, had its clock gone on as it ran then.
+/// When the granted lease would have ended, had its clock kept its rate.
 fn as_it_ran(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Nanos> {
     let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
         return None;
@@ -127,12 +127,12 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
         Some(text) => (from, text),
         None => (begun, believed(&who, begun, over, &mut evidence)),
     };
-    // Told after the grant that begins it, which stands at the same instant.
+    // Placed after the grant that begins it, which has the same instant.
     let at = Instant { seq: at.seq.saturating_add(1), at: at.at };
     Some(Beat::new(Weight::Crux, at, text, evidence))
 }
 
-/// From when to when more hold than may, and with whose end that is over.
+/// When more than the allowed number begin to hold, and the hold whose end ends that.
 fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b Hold<'a>)> {
     let open = |at: Instant| holds.iter().filter(|h| h.from <= at && at < h.until).count();
     let begun = holds.iter().map(|hold| hold.from).find(|at| open(*at) > most)?;
@@ -141,7 +141,7 @@ fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b
     ends.into_iter().find(|hold| open(hold.until) <= most).map(|hold| (begun, *hold))
 }
 
-/// Both are within their leases until one of these is over, before either gives the lock up.
+/// Both are within their leases until one of these expires, before either is given up.
 fn leased(
     witness: &Witness<'_>,
     holds: &[&Hold<'_>],
@@ -187,7 +187,7 @@ fn believed(who: &str, begun: Instant, over: &Hold<'_>, evidence: &mut Vec<Evide
     )
 }
 
-/// The end of a hold past its lease under which nothing was accessed any more.
+/// The end of a hold past its lease, during which no more accesses were made.
 fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let hold = witness.idle()?;
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");

@@ -1,4 +1,4 @@
-//! Keys that keep everybody out, operations that never end, losses that are told too late.
+//! Keys that block all callers, operations that never return, losses that are reported too late.
 
 use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
@@ -13,7 +13,7 @@ use crate::history::{Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
-/// What the violations of liveness rest on.
+/// The events that the violations of liveness rest on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = Vec::new();
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
@@ -30,7 +30,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// How a key that was left came to be.
+/// How a leftover key was created.
 fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat> {
     if witness.hold(owner.id).is_some() {
         return granted(witness, owner);
@@ -46,7 +46,7 @@ fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat
     Some(Beat::new(Weight::Crux, life.from, text, evidence))
 }
 
-/// Who asked in vain while a key that was left stood there, and whose key it was.
+/// The acquires that failed while a leftover key existed, and the owner of that key.
 fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
 }
@@ -89,7 +89,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
     Some(Beat::new(Weight::Effect, first.call.instant(), text, evidence))
 }
 
-/// Whether an acquire came to the node of a key, and no error kept it out.
+/// Whether an acquire reached the node of a key, and received no error there.
 fn came_to(witness: &Witness<'_>, op: &Op, life: &Incarnation) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
     requests.any(|request| {
@@ -98,7 +98,7 @@ fn came_to(witness: &Witness<'_>, op: &Op, life: &Incarnation) -> bool {
     })
 }
 
-/// The keys that are still there when the faults are healed, with who left them.
+/// The keys that still exist at the heal, with their owners.
 fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
     let healed = witness.healed();
     let left = witness.left().filter(|(life, _)| witness.is_there(life, healed));
@@ -118,7 +118,7 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
     left.collect()
 }
 
-/// How the probe fared, in one sentence.
+/// The probe's result, in one sentence.
 fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
     let tries: Vec<&Op> = acquires(witness, PROBE).collect();
     let granted = tries.iter().any(|op| matches!(op.outcome, Outcome::Granted { .. }));

@@ -1,4 +1,4 @@
-//! A key that went before its holder's lease had ended.
+//! A key that was lost before its holder's lease had expired.
 
 use lockstorm_platform::trace::KeyChange;
 
@@ -8,13 +8,13 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 
-/// Whether the end of a life is told here.
+/// Whether this chapter tells the end of a life.
 pub fn tells(witness: &Witness<'_>, life: &Incarnation) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())
 }
 
-/// What took the key, and how long its holder could count on it.
+/// What removed the key, and how long its holder could rely on it.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     let Some(violation) = lost else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The nearest miss of a run, as an event: which write it was, and what kept it safe.
+//! The nearest miss of a run, as an event: the write, and what kept it safe.
 
 use crate::explain::hold::Hold;
 use crate::explain::story::{Beat, Evidence, Weight};

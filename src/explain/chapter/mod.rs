@@ -1,4 +1,4 @@
-//! The chapters that a story is chosen from: each looks at one side of the witness.
+//! The chapters from which a story is chosen: each covers one side of the evidence.
 
 pub(crate) mod access;
 pub(crate) mod answer;

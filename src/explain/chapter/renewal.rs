@@ -1,4 +1,4 @@
-//! Renewals that took effect after their owner had given the lock back, or that set the key again.
+//! Renewals that took effect after their owner had released the lock, or that set the key again.
 
 use lockstorm_platform::trace::Leg;
 
@@ -9,7 +9,7 @@ use crate::explain::witness::Witness;
 use crate::history::OpKind;
 use crate::quantity::{list, moment};
 
-/// What the violations of this kind rest on.
+/// The events that the violations of this kind rest on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let late = witness.of_kind(Kind::RenewalAfterRelease);
     late.flat_map(|violation| [given_back(witness, violation), renewed(witness, violation)])
@@ -28,7 +28,7 @@ fn given_back(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
     Some(Beat::new(Weight::Crux, ret.instant(), text, vec![Evidence::Op(release.id)]))
 }
 
-/// The renewal, with its way to the node where it is known.
+/// The renewal, with its path to the node if known.
 fn renewed(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
     let history = witness.history();
     let mut ops = violation.ops.iter().filter_map(|id| op(history, *id));

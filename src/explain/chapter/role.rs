@@ -1,4 +1,4 @@
-//! Who suspected a master, who was promoted, and whether it had the key.
+//! Which nodes suspected a master, which were promoted, and whether they had the key.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::history::{Seen, Sighting};
 use crate::ledger::part::Part;
 use crate::quantity::{length, list};
 
-/// What is seen of one master within this is told of in one sentence.
+/// Observations of one master within this time are told in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
-/// What was seen of masters and what nodes became, from the first of what made the difference on.
+/// Observations of masters and role changes, from the first part that made the difference on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = strike::span(witness) else { return Vec::new() };
     let since = strike::since(witness).unwrap_or(from);
@@ -40,7 +40,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// Clocks that were off from the start, where a trial showed that it made the difference.
+/// Clock offsets from the start, if a trial showed that they made the difference.
 fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
     let tried = witness.finding.experiments.as_ref();
     if !tried.is_some_and(|tried| tried.causes.acting().contains(&Part::Offsets)) {
@@ -56,7 +56,7 @@ fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
     off.map(|(host, clock)| tell((host, clock.wall_offset))).collect()
 }
 
-/// Who was made master in a run that held, and what Sentinels and nodes of a cluster saw.
+/// Promotions in a run that held, and the observations of Sentinels and cluster nodes.
 pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = watched(witness, &|_| true);
     let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
@@ -73,7 +73,7 @@ pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// What a node became that was something else before: `before` is whom it followed.
+/// A node's change to another role: `before` is the master that it followed.
 fn became(
     witness: &Witness<'_>,
     (index, seen): (usize, &Sighting),
@@ -101,7 +101,7 @@ fn became(
     Some(Beat::new(weight, seen.at, text, evidence))
 }
 
-/// Whether the node was made master by a fault, which is told of already.
+/// Whether a fault promoted the node, which another sentence tells already.
 fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     let mut conditions = witness.history().conditions.iter();
     conditions.any(|c| {
@@ -110,7 +110,7 @@ fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     })
 }
 
-/// What Sentinels and nodes of a cluster saw of a master, each kind once in a while.
+/// Observations of a master by Sentinels and cluster nodes, each kind once per `TOGETHER`.
 fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Beat> {
     let mut views: Vec<View<'_>> = Vec::new();
     for (index, seen) in witness.history().sightings.iter().enumerate() {
@@ -134,8 +134,8 @@ fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Be
     views.iter().map(saw).collect()
 }
 
-/// The Sentinels that see their clocks jump, those of one time together: for a while they have no
-/// part in what follows.
+/// The Sentinels that see their clocks jump, grouped by time: for a while they take no part in a
+/// failover.
 fn tilted(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: Vec<Vec<(usize, &Sighting)>> = Vec::new();
     let sightings = witness.history().sightings.iter().enumerate();
@@ -162,7 +162,7 @@ fn tilt(group: &[(usize, &Sighting)]) -> Beat {
     Beat::new(Weight::Cause, group[0].1.at, text, evidence)
 }
 
-/// What several saw of a master: by whom, with the places in the history.
+/// The same observation of a master by several nodes, with their indices in the history.
 struct View<'a> {
     sight: Sight,
     of: &'a str,

@@ -1,4 +1,4 @@
-//! What was done to hosts and links while the witness's grants were under way.
+//! The faults of hosts and links while the told grants were active.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, SECOND};
@@ -12,11 +12,11 @@ use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
 use crate::quantity::{figure, length, list, moment};
 
-/// A fault as it was felt: with those that struck the same host alike before it was over.
+/// A fault as its targets saw it: with the faults that struck the same host alike before its end.
 pub struct Outage<'a> {
     /// The first of them.
     pub first: &'a Condition,
-    /// Their places among the conditions.
+    /// Their indices among the fault intervals.
     pub indices: Vec<usize>,
     to: Option<Instant>,
     power: Option<Instant>,
@@ -49,7 +49,7 @@ impl<'a> Outage<'a> {
     }
 }
 
-/// Everything that struck something, one outage told once.
+/// Every fault that struck something, with each outage once.
 pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, condition) in witness.history().conditions.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     outages
 }
 
-/// What met the witness, each a sentence.
+/// The outages that affected the told violation, one sentence each.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     let met = |outage: &Outage<'_>| {
@@ -81,7 +81,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// From the first call of the witness to the end of what it shows.
+/// From the first told call to the end of the told violation.
 pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     let violation = witness.primary?;
     let cast = witness.cast().into_iter().chain(witness.left().map(|(_, owner)| owner));
@@ -89,8 +89,8 @@ pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     Some((first.unwrap_or_default().min(violation.from), violation.to))
 }
 
-/// When the first of what made the difference struck, or the span began if that was earlier: from
-/// then on it matters what became of the nodes.
+/// When the first part that made the difference struck, or when the span began if that was earlier:
+/// role changes matter from then on.
 pub fn since(witness: &Witness<'_>) -> Option<Instant> {
     let (from, _) = span(witness)?;
     let outages = outages(witness);
@@ -98,7 +98,7 @@ pub fn since(witness: &Witness<'_>) -> Option<Instant> {
     Some(acting.map(|outage| outage.first.from).fold(from, Ord::min))
 }
 
-/// Whether a trial showed that the outage made a difference, where one was made.
+/// Whether a trial showed that the outage made a difference, if there was one.
 fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     let acting = witness.finding.experiments.as_ref()?.causes.acting();
     let conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
@@ -106,7 +106,7 @@ fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     Some(faults.any(|fault| acting.contains(&fault)))
 }
 
-/// What made the difference by trial comes first; where nothing was tried, what could have.
+/// Parts that made the difference by trial come first; without trials, those that could have.
 fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     let condition = outage.first;
     match trial(witness, outage) {
@@ -127,7 +127,7 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     }
 }
 
-/// An outage as a sentence, and who held the lock as it struck its process.
+/// An outage as a sentence, and which caller held the lock when it struck its process.
 pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
     let condition = outage.first;
     let mut evidence: Vec<Evidence> =
@@ -170,7 +170,7 @@ pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence
     (text, evidence)
 }
 
-/// The acquire that never returned because the condition ended its process.
+/// The acquire that never returned because the fault killed its process.
 fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a Op> {
     let ops = witness.history().ops.iter();
     let mut asking = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
@@ -181,7 +181,7 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
     })
 }
 
-/// The life of the lock's key that an eviction or a flush ended, and whose it was.
+/// The life of the lock's key that an eviction or a flush ended, and its owner.
 fn taken<'w, 'a>(
     witness: &'w Witness<'a>,
     condition: &Condition,
@@ -200,13 +200,13 @@ fn taken<'w, 'a>(
     })
 }
 
-/// Whether the end of a life is told with the fault that ended it.
+/// Whether the end of a life is told together with the fault that ended it.
 pub fn takes(witness: &Witness<'_>, life: &Incarnation) -> bool {
     let struck = witness.history().conditions.iter().filter(|c| c.met != Some(0));
     struck.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
 }
 
-/// Whether the new master has the key of who holds the lock as it is made so, and who asks it.
+/// Whether the new master has the key of the holder at its promotion, and which clients query it.
 fn promoted(
     witness: &Witness<'_>,
     condition: &Condition,
@@ -220,7 +220,7 @@ fn promoted(
     evidence.extend(of);
 }
 
-/// Whether a node has the key of who holds the lock at an instant.
+/// Whether a node has the key of the holder at an instant.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
     let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
     let owner = Some(hold.grant.id);
@@ -241,7 +241,7 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
     Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
 }
 
-/// Whom clients ask from a failover by hand to the next, of the nodes that it concerns.
+/// Which of the affected nodes clients query from one manual failover to the next.
 fn asked(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
@@ -263,7 +263,7 @@ fn asked(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
     }
 }
 
-/// A condition as a sentence in the present tense.
+/// A fault interval as a sentence in the present tense.
 fn strikes(condition: &Condition, to: Option<Instant>) -> String {
     let until = match to {
         Some(to) if to.at > condition.from.at => {

@@ -1,4 +1,4 @@
-//! How the keys of the witness's grants ended, and whose hand ended them.
+//! How the keys of the told grants ended, and which operation ended them.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,13 @@ use crate::history::{Key, OpId, Seen};
 use crate::quantity::{length, list};
 use crate::reading::moment::Moment;
 
-/// Keys that end alike within this are told of in one sentence.
+/// Keys that end in the same way within this time are told in one sentence.
 const TOGETHER: Nanos = SECOND;
-/// A command that takes longer to its node is said to be late.
+/// A command that takes longer than this to its node is called late.
 const LATE: Nanos = 100 * MILLISECOND;
 
-/// The ends of the actors' keys that were not their own doing, and what they did to others'.
+/// The ends of the told grants' keys that their own callers did not cause, and the ends that these
+/// grants caused to keys of others.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: BTreeMap<(OpId, Ending), Vec<Vec<&Incarnation>>> = BTreeMap::new();
     let mut lives: Vec<&Incarnation> = witness.lives.iter().collect();
@@ -41,11 +42,11 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// How a key came to its end, as far as a sentence tells it.
+/// How a key ended, as far as a sentence tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     Change(KeyChange),
-    /// Its time was over while the node was down.
+    /// It expired while the node was down.
     RanOut,
     /// Its owner's own operation deleted it.
     Own(OpId),
@@ -76,8 +77,8 @@ fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
     }
 }
 
-/// Whether a node was down between the instant at which a key's time was over on its clock and
-/// the one at which that showed.
+/// Whether a node was down between the expiry of a key on its clock and the instant at which that
+/// became visible.
 fn ran_out(witness: &Witness<'_>, life: &Incarnation, end: &Key) -> bool {
     let over = life.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
@@ -156,7 +157,7 @@ fn ended(
     Some(Beat::new(weight, at, text, evidence))
 }
 
-/// Who ended a key, and with which command if that was long under way.
+/// The caller that ended a key, and its command if that was in flight for long.
 fn hand(witness: &Witness<'_>, id: OpId, lives: &[&Incarnation]) -> (String, Option<usize>) {
     let who = witness.caller(id).unwrap_or("somebody");
     let late = lives.iter().find_map(|life| {
@@ -181,7 +182,7 @@ fn hand(witness: &Witness<'_>, id: OpId, lives: &[&Incarnation]) -> (String, Opt
     }
 }
 
-/// Extends that prolonged a key of another's, as the violations name them.
+/// Extends that extended another caller's key, as named by the violations.
 fn prolonged(witness: &Witness<'_>) -> Vec<Beat> {
     let named = witness.of_kind(Kind::ForeignExtend).flat_map(|v| v.keys.iter().copied());
     named

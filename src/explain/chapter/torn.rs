@@ -1,4 +1,4 @@
-//! Operations of two steps that something came between.
+//! Two-step operations that another operation interleaved.
 
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -8,8 +8,8 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
 
-/// A sentence for each operation between whose commands on one node another's key was set, if
-/// the operation made a grant of the witness or ended its key.
+/// A sentence for each operation between whose commands on one node another caller's key was set,
+/// if the operation made a told grant or ended its key.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut ops: Vec<OpId> = witness.actors.iter().map(|grant| grant.id).collect();
     let theirs = witness.lives.iter().filter(|l| l.owner.is_some_and(|o| witness.is_actor(o)));
@@ -52,7 +52,7 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
     })
 }
 
-/// The key of another grant that was set on a node in that stretch, and by whom.
+/// The key of another grant that was set on a node in that stretch, and the operation that set it.
 fn set_between(
     witness: &Witness<'_>,
     node: &str,

@@ -1,4 +1,4 @@
-//! How a violation became possible that takes one caller, or one key.
+//! Mechanisms of violations that involve one caller, or one key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::ContractBroken, text, evidence))
 }
 
-/// A resource that was spoilt without two holders at once.
+/// A resource that was corrupted without two simultaneous holders.
 pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let index = *violation.accesses.last()?;
     let access = witness.history().accesses.get(index)?;
@@ -48,7 +48,7 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     }
 }
 
-/// A command that changed another's key.
+/// A command that changed another caller's key.
 pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let mut keys = violation.keys.iter().rev();
@@ -162,7 +162,7 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     Some(Mechanism::new(How::NoLeader, text, Vec::new()))
 }
 
-/// Nodes that say of themselves that they serve nobody.
+/// Nodes that report that they serve no client.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let requests = witness.history().requests.iter().enumerate();
     let mut told = requests.filter_map(|(index, request)| {
@@ -175,7 +175,7 @@ fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
 
-/// How many nodes have to grant: where several are independent, of those that one acquire asked.
+/// How many nodes have to grant: with several independent nodes, of those that one acquire queried.
 fn quorum(witness: &Witness<'_>) -> u32 {
     let plan = &witness.finding.plan;
     if plan.topology.kind != TopologyKind::Independent {
@@ -191,7 +191,7 @@ fn quorum(witness: &Witness<'_>) -> u32 {
     plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
 }
 
-/// A renewal that came after its release.
+/// A renewal that took effect after its release.
 pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let mut ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
     let extend = ops.find(|op| matches!(op.kind, OpKind::Extend { .. }))?;
@@ -236,7 +236,7 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     Some(Mechanism::new(How::NoAnswer, text, evidence))
 }
 
-/// A holder that was told too late, or not at all.
+/// A holder that was notified too late, or never.
 pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
@@ -250,7 +250,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     Some(Mechanism::new(How::NotTold, text, vec![Evidence::Op(grant)]))
 }
 
-/// A key that went before its lease.
+/// A key that was lost before its lease expired.
 pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
@@ -263,7 +263,7 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
 }
 
-/// A number that is not above the one before it.
+/// A fence number that is not larger than the previous one.
 pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let mut keys = history.keys.iter().enumerate();
@@ -293,8 +293,8 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     Some(Mechanism::new(How::CounterApart, text, evidence))
 }
 
-/// No legal order: two turns that exclude each other, as of two holders; else a turn that does not
-/// end, whose key was gone, or whose lease was over.
+/// No legal order: two turns that exclude each other, as with two holders; otherwise a turn that
+/// does not end, whose key was lost, or whose lease had expired.
 pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let turn = |grant: OpId| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
@@ -307,7 +307,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         }
     }
     let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
-    // A release that found nothing of its own: the key was gone while its owner counted on it.
+    // A release that found no key of its own: the key was gone while its owner relied on it.
     let vain = ops().filter(|op| op.outcome == Outcome::NotMine);
     let grants = vain.filter_map(grant_of).chain(ops().filter_map(grant_of));
     for grant in grants {

@@ -1,4 +1,4 @@
-//! Why a holder went on though its lease had run out by its own time.
+//! Why a holder continued although its key had expired at its own time.
 
 use crate::explain::hold::Hold;
 use crate::explain::mechanism::ending::disturbed;
@@ -42,7 +42,7 @@ fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
-/// Whether a renewal was told as kept, and prolonged nothing.
+/// Whether a renewal returned as kept but extended nothing.
 fn lied(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
     let mut kept =
         ops(witness, hold).into_iter().filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
@@ -79,7 +79,7 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process stood still before that moment.
+/// Whether its process was halted before that moment.
 fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
     let conditions = witness.history().conditions.iter().enumerate();
@@ -104,7 +104,7 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     ))
 }
 
-/// Whether a tenure would have outlasted its lease as well if its process had never stood still.
+/// Whether a tenure would also have outlasted its lease if its process had never been halted.
 fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
     let end = witness.history().end;
     let halts = witness
@@ -149,7 +149,7 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Whether an access of its took longer than it does by itself.
+/// Whether one of its accesses took longer than undisturbed.
 fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
     let site_message = crate::workload::slowest_message(&witness.finding.plan.links);
     let usual = site_message.saturating_mul(6);

@@ -1,4 +1,4 @@
-//! How a key that kept others out was gone when another asked.
+//! Why a key that should have kept others out was gone when another caller acquired.
 
 use lockstorm_platform::fault::verbs::Strains;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
@@ -14,18 +14,18 @@ use crate::history::{Key, Op, OpId, Seen};
 use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
-/// How the key of a life was gone.
+/// How the key of a life ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// By something else than its own time.
+    /// By something other than its expiry.
     Taken(Mechanism),
-    /// By its own time: nothing but its holder is to be asked why it went on.
+    /// By its expiry: the only question is why its holder continued.
     RanOut,
-    /// It was there still.
+    /// It still existed.
     There,
 }
 
-/// How a key of `owner` was gone by a moment.
+/// How a key of `owner` had ended by a moment.
 pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
     let reading = &witness.reading;
     let Some(whose) = witness.caller(owner) else { return Ending::There };
@@ -77,7 +77,7 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
     }
 }
 
-/// The life on its master by whose end a replica was told to end its own.
+/// The life on its master whose end made a replica end its own.
 fn obeyed<'a>(
     witness: &'a Witness<'_>,
     life: &Incarnation,
@@ -113,10 +113,10 @@ fn passes(witness: &Witness<'_>, life: &Incarnation) -> Moment {
     own.map_or(Moment::NEVER, |own| witness.reading.passes(own))
 }
 
-/// A key that ended by its time: whether that was its own, or a clock's.
+/// A key that expired: whether at its own time, or by a clock's error.
 fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
     let Some(set) = last_set(witness, life) else { return Ending::RanOut };
-    // As long as it was given, on a true clock from when it was given.
+    // The time to live that it was given, on a true clock, from when it was given.
     let due = set.at.saturating_add(set.lasts);
     if due <= by.at {
         return Ending::RanOut;
@@ -150,7 +150,7 @@ pub fn disturbed(witness: &Witness<'_>, host: &str) -> Option<Evidence> {
     own.next().map(|(index, _)| Evidence::Condition(index))
 }
 
-/// When the last end of a key was set, for how long, and by which node's clock.
+/// When the last expiry of a key was set, for how long, and by which node's clock.
 struct Term {
     at: Nanos,
     lasts: Nanos,
@@ -165,7 +165,7 @@ fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
     let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    // A replica applies what its master has set, in fewer steps: the origin is the same operation's
+    // A replica applies what its master set, in fewer steps: the origin is the same operation's
     // change on a node that it followed.
     let of_master = |node: &str| {
         let sightings = history.sightings.iter();

@@ -1,4 +1,4 @@
-//! How a violation became possible: read from the history, whatever the faults were called.
+//! How a violation became possible: read from the history, whatever the faults are named.
 //!
 //! - [`how`]: the ways that are known, and what proves each
 //! - [`theft`]: why a command came through to another's key

@@ -1,4 +1,4 @@
-//! How two came to hold the lock at once.
+//! How two callers came to hold the lock at once.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,14 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     between(witness, first, second)
 }
 
-/// How the grant of one tenure became possible while another lasted, or had to.
+/// How the grant of one tenure became possible while another lasted, or should have lasted.
 pub fn between(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
     let dead = dead(second).or_else(|| dead(first));
-    // Who returned later may have been granted earlier.
+    // The one that returned later may have been granted earlier.
     dead.or_else(|| opened(witness, first, second)).or_else(|| opened(witness, second, first))
 }
 
-/// The tenure with which the overlap began, and the earlier one that it met.
+/// The tenure with which the overlap began, and the earlier one that it overlapped.
 fn pair<'a, 'b>(
     witness: &'b Witness<'a>,
     violation: &Violation,
@@ -55,7 +55,7 @@ fn dead(hold: &Hold<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::DeadOnArrival, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
-/// Why the keys of the first did not keep the second out.
+/// Why the keys of the first did not block the second.
 fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
     let set = set_by(witness, second);
     if set.is_empty() {
@@ -85,7 +85,7 @@ fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<
     apart(witness, first, second, &set)
 }
 
-/// The keys that the acquire of a tenure set, or found as its own, where it asked for them: the
+/// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the
 /// first on each node.
 fn set_by<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
@@ -113,7 +113,7 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&
     witness.lives.iter().rfind(is_own)
 }
 
-/// The second did not set the key anew: it was let in by the first one's.
+/// The second did not set a new key: the first one's key admitted it.
 fn shared(
     witness: &Witness<'_>,
     first: &Hold<'_>,
@@ -142,7 +142,7 @@ fn nothing(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option
     Some(Mechanism::new(How::NothingLocked, text, evidence))
 }
 
-/// None of the nodes that granted the second ever kept it out by the first one's key.
+/// None of the nodes that granted the second ever had the first one's key to block it.
 fn apart(
     witness: &Witness<'_>,
     first: &Hold<'_>,
@@ -196,7 +196,7 @@ fn apart(
     })
 }
 
-/// When a node was made master that had followed another, the last time by a moment.
+/// When a node that had followed another was last promoted by a moment.
 fn took_over(witness: &Witness<'_>, node: &str, from: &str, by: Moment) -> Option<Instant> {
     let mut follows = None;
     let mut led = None;

@@ -1,4 +1,4 @@
-//! What a remedy makes of a plan, and how it is told.
+//! How remedies change a plan, and how the change is described.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};

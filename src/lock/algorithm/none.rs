@@ -1,4 +1,4 @@
-//! No lock at all: everybody is let in. The measure of what a lock is good for.
+//! No lock at all: every caller is granted. The baseline against which locks are compared.
 
 use async_trait::async_trait;
 
@@ -33,7 +33,7 @@ impl Lock for NoLock {
         Acquired::Granted(Grant { depth: 1, ..Grant::default() })
     }
 
-    /// There is nothing to be prolonged, and nobody who could say that it is lost.
+    /// There is nothing to extend, and no node that could report a loss.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         Extended::Kept(None)
     }

@@ -1,6 +1,6 @@
-//! SET k 1 NX PX ttl, with the same value for everybody, and DEL k to give it back.
+//! SET k 1 NX PX ttl, with the same value for all callers, and DEL k to release it.
 //!
-//! Atomic and mortal, but without an owner: who overruns the lease frees the next owner's key.
+//! Atomic and with an expiry, but without an owner: an overrun holder deletes the next owner's key.
 
 use async_trait::async_trait;
 

@@ -1,7 +1,7 @@
-//! SETNX k 1, then EXPIRE k s, so that a dead holder's lock ends by itself; DEL k to give it back.
+//! SETNX k 1, then EXPIRE k s, so that a dead holder's lock expires; DEL k to release it.
 //!
-//! Two steps: who dies between them leaves a key for ever. What EXPIRE answers is not looked at,
-//! as in the code that this is found in.
+//! Two steps: a caller that dies between them leaves a key for ever. The reply to EXPIRE is
+//! ignored, as in the code in which this pattern is found.
 
 use async_trait::async_trait;
 use lockstorm_platform::time::SECOND;
@@ -24,7 +24,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// EXPIRE counts in whole seconds.
 pub const DEFAULTS: Defaults = Defaults { unit: SECOND, ..LEASE };
 
-/// The value of the key. Everybody's.
+/// The value of the key, the same for every caller.
 const TAKEN: &str = "1";
 
 /// The lock of one caller.

@@ -1,9 +1,8 @@
-//! SET k token NX PX ttl; given back by a Lua compare-and-delete, prolonged by a
-//! compare-and-PEXPIRE.
+//! SET k token NX PX ttl; released by a Lua compare-and-delete, extended by a compare-and-PEXPIRE.
 //!
-//! What the Redis documents call the correct lock on a single node. The deadline counts from
-//! before the send, so a slow reply shortens the grant and never lengthens it. A grant that is
-//! over before its caller has it is given back.
+//! What the Redis documents call the correct lock on a single node. The deadline counts from before
+//! the send, so a slow reply shortens the grant and never lengthens it. A grant that is over before
+//! its caller receives it is released.
 
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
@@ -62,8 +61,8 @@ impl TokenLua {
         self.key.client()
     }
 
-    /// Gives a grant back that is over before its caller has it. No await lies between this
-    /// look at the clock and the return of a grant.
+    /// Releases a grant that is over before its caller receives it. No await is between this check
+    /// of the clock and the return of a grant.
     async fn unless_over(&mut self, grant: Grant) -> Acquired {
         self.setting.host.step("granted").await;
         if !lease::is_over(&self.setting.host, grant.deadline) {

@@ -1,8 +1,8 @@
 //! Token-lua on a replicated master, and WAIT: a grant counts once enough replicas have it. With
-//! `fsync` it is WAITAOF: once it is on the node's own disk and on theirs.
+//! `fsync`, WAITAOF: once it is on the node's own disk and on theirs.
 //!
 //! WAIT counts the replicas that have acknowledged the last write of *its own connection*, and it
-//! takes nothing back: with fewer the lock gives the key back and refuses. It says nothing about
+//! rolls nothing back: with too few, the lock releases the key and refuses. It does not determine
 //! which replica will be promoted.
 
 use async_trait::async_trait;
@@ -31,7 +31,7 @@ pub const NAME: &str = "wait-replicas";
 pub struct WaitReplicas {
     setting: Setting,
     lock: TokenLua,
-    /// Where WAIT goes if not to the connection that wrote.
+    /// The target of WAIT if it is not the connection that wrote.
     other: Client,
 }
 
@@ -43,7 +43,7 @@ impl WaitReplicas {
         WaitReplicas { lock, other, setting }
     }
 
-    /// Whether enough replicas have what was written last; `None`: nobody knows.
+    /// Whether enough replicas have the last write; `None` if unknown.
     async fn is_acknowledged(&mut self) -> Option<bool> {
         let config = &self.setting.config;
         self.setting.host.step("waiting-for-replicas").await;
@@ -52,7 +52,7 @@ impl WaitReplicas {
         let args: [&[u8]; 3] = [b"1", count.as_bytes(), ms.as_bytes()];
         let (command, args) =
             if config.fsync { ("WAITAOF", &args[..]) } else { ("WAIT", &args[1..]) };
-        // The node answers late by up to a tick of its cron.
+        // The node replies late by up to a tick of its cron.
         let timeout = within + LEASE.settle(config).timeout;
         let call = self.setting.call.get();
         let client = match config.wait {
@@ -112,12 +112,12 @@ impl Lock for WaitReplicas {
     }
 }
 
-/// How many replicas have to acknowledge: one by default, or none where the own disk has to.
+/// How many replicas have to acknowledge: one by default, or none if the node's own disk has to.
 pub fn acks(config: &LockConfig) -> u32 {
     config.acks.unwrap_or(u32::from(!config.fsync))
 }
 
-/// How long WAIT waits at the most, ns.
+/// The maximum time that WAIT waits, ns.
 fn ack_timeout(config: &LockConfig) -> Nanos {
     config.ack_timeout.unwrap_or_else(|| (LEASE.settle(config).ttl / 10).min(SECOND))
 }

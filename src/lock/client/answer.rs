@@ -1,31 +1,31 @@
-//! What a node's answer means to the caller of a lock. A time-out is unknown, never refused;
-//! an error reply says that the node did nothing.
+//! The meaning of a node's reply for the caller of a lock. A timeout is unknown, never refused; an
+//! error reply means that the node did nothing.
 
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::RequestError;
 use crate::lock::{Acquired, Deadline, Extended, Grant, Released};
 
-/// What a node said.
+/// The reply of a node.
 pub type Answer = Result<Reply, RequestError>;
 
-/// What every lock says to a caller that comes second.
+/// The refusal of every lock to a caller that comes second.
 pub const HELD: &str = "held by another";
 
-/// A node's answer, as far as locks tell answers apart.
+/// A node's reply, as far as locks distinguish replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It did what was asked: OK, or a number above zero.
+    /// It executed the request: OK, or a number above zero.
     Yes,
     /// It had nothing to do: nil or zero.
     No,
-    /// It refused with an error, or was never reached: nothing was done, and why.
+    /// It rejected the request with an error (the text), or was never reached: nothing was done.
     Refused(String),
-    /// Nobody knows whether it did it.
+    /// Whether it executed the request is unknown.
     Unknown,
 }
 
-/// Sorts an answer.
+/// Classifies a reply.
 pub fn said(answer: &Answer) -> Said {
     match answer {
         Ok(Reply::Error(why)) => Said::Refused(String::from_utf8_lossy(why).into_owned()),
@@ -35,7 +35,7 @@ pub fn said(answer: &Answer) -> Said {
     }
 }
 
-/// The outcome of an acquire whose one deciding request got this answer.
+/// The outcome of an acquire with this reply to its one deciding request.
 pub fn acquired(answer: &Answer, grant: Grant) -> Acquired {
     match said(answer) {
         Said::Yes => Acquired::Granted(grant),
@@ -45,7 +45,7 @@ pub fn acquired(answer: &Answer, grant: Grant) -> Acquired {
     }
 }
 
-/// The outcome of an extend whose one request got this answer.
+/// The outcome of an extend with this reply to its one request.
 pub fn extended(answer: &Answer, deadline: Deadline) -> Extended {
     match said(answer) {
         Said::Yes => Extended::Kept(Some(deadline)),
@@ -54,7 +54,7 @@ pub fn extended(answer: &Answer, deadline: Deadline) -> Extended {
     }
 }
 
-/// The outcome of a release whose one request got this answer.
+/// The outcome of a release with this reply to its one request.
 pub fn released(answer: &Answer) -> Released {
     match said(answer) {
         Said::Yes => Released::Released,

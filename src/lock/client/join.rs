@@ -1,11 +1,11 @@
-//! Waiting for several requests at once. Not a scheduler: always the same order of polls.
+//! Waits for several requests at once. It is no scheduler: the order of polls is always the same.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use lockstorm_platform::host::LocalFuture;
 
-/// Runs all of `parts` at the same time and gives their results in the order of the parts.
+/// Runs all of `parts` concurrently and returns their results in the order of the parts.
 pub async fn all<T>(mut parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
     let mut results: Vec<Option<T>> = parts.iter().map(|_| None).collect();
     poll_fn(|cx| {
@@ -32,7 +32,7 @@ mod tests {
 
     use super::all;
 
-    /// Ready with its number at the nth poll.
+    /// Returns its number at the nth poll.
     fn slow(number: u32, mut polls: u32) -> LocalFuture<'static, u32> {
         Box::pin(poll_fn(move |_| {
             polls -= 1;

@@ -1,9 +1,9 @@
-//! One small RESP client: a connection to one node, a time-out a request.
+//! A small RESP client: a connection to one node, a timeout per request.
 //!
-//! It opens its connection when it needs one and drops it on every time-out or error, since the
-//! replies would then be out of step with the requests. It tries nothing twice: whether to ask
-//! again is the lock's decision. In a cluster it goes to the node that serves the key's slot, and
-//! on to where that one sends it: what was sent on did nothing where it came from.
+//! It opens its connection when it needs one and drops it on every timeout or error, since replies
+//! would then no longer match their requests. It never retries: that is the lock's decision. In a
+//! cluster it sends a request to the node that serves the key's slot, and follows redirects: a
+//! redirected request had no effect on the node that redirected it.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -42,19 +42,19 @@ const MOST_TURNS: u32 = 4;
 pub struct Client {
     host: Host,
     route: Route,
-    /// Where the last request went, or was to go.
+    /// The target of the last request, reached or not.
     to: Option<SocketAddrV4>,
     line: Option<Line>,
     /// Connections to other nodes of the cluster.
     parked: BTreeMap<SocketAddrV4, Line>,
     attempts: Attempts,
     discovery: DiscoveryShape,
-    /// Where Sentinels are listened to.
+    /// The subscriptions to Sentinels, if any.
     told: Option<SwitchMaster>,
     scripts: ScriptShape,
-    /// Scripts that were loaded by this process, with their SHA1.
+    /// Scripts that this process has loaded, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
-    /// Whether a request is under way. One that was dropped half-way is so for ever.
+    /// Whether a request is pending. It stays set if the request was dropped half-way.
     is_asking: bool,
 }
 
@@ -66,8 +66,8 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// The address of a request's draws: its caller's nth operation, and the how-many-th
-    /// request of that operation to this node it is.
+    /// The address of a request's draws: its caller's nth operation, and the number of the request
+    /// among those of that operation to this node.
     pub fn tag(&mut self, call: Call) -> u32 {
         self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
         self.nth = call.nth;
@@ -75,7 +75,7 @@ impl Attempts {
     }
 }
 
-/// An open connection, and how many requests were made on it.
+/// An open connection, and the number of requests on it.
 struct Line {
     node: Asker,
     requests: u32,
@@ -84,23 +84,23 @@ struct Line {
 /// Why there is no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// The request never left: the node surely did not get it.
+    /// The request was never sent: the node certainly did not receive it.
     NotSent,
     /// No reply in time. Whether the request took effect is unknown.
     TimedOut,
-    /// The connection broke, or spoke no RESP. Whether the request took effect is unknown.
+    /// The connection broke, or sent no RESP. Whether the request took effect is unknown.
     Broken,
 }
 
 impl RequestError {
-    /// The words of a refusal, where the request surely had no effect.
+    /// The words of a refusal, if the request certainly had no effect.
     pub fn refusal(self) -> Option<String> {
         (self == RequestError::NotSent).then(|| "no connection".to_owned())
     }
 }
 
 impl Client {
-    /// A client of the node with this name. It connects with its first request.
+    /// A client of the node with this name. It connects on its first request.
     pub fn new(host: Host, node: &str) -> Client {
         Client {
             host,
@@ -117,17 +117,17 @@ impl Client {
         }
     }
 
-    /// A client of one of a lock's nodes, which does as the lock's configuration says.
+    /// A client of one of a lock's nodes, with the lock's configuration.
     pub fn of(setting: &Setting, node: &str) -> Client {
         let (scripts, discovery) = (setting.config.scripts, setting.config.discovery);
         Client { scripts, discovery, ..Client::new(setting.host.clone(), node) }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
-    /// reply, the time to connect included. An error reply of the node is a reply.
+    /// reply, including the time to connect. An error reply of the node is a reply.
     ///
     /// # Errors
-    /// See [`RequestError`]: only `NotSent` says that nothing happened.
+    /// See [`RequestError`]: only `NotSent` means that nothing happened.
     pub async fn request(
         &mut self,
         call: Call,
@@ -137,7 +137,7 @@ impl Client {
     ) -> Result<Reply, RequestError> {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
-        // The reply to a request that was dropped half-way would answer this one.
+        // Otherwise the reply to a request that was dropped half-way would reply to this one.
         if std::mem::replace(&mut self.is_asking, true) {
             self.drop_line();
         }
@@ -163,7 +163,7 @@ impl Client {
         Err(error)
     }
 
-    /// That it was tried is evidence: a lock that tries to release has done its part.
+    /// The attempt is evidence: a lock that tries to release has done its part.
     async fn note_unreached(&self, command: &'static str, call: Call) {
         let first = || self.host.resolve(self.route.first());
         if let (Some(to), Some(op)) = (self.to.or_else(first), call.operation()) {
@@ -171,9 +171,9 @@ impl Client {
         }
     }
 
-    /// Runs a Lua script: with EVAL unless [`Client::sending`] says otherwise. Not EVALSHA by
-    /// itself: the script cache saves bytes only, and loading the script and falling back would
-    /// shift the count of messages that anchors refer to.
+    /// Runs a Lua script: with EVAL unless [`Client::sending`] selects another way. The default is
+    /// not EVALSHA: the script cache saves only bytes, and loading the script and falling back
+    /// would change the count of messages that anchors refer to.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -198,8 +198,8 @@ impl Client {
         self.request(call, timeout, "EVAL", &words).await
     }
 
-    /// Listens to a channel of the node that the last request went to, on a connection of its own;
-    /// `None` if that is not confirmed within `timeout` ns.
+    /// Subscribes to a channel of the node that received the last request, on a separate
+    /// connection; `None` if that is not confirmed within `timeout` ns.
     pub async fn listen(
         &mut self,
         call: Call,
@@ -211,7 +211,7 @@ impl Client {
         self.host.timeout(timeout, open).await?.ok()
     }
 
-    /// The SHA1 of a script, which the node is given when the process first needs it.
+    /// The SHA1 of a script, which is loaded into the node when the process first needs it.
     async fn load(
         &mut self,
         call: Call,
@@ -229,7 +229,7 @@ impl Client {
         Ok(sha)
     }
 
-    /// Gives the connection up: in a cluster another node is asked for the way next.
+    /// Drops the connection: in a cluster, another node is queried for the slots next.
     fn drop_line(&mut self) {
         self.line = None;
         if let Route::Cluster(slots) = &mut self.route {
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Asks the node that serves the key's slot, wherever the request is sent on to.
+    /// Sends the request to the node that serves the key's slot, and follows redirects.
     async fn travel(
         &mut self,
         op: Option<u32>,
@@ -289,7 +289,7 @@ impl Client {
     ) -> io::Result<&mut Line> {
         let Route::Cluster(slots) = &mut self.route else { return self.open(tag).await };
         let slot = SlotMap::slot_of(command, args);
-        // What names no key goes where the last request went, or to any node.
+        // A request without a key goes to the node of the last request, or to any node.
         let asking = match (slot, self.to) {
             (None, Some(_)) => false,
             (slot, _) => {
@@ -307,7 +307,7 @@ impl Client {
         Ok(line)
     }
 
-    /// Takes up the connection to another node, and keeps the present one.
+    /// Switches to the connection to another node, and keeps the current one.
     fn turn_to(&mut self, to: SocketAddrV4) {
         if self.to == Some(to) {
             return;
@@ -332,7 +332,7 @@ impl Client {
         Ok(self.line.insert(line))
     }
 
-    /// What Sentinels have told of another master than the present one.
+    /// A new master reported by Sentinels, if any.
     async fn news(&mut self) -> News {
         let Some(told) = &mut self.told else { return News::None };
         match told.news().await {
@@ -341,8 +341,8 @@ impl Client {
         }
     }
 
-    /// The node is looked for each time, since a failover moves it: where Sentinels have told it
-    /// to be, if they have. In a cluster the request's slot has decided already.
+    /// The node is resolved at each connect, since a failover moves it: to the address that
+    /// Sentinels have reported, if any. In a cluster the request's slot has already decided.
     async fn connect(&mut self, tag: u32, news: News) -> io::Result<Line> {
         self.listen_to_sentinels(tag).await;
         let to = match (&self.route, self.to, news) {
@@ -354,7 +354,7 @@ impl Client {
         Ok(Line { node, requests })
     }
 
-    /// Before the master is asked for, so that no news is missed.
+    /// The subscription precedes the query for the master, so that no news is missed.
     async fn listen_to_sentinels(&mut self, tag: u32) {
         if let (Route::Sentinels { sentinels, master }, DiscoveryShape::SwitchMaster) =
             (&self.route, self.discovery)
@@ -364,7 +364,7 @@ impl Client {
     }
 }
 
-/// The words behind EVAL or EVALSHA.
+/// The arguments of EVAL or EVALSHA.
 fn script_words<'a>(
     script: &'a str,
     count: &'a str,
@@ -385,8 +385,8 @@ pub fn is_noscript(reply: &Reply) -> bool {
 }
 
 impl Line {
-    /// The connection if it is open and nothing waits to be read: the other end may have closed
-    /// it since the last request, and a request written to it then would be lost.
+    /// The connection if it is open and has nothing to read: the peer may have closed it since the
+    /// last request, and a request written to it then would be lost.
     async fn if_quiet(mut self) -> Option<Line> {
         let mut byte = [0_u8; 1];
         let stream = &mut self.node.stream;

@@ -1,9 +1,9 @@
-//! The way to the node that a lock asks: by its name, through Sentinels, or by a cluster's slots.
+//! How a lock finds its node: by its name, through Sentinels, or by a cluster's slots.
 //!
-//! As client libraries do. The Sentinels are asked in turn where the master is, each time that a
-//! connection is to be opened, and the node that they name has to say itself that it is one. Who
-//! has a connection goes on using it, until its node closes it or answers READONLY, or, for who
-//! listens, until Sentinels tell of another master ([`crate::lock::client::switch_master`]).
+//! It works as client libraries do. Each time that a connection is opened, the Sentinels are
+//! queried in turn for the master, and the node that they name must confirm its role. A client
+//! keeps using an open connection until its node closes it or replies READONLY, or, for a
+//! subscriber, until Sentinels report another master ([`crate::lock::switch_master`]).
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -15,29 +15,29 @@ use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::slot_map::SlotMap;
 
-/// How names of masters begin that Sentinels know: `redis+sentinel://s1,s2,s3/mymaster`.
+/// The prefix of names of masters that Sentinels watch: `redis+sentinel://s1,s2,s3/mymaster`.
 const SCHEME: &str = "redis+sentinel://";
-/// How long one Sentinel is waited for before the next is asked.
+/// The timeout of one Sentinel before the next is queried.
 pub const PATIENCE: Nanos = 100 * MILLISECOND;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The node with this name; a failover may move the name.
     Name(String),
     /// The master of this name that Sentinels watch.
     Sentinels {
-        /// Their names, in the order in which they are asked.
+        /// Their names, in the order in which they are queried.
         sentinels: Vec<String>,
-        /// The master's.
+        /// The master's name.
         master: String,
     },
-    /// The nodes of a cluster, each for the slots that are its own.
+    /// The nodes of a cluster, each for its own slots.
     Cluster(SlotMap),
 }
 
 impl Route {
-    /// The way that a node's name stands for.
+    /// The route for a node's name.
     pub fn of(name: &str) -> Route {
         if let Some(slots) = SlotMap::of(name) {
             return Route::Cluster(slots);
@@ -48,12 +48,12 @@ impl Route {
         Route::Sentinels { sentinels, master: master.to_owned() }
     }
 
-    /// The name that stands for a master which Sentinels watch.
+    /// The name for a master that Sentinels watch.
     pub fn name_of(sentinels: &[String], master: &str) -> String {
         format!("{SCHEME}{}/{master}", sentinels.join(","))
     }
 
-    /// The name of whom is asked first.
+    /// The name of the host that is queried first.
     pub fn first(&self) -> &str {
         match self {
             Route::Name(name) => name,
@@ -62,10 +62,10 @@ impl Route {
         }
     }
 
-    /// Where the node is now. Of a cluster it is the first.
+    /// The current address of the node. For a cluster, that of the first node.
     ///
     /// # Errors
-    /// `NotFound` if there is no such name, or no Sentinel knows where the master is.
+    /// `NotFound` if there is no such name, or no Sentinel knows the master's address.
     pub async fn find(&self, host: &Host, tag: u32) -> io::Result<SocketAddrV4> {
         let nobody = || io::Error::from(io::ErrorKind::NotFound);
         let (sentinels, master) = match self {
@@ -83,8 +83,8 @@ impl Route {
         Err(nobody())
     }
 
-    /// Opens a connection to the node that was found; one that Sentinels name is asked for its
-    /// role first. Also says how many requests were made on it.
+    /// Opens a connection to the node that was found; a node named by Sentinels is first queried
+    /// for its role. Also returns the number of requests made on the connection.
     ///
     /// # Errors
     /// What the network reports; `NotConnected` if it is no master.
@@ -100,8 +100,8 @@ impl Route {
         }
     }
 
-    /// Whether a connection is no good after this reply: a node that takes no writes is not the
-    /// master any more.
+    /// Whether a connection is unusable after this reply: a node that rejects writes is no longer
+    /// the master.
     pub fn is_spent(&self, reply: &Reply) -> bool {
         let refused = matches!(reply, Reply::Error(text) if text.starts_with(b"READONLY"));
         refused && matches!(self, Route::Sentinels { .. })

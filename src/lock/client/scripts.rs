@@ -1,4 +1,4 @@
-//! The Lua texts that locks run on a node: a compare and its effect in one atomic step.
+//! The Lua scripts that locks run on a node: a comparison and its effect in one atomic step.
 
 /// Deletes the key if it holds the token. KEYS: lock. ARGV: token.
 pub const COMPARE_AND_DELETE: &str = r#"
@@ -16,8 +16,8 @@ else
     return 0
 end"#;
 
-/// As [`COMPARE_AND_PEXPIRE`], and sets the key anew if it is gone: a lock that was lost, and
-/// perhaps was another's in between, comes back to life. KEYS: lock. ARGV: token, ms.
+/// As [`COMPARE_AND_PEXPIRE`], and sets the key again if it is gone: this revives a lock that was
+/// lost, and that another caller may have held meanwhile. KEYS: lock. ARGV: token, ms.
 pub const PEXPIRE_OR_REVIVE: &str = r#"
 local owner = redis.call("GET", KEYS[1])
 if owner == ARGV[1] then
@@ -38,8 +38,8 @@ else
     return false
 end"#;
 
-/// Takes the lock if it is free or the owner's already, and counts; else tells how long its key
-/// lives on, in ms. KEYS: lock. ARGV: owner, ms.
+/// Takes the lock if it is free or already the owner's, and counts; otherwise returns the remaining
+/// time to live of its key, in ms. KEYS: lock. ARGV: owner, ms.
 pub const COUNT_UP: &str = r#"
 if redis.call("EXISTS", KEYS[1]) == 1 and redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
     return redis.call("PTTL", KEYS[1])
@@ -48,8 +48,8 @@ redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
 redis.call("PEXPIRE", KEYS[1], ARGV[2])
 return nil"#;
 
-/// Gives one count back: 1 if it was the last, and those who wait are told; 0 if the owner has
-/// more; nil if the lock is not the owner's. KEYS: lock, channel. ARGV: owner, ms.
+/// Decrements the count: 1 if it was the last, and waiters are notified; 0 if the owner has more;
+/// nil if the lock is not the owner's. KEYS: lock, channel. ARGV: owner, ms.
 pub const COUNT_DOWN: &str = r#"
 if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
     return nil

@@ -1,8 +1,8 @@
-//! The way to the node that serves a key's slot, as clients of Redis Cluster go.
+//! How a client finds the node that serves a key's slot, as clients of Redis Cluster do.
 //!
-//! A map of slots is fetched from any node that answers (CLUSTER SLOTS), before the first request
-//! and whenever a connection has failed. A node that says MOVED corrects it; one that says ASK is
-//! believed for one request.
+//! A map of slots is fetched from any node that replies (CLUSTER SLOTS), before the first request
+//! and whenever a connection has failed. A MOVED reply corrects the map; an ASK reply applies to
+//! one request.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,37 +16,37 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_redis::permission::redirect;
 use lockstorm_redis::specification::find;
 
-/// How names begin that stand for a cluster: `redis+cluster://n1,n2,n3`.
+/// The prefix of names of clusters: `redis+cluster://n1,n2,n3`.
 const SCHEME: &str = "redis+cluster://";
-/// How long one node is waited for before the next is asked for the map.
+/// The timeout of one node before the next is queried for the map.
 const PATIENCE: Nanos = 200 * MILLISECOND;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotMap {
-    /// The names of nodes, in the order in which they are asked for the map.
+    /// The names of nodes, in the order in which they are queried for the map.
     nodes: Vec<String>,
-    /// Who serves which slots, both ends of a range in it.
+    /// The master of each range of slots, inclusive.
     ranges: Vec<(u16, u16, SocketAddrV4)>,
-    /// Slots of which a node has said that they are somewhere else by now.
+    /// Slots that a node has reported as moved.
     moved: BTreeMap<u16, SocketAddrV4>,
-    /// Who is to be asked next, and next alone.
+    /// The node for the next request only.
     asked: Option<SocketAddrV4>,
-    /// Whose connection failed: the others are asked for the map before him.
+    /// The node whose connection failed: it is queried for the map last.
     doubted: Option<SocketAddrV4>,
 }
 
-/// What a reply says of the way.
+/// A redirect in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The slot is that node's.
+    /// The node owns the slot now.
     Moved(u16, SocketAddrV4),
-    /// This request is to be put to that node, behind ASKING.
+    /// Only this request goes to that node, after ASKING.
     Ask(SocketAddrV4),
 }
 
 impl Turn {
-    /// Reads `MOVED slot ip:port` and `ASK slot ip:port`.
+    /// Parses `MOVED slot ip:port` and `ASK slot ip:port`.
     pub fn of(reply: &Reply) -> Option<Turn> {
         let Reply::Error(text) = reply else { return None };
         let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
@@ -59,34 +59,34 @@ impl Turn {
 }
 
 impl SlotMap {
-    /// The map of the cluster that a name stands for; `None` if it is the name of one node.
+    /// The map for a cluster's name; `None` for the name of one node.
     pub fn of(name: &str) -> Option<SlotMap> {
         let nodes = name.strip_prefix(SCHEME)?.split(',').map(str::to_owned).collect();
         Some(SlotMap { nodes, ..SlotMap::default() })
     }
 
-    /// The name that stands for the cluster of these nodes.
+    /// The name for the cluster of these nodes.
     pub fn name_of(nodes: &[String]) -> String {
         format!("{SCHEME}{}", nodes.join(","))
     }
 
-    /// The name of whom is asked first.
+    /// The name of the node that is queried first.
     pub fn first(&self) -> &str {
         self.nodes.first().map_or("", String::as_str)
     }
 
-    /// The slot of the key that a request names first, if it names one.
+    /// The slot of the first key of a request, if it has one.
     pub fn slot_of(command: &str, args: &[&[u8]]) -> Option<u16> {
         let mut words = vec![Bytes::copy_from_slice(command.as_bytes())];
         words.extend(args.iter().map(|arg| Bytes::copy_from_slice(arg)));
         redirect::slot_of(find(command.as_bytes())?, &words)
     }
 
-    /// Where a request about this slot goes, and whether ASKING stands before it. The map is
-    /// fetched if there is none.
+    /// The target of a request for this slot, and whether ASKING precedes it. The map is fetched if
+    /// there is none.
     ///
     /// # Errors
-    /// `NotFound` if no node tells of one that serves the slot.
+    /// `NotFound` if no node knows one that serves the slot.
     pub async fn find(
         &mut self,
         host: &Host,
@@ -106,7 +106,7 @@ impl SlotMap {
         to.map(|to| (to, false)).ok_or(io::ErrorKind::NotFound.into())
     }
 
-    /// Follows what a reply says of the way; whether it said something.
+    /// Applies a redirect in a reply; returns whether there was one.
     pub fn follow(&mut self, reply: &Reply) -> bool {
         match Turn::of(reply) {
             None => return false,
@@ -118,7 +118,7 @@ impl SlotMap {
         true
     }
 
-    /// The connection to a node has failed: the map may be an old one.
+    /// Records that the connection to a node has failed: the map may be outdated.
     pub fn doubt(&mut self, node: Option<SocketAddrV4>) {
         *self = SlotMap { nodes: std::mem::take(&mut self.nodes), ..SlotMap::default() };
         self.doubted = node;

@@ -1,4 +1,4 @@
-//! A connection that listens to one channel: what is published there comes by itself.
+//! A connection that is subscribed to one channel: published messages arrive as pushes.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,12 +11,12 @@ use lockstorm_platform::host::Host;
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 
-/// See the head of this file. Messages that come while nobody asks are kept.
+/// See the module documentation. Messages that arrive between calls are kept.
 pub struct Subscription(Asker);
 
 impl Subscription {
-    /// Subscribes to the channel at a node or Sentinel and waits until that is confirmed: what is
-    /// published from then on will come.
+    /// Subscribes to the channel at a node or Sentinel and waits for the confirmation: messages
+    /// published from then on will arrive.
     ///
     /// # Errors
     /// What the network reports; `InvalidData` if the subscription is refused.
@@ -39,7 +39,7 @@ impl Subscription {
     /// Waits for the next message.
     ///
     /// # Errors
-    /// What the network reports: nothing will come any more.
+    /// What the network reports: no more messages will arrive.
     pub async fn message(&mut self) -> io::Result<Bytes> {
         loop {
             if let Reply::Array(words) = self.0.reply().await?
@@ -51,7 +51,7 @@ impl Subscription {
         }
     }
 
-    /// The next message if it has come by now.
+    /// The next message if it has already arrived.
     ///
     /// # Errors
     /// As [`Subscription::message`].

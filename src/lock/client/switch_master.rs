@@ -1,7 +1,7 @@
-//! What Sentinels tell by themselves: that a master has been replaced.
+//! Notifications of Sentinels that a master has been replaced.
 //!
-//! As client libraries do that keep a listener at each Sentinel. What was told is looked at before
-//! a request is sent: who waits for an answer of the old master goes on waiting.
+//! It works like client libraries that keep a subscription at each Sentinel. The notifications are
+//! checked before a request is sent: a request that is pending at the old master keeps waiting.
 
 use std::net::SocketAddrV4;
 
@@ -13,7 +13,7 @@ use crate::lock::client::join;
 use crate::lock::client::route::PATIENCE;
 use crate::lock::client::subscription::Subscription;
 
-/// The channel on which a Sentinel tells of a master's new address.
+/// The channel on which a Sentinel publishes a master's new address.
 const CHANNEL: &str = "+switch-master";
 
 /// Subscriptions at all Sentinels that could be reached.
@@ -22,19 +22,19 @@ pub struct SwitchMaster {
     listening: Vec<Subscription>,
 }
 
-/// What there is to know of the master.
+/// News of the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Nothing.
     None,
-    /// It is at this address now.
+    /// It has this address now.
     Switched(SocketAddrV4),
-    /// No Sentinel is listened to any more: they have to be asked.
+    /// No subscription is left: the Sentinels must be queried.
     Silence,
 }
 
 impl SwitchMaster {
-    /// Listens at every one of `sentinels` that answers within its patience.
+    /// Subscribes at each of `sentinels` that replies within its timeout.
     pub async fn listen(host: &Host, tag: u32, sentinels: &[String], master: &str) -> SwitchMaster {
         let one = |at| host.timeout(PATIENCE, Subscription::open(host, at, tag, CHANNEL));
         let at = sentinels.iter().filter_map(|name| host.resolve(name));
@@ -43,7 +43,7 @@ impl SwitchMaster {
         SwitchMaster { master: master.to_owned(), listening }
     }
 
-    /// What was told since the last look; of several the last.
+    /// The news since the last call; of several the last.
     pub async fn news(&mut self) -> News {
         let (mut open, mut switched) = (Vec::new(), None);
         for mut subscription in std::mem::take(&mut self.listening) {
@@ -65,7 +65,7 @@ impl SwitchMaster {
     }
 }
 
-/// Reads `name old-ip old-port new-ip new-port`, if it is about this master.
+/// Parses `name old-ip old-port new-ip new-port`, if it is about this master.
 fn new_address(message: &[u8], master: &str) -> Option<SocketAddrV4> {
     let text = std::str::from_utf8(message).ok()?;
     let (name, _) = text.split_once(' ')?;

@@ -1,9 +1,9 @@
-//! A connection for somebody else's client library: it moves the library's bytes, and writes
-//! down every request as [`crate::lock::client`] does for its own.
+//! A connection for another client library: it forwards the library's bytes, and records every
+//! request as [`crate::lock::client`] does for its own.
 //!
-//! A checker asks which operation a key came from. The bytes do not say it; the wire does, from
-//! the operation that the caller is in when the library writes a request. Bytes that it cannot
-//! read (replies in RESP3) pass through as well.
+//! A checker needs the operation that created a key. The bytes do not show it; this connection
+//! takes it from the caller's current operation when the library writes a request. Bytes that it
+//! cannot parse (replies in RESP3) are forwarded as well.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -27,14 +27,14 @@ use crate::lock::Setting;
 use crate::lock::client::Attempts;
 use crate::lock::client::route::Route;
 
-/// Bytes that may lie between the library and the wire in each direction.
+/// Maximum number of buffered bytes between the library and the wire in each direction.
 const ROOM: usize = 64 * 1024;
-/// The command of a request that no connection came up for: nobody knows what it was to be.
+/// The command of a request whose connection failed: the actual command is unknown.
 const CONNECT: &str = "CONNECT";
-/// What libraries send for the sake of a connection, and not for an operation of the caller.
+/// Commands that libraries send to set up a connection, not for an operation of the caller.
 const GREETINGS: [&str; 5] = ["AUTH", "CLIENT", "HELLO", "PING", "SELECT"];
 
-/// The way from one caller's lock to one node, for a client library.
+/// The path from one caller's lock to one node, for a client library.
 pub struct Wire {
     setting: Setting,
     route: Route,
@@ -42,17 +42,17 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The way to the node with this name. It is looked up at each connect, since a failover
-    /// moves it.
+    /// The path to the node with this name. It is resolved at each connect, since a failover moves
+    /// it.
     pub fn new(setting: &Setting, node: &str) -> Wire {
         Wire { setting: setting.clone(), route: Route::of(node), attempts: Rc::default() }
     }
 
-    /// Opens a connection, waiting at most `within` ns, and gives the library its end of it.
+    /// Opens a connection, waiting at most `within` ns, and returns the library's end of it.
     /// Dropping that end closes the connection.
     ///
     /// # Errors
-    /// `ConnectionRefused` where no process listens, `TimedOut`, and what the network reports.
+    /// `ConnectionRefused` if no process listens, `TimedOut`, and what the network reports.
     pub async fn open(&self, within: Nanos) -> io::Result<DuplexStream> {
         let host = &self.setting.host;
         let to = self.route.find(host, 0).await?;
@@ -72,20 +72,20 @@ impl Wire {
     }
 }
 
-/// A request whose reply is still to come.
+/// A request with a pending reply.
 struct Awaited {
     request: Request,
     command: &'static str,
     op: Option<u32>,
 }
 
-/// Where bytes came from.
+/// The source of bytes.
 enum Side {
     Library,
     Node,
 }
 
-/// One connection, listened in to.
+/// One connection, with a record of its requests.
 struct Tap {
     setting: Setting,
     attempts: Rc<Cell<Attempts>>,
@@ -97,7 +97,7 @@ struct Tap {
     answered: BytesMut,
     awaited: VecDeque<Awaited>,
     requests: u32,
-    /// Whether a request was sent that is no greeting.
+    /// Whether any request other than a greeting was sent.
     used: bool,
 }
 
@@ -118,8 +118,8 @@ impl Tap {
         }
     }
 
-    /// Moves bytes until one side is closed. A connection that came to greetings only was opened
-    /// for a request that never left: that it was tried is evidence.
+    /// Forwards bytes until one side is closed. A connection with nothing but greetings was opened
+    /// for a request that was never sent: the attempt is evidence.
     async fn run(mut self, to: SocketAddrV4, opened_by: u32) {
         loop {
             let passed = match self.next().await {
@@ -138,7 +138,7 @@ impl Tap {
         }
     }
 
-    /// The next bytes of either side; none at its end.
+    /// The next bytes of either side; empty at its end.
     async fn next(&mut self) -> io::Result<(Side, Vec<u8>)> {
         let mut room = [0; 4096];
         poll_fn(|cx| {
@@ -153,7 +153,7 @@ impl Tap {
         .await
     }
 
-    /// Passes on what the library wrote; requests that were written at once travel together.
+    /// Forwards the bytes of the library; requests written together travel together.
     async fn ask(&mut self, bytes: &[u8]) -> io::Result<()> {
         let call = self.setting.call.get();
         let mut attempts = self.attempts.get();
@@ -173,8 +173,8 @@ impl Tap {
         Ok(())
     }
 
-    /// Passes on what the node wrote. Faults that wait for a reply strike before the library
-    /// has it.
+    /// Forwards the bytes of the node. Faults that are anchored to a reply strike before the
+    /// library receives it.
     async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.answered.extend_from_slice(bytes);
         while let Ok(Some(_)) = self.replies.next(&mut self.answered) {

@@ -1,8 +1,8 @@
-//! What stands in the files of a node: for each what it begins with, and the changes behind that.
+//! The contents of a node's files: what each begins with, and the changes that follow.
 //!
-//! A loss of power cuts a file or brings an earlier one back. A start tells the mark of what it
-//! read, and how many changes; so many of those that were made then stand there, and what was made
-//! later has not happened.
+//! A power loss truncates a file or restores an earlier one. A start reports the mark of the file
+//! that it read, and how many changes; that many of the recorded changes are then in the file, and
+//! later ones have not happened.
 
 use std::collections::VecDeque;
 
@@ -11,42 +11,42 @@ use lockstorm_platform::trace::{KeyName, Place};
 use crate::reading::provenance::life::{Keys, Life, put};
 use crate::reading::provenance::recent::Bounds;
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct Files<C> {
-    /// Changes of keys, with what they left; only those that a file may hold.
+    /// Changes of keys with the resulting life; only those that a file may contain.
     made: VecDeque<(KeyName, Option<Life<C>>)>,
-    /// How many came before these.
+    /// How many changes precede these.
     forgotten: u64,
-    /// The oldest first.
+    /// Oldest first.
     dumps: VecDeque<Dump<C>>,
     bounds: Bounds,
 }
 
-/// All keys as they were once, for a file to begin with.
+/// All keys as they were at one time, as the beginning of a file.
 struct Dump<C> {
     mark: u64,
     keys: Keys<C>,
-    /// Where its changes begin, if it is one to which they are appended.
+    /// Where its changes begin, if changes are appended to it.
     appends: Option<Appends>,
 }
 
 #[derive(Clone, Copy)]
 struct Appends {
-    /// How many changes a start makes of the dump alone.
+    /// How many of the changes that a start counts belong to the dump itself.
     own: u64,
-    /// How many were made before it.
+    /// How many changes were made before it.
     from: u64,
 }
 
 impl<C: Clone> Files<C> {
-    /// Of a node without any, which begins its append-only file with nothing.
+    /// The files of a node that has none yet and begins its append-only file empty.
     pub fn bounded(bounds: Bounds) -> Files<C> {
         let appends = Some(Appends { own: 0, from: 0 });
         let nothing = Dump { mark: 0, keys: Keys::new(), appends };
         Files { made: VecDeque::new(), forgotten: 0, dumps: [nothing].into(), bounds }
     }
 
-    /// A key has changed.
+    /// Records a change of a key.
     pub fn append(&mut self, key: &KeyName, life: Option<&Life<C>>) {
         self.made.push_back((key.clone(), life.cloned()));
         if self.made.len() > self.bounds.places
@@ -62,14 +62,14 @@ impl<C: Clone> Files<C> {
         }
     }
 
-    /// All keys are taken as they are now; with `appends`, as [`Event::Dumped`] has it.
+    /// Records a copy of all current keys; `appends` as in [`Event::Dumped`].
     ///
     /// [`Event::Dumped`]: lockstorm_platform::trace::Event::Dumped
     pub fn dump(&mut self, mark: u64, keys: Keys<C>, appends: Option<u64>) {
         let from = self.forgotten + self.made.len() as u64;
         let appends = appends.map(|own| Appends { own, from });
         match self.dumps.iter_mut().find(|dump| dump.mark == mark) {
-            // Two kinds of file in one instant hold the same.
+            // Two kinds of file at one instant have the same contents.
             Some(twin) => twin.appends = twin.appends.or(appends),
             None => self.dumps.push_back(Dump { mark, keys, appends }),
         }
@@ -81,8 +81,8 @@ impl<C: Clone> Files<C> {
         }
     }
 
-    /// The node starts with what stands at a place; what it did later is undone. `None` if that is
-    /// forgotten.
+    /// The node starts with the contents of a place; its later changes are undone. `None` if the
+    /// place is forgotten.
     pub fn read(&mut self, place: Place) -> Option<Keys<C>> {
         let dump = self.dumps.iter().find(|dump| dump.mark == place.mark)?;
         let Some(appends) = dump.appends else { return Some(dump.keys.clone()) };

@@ -14,18 +14,18 @@ pub struct Bounds {
 /// A map that forgets.
 pub struct Recent<K, V> {
     entries: BTreeMap<K, V>,
-    /// The keys in the order in which they came.
+    /// The keys in insertion order.
     order: VecDeque<K>,
     most: usize,
 }
 
 impl<K: Ord + Clone, V> Recent<K, V> {
-    /// An empty map that keeps so many entries.
+    /// An empty map that keeps at most `most` entries.
     pub fn bounded(most: usize) -> Recent<K, V> {
         Recent { entries: BTreeMap::new(), order: VecDeque::new(), most }
     }
 
-    /// Puts a value under a key.
+    /// Inserts a value.
     pub fn insert(&mut self, key: K, value: V) {
         if self.entries.insert(key.clone(), value).is_some() {
             return;
@@ -38,17 +38,17 @@ impl<K: Ord + Clone, V> Recent<K, V> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// What is under a key.
+    /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.entries.get(key)
     }
 
-    /// Takes out what is under a key.
+    /// Removes and returns the value of a key.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let value = self.entries.remove(key)?;
         self.order.retain(|other| other != key);

@@ -1,4 +1,4 @@
-//! Small traces, and what they mean. Histories are letters, causes are numbers.
+//! Small traces and the changes that they imply. Histories are letters, causes are numbers.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -47,7 +47,7 @@ fn change(word: &str) -> KeyChange {
     }
 }
 
-/// The keys of a line's end: `a b`.
+/// The keys at the end of a line: `a b`.
 fn keys(words: &[&str]) -> Vec<KeyName> {
     words.iter().map(|word| key(word)).collect()
 }
@@ -93,8 +93,8 @@ fn line(node: &str, change: &Change<u32>) -> String {
     format!("{node} {change:?} {key} {by}{until}")
 }
 
-/// Plays a story, an entry a line; its place in the trace is the number of the line, counted from
-/// 1. Compares what replicas, resynchronisations and starts mean.
+/// Plays a story with one entry per line; its place in the trace is the line number, counted from
+/// 1. Compares the changes that replicas, resynchronisations and starts imply.
 #[track_caller]
 fn check_in(bounds: Bounds, story: &str, expected: &str) {
     let mut provenance = Provenance::bounded(bounds);
@@ -129,7 +129,7 @@ fn what_a_replica_applies_has_the_cause_that_its_master_knows() {
     );
 }
 
-/// The restarted master has come to the same offset before its replica wakes up.
+/// The restarted master has reached the same offset before its replica wakes up.
 #[test]
 fn a_replica_that_slept_through_a_restart_applies_the_old_stream() {
     check(
@@ -141,13 +141,13 @@ fn a_replica_that_slept_through_a_restart_applies_the_old_stream() {
     );
 }
 
-/// What was told to nobody has no cause, even where another history has one at that offset.
+/// A change that was not announced has no cause, even if another history has one at that offset.
 #[test]
 fn an_offset_alone_names_nothing() {
     check("n1 set k 7\nn1 tells A10 7\nn2 set k B10\nn2 set k A11", "n2 Set k -\nn2 Set k -");
 }
 
-/// n3 learns late that n2 was promoted: what it lacked of the old history comes under the new id.
+/// n3 learns late that n2 was promoted: what it lacked of the old history arrives under the new id.
 #[test]
 fn a_promoted_replica_goes_on_with_the_old_history_up_to_its_promotion() {
     check(
@@ -170,8 +170,8 @@ fn promotions_follow_each_other_and_replicas_pass_on_what_came() {
     );
 }
 
-/// A real server tells no offsets that count on all nodes: its replicas pass on under a name of
-/// their own.
+/// A real server reports no offsets that are valid on all nodes: its replicas forward the stream
+/// under names of their own.
 #[test]
 fn a_stream_may_be_passed_on_under_another_name() {
     check("n1 tells A10 7\nn2 set k A10\nn2 tells X5 A10\nn3 set k X5", "n2 Set k 7\nn3 Set k 7");
@@ -186,13 +186,14 @@ fn a_full_resynchronisation_brings_what_the_snapshot_held() {
          n2 gets 5 a b\nn2 set b A20",
         "n2 Set a 1\nn2 LostAtFailover mine -\nn2 Set b 3 5000\nn2 Set b 6",
     );
-    // The same key of another: the one is lost, the other comes. The same with a later end stays.
+    // A key with the same name but another creator: one is lost, the other is new. The same key
+    // with a later expiry stays.
     check(
         "n1 set a 1\nn2 set a 2\nn1 set b 3 5000\nn1 tells A10 3\nn2 set b A10 5000\n\
          n1 extend b 4 6000\nn1 sends 5\nn2 gets 5 a b",
         "n2 Set b 3 5000\nn2 LostAtFailover a -\nn2 Extended b - 6000\nn2 Set a 1",
     );
-    // What was past its end when it went has expired.
+    // A key that was past its expiry when it disappeared has expired.
     check("n1 sends 5\nn2 set a 2 999\nn2 gets 5", "n2 Expired a - 999");
 }
 
@@ -205,14 +206,14 @@ fn a_start_brings_what_the_file_holds_and_no_more() {
         ("n1 starts from 0 2", "n1 LostAtRestart a -\nn1 LostAtRestart b -"),
         ("n1 starts from 0 1 a", "n1 LostAtRestart a -\nn1 LostAtRestart b -\nn1 Set a 1"),
         ("n1 starts from 0 0", "n1 LostAtRestart a -\nn1 LostAtRestart b -"),
-        // A node without a file, and one that does not tell what it read.
+        // A node without a file, and one that does not report what it read.
         ("n1 comes-back a", "n1 LostAtRestart b -"),
     ] {
         check(&format!("{made}{start}"), expected);
     }
 }
 
-/// The first start reads one change of two. What follows is appended behind that one.
+/// The first start reads one change of two. Later changes are appended after that one.
 #[test]
 fn what_was_lost_at_one_start_does_not_count_at_the_next() {
     check(
@@ -235,8 +236,8 @@ fn a_key_comes_back_from_an_old_dump() {
     );
 }
 
-/// The rewritten file begins with the two changes that make `a`; the loss of power may bring the
-/// one before it back.
+/// The rewritten file begins with the two changes that make `a`; the power loss may restore the
+/// previous file.
 #[test]
 fn a_rewritten_file_holds_what_follows_its_dump() {
     let made =
@@ -268,7 +269,7 @@ fn the_oldest_is_forgotten_where_memory_is_bounded() {
         "n1 tells B10 1\nn1 tells A20 2\nn1 tells A30 3\nn2 set a B10\nn2 set b A20\nn2 set c A30",
         "n2 Set a -\nn2 Set b 2\nn2 Set c 3",
     );
-    // Two changes are kept: what the file held before them is in what it begins with.
+    // Two changes are kept: earlier contents of the file are part of what it begins with.
     let made = "n1 set a 1\nn1 set b 2\nn1 set a 3\n";
     check_in(bounds, &format!("{made}n1 starts from 0 2 a b"), "n1 LostAtRestart a -\nn1 Set a 1");
     check_in(
@@ -276,7 +277,7 @@ fn the_oldest_is_forgotten_where_memory_is_bounded() {
         &format!("{made}n1 starts from 0 0"),
         "n1 LostAtRestart a -\nn1 LostAtRestart b -",
     );
-    // Two dumps of one kind, of which the older is not known any more; nor is a snapshot.
+    // Two dumps of one kind, of which the older is forgotten; so is a snapshot.
     check_in(
         bounds,
         "n1 set a 1\nn1 saves\nn1 set a 2\nn1 saves\nn1 starts from 2 0 a\nn1 sends 5\n\

@@ -1,4 +1,4 @@
-//! Messages as slanted arrows between lanes; one that was lost ends in a cross on its way.
+//! Messages as slanted arrows between lanes; a lost message ends in a cross on its way.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, hue_of};
 use crate::report::svg::scale::Scale;
 
-/// With more requests than this in view, only those that matter are drawn.
+/// With more requests than this in view, only the relevant ones are drawn.
 const MANY: usize = 48;
-/// How far a lost message is drawn to the right, as nobody knows how far it came.
+/// How far a lost message is drawn to the right, since it is unknown how far it came.
 const DRIFT: Tenths = 40;
 
 /// Paints the messages in view.
@@ -30,7 +30,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
     }
 }
 
-/// All if they are few; else those of grants; else those of the witness's grants.
+/// All if they are few; otherwise those of grants; otherwise those of the told grants.
 fn chosen<'a>(witness: &Witness<'_>, all: Vec<&'a Request>) -> Vec<&'a Request> {
     if all.len() <= MANY {
         return all;
@@ -50,7 +50,7 @@ fn in_view(scale: &Scale, request: &Request) -> bool {
     first.is_some_and(|first| first <= scale.to) && last.is_some_and(|last| last >= scale.from)
 }
 
-/// Whether an operation asks for, prolongs or gives back one of these grants.
+/// Whether an operation acquires, extends or releases one of these grants.
 fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
     op(witness.history(), id).is_some_and(|op| {
         let is_access = matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. });
@@ -58,7 +58,7 @@ fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
     })
 }
 
-/// Where a message meets a client's lane: the edge of its bar if it holds, else the line.
+/// Where a message meets a client's lane: the edge of its bar if it holds, otherwise the line.
 fn edge(witness: &Witness<'_>, lane: &Lane, at: Nanos) -> i64 {
     let holds = witness
         .holds

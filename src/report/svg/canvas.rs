@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// A horizontal position or width in tenths of a pixel.
 pub type Tenths = i64;
 
-/// Width of a character of 11 px text, as browsers' default sans-serif fonts have it, at the most.
+/// The maximum width of a character of 11 px text in browsers' default sans-serif fonts.
 const CHARACTER: Tenths = 58;
 
 /// Elements in the order in which they are painted.
@@ -14,7 +14,7 @@ pub struct Canvas {
     out: String,
 }
 
-/// Where text stands relative to its position.
+/// The side of its position on which text is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It begins there.
@@ -26,7 +26,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The stretch that text of a width takes at `x`.
+    /// The stretch that text of this width occupies at `x`.
     pub fn span(self, x: Tenths, width: Tenths) -> (Tenths, Tenths) {
         let from = match self {
             Side::Start => x,
@@ -45,19 +45,19 @@ impl Side {
     }
 }
 
-/// How wide 11 px text is at the most.
+/// The maximum width of 11 px text.
 pub fn width_of(text: &str) -> Tenths {
     Tenths::try_from(text.chars().count()).unwrap_or(Tenths::MAX / CHARACTER) * CHARACTER
 }
 
-/// Tenths of a pixel as SVG writes them.
+/// Tenths of a pixel in SVG notation.
 pub fn px(tenths: Tenths) -> String {
     let sign = if tenths < 0 { "-" } else { "" };
     let (whole, part) = (tenths.abs() / 10, tenths.abs() % 10);
     if part == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") }
 }
 
-/// Text with what XML reserves replaced.
+/// Text with XML's reserved characters escaped.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -77,7 +77,7 @@ impl Canvas {
         ));
     }
 
-    /// A rectangle that names itself when it is pointed at.
+    /// A rectangle with a tooltip.
     pub fn named_rect(
         &mut self,
         span: (Tenths, Tenths),
@@ -112,7 +112,7 @@ impl Canvas {
         ));
     }
 
-    /// A polygon through points whose both coordinates are tenths.
+    /// A polygon through points with both coordinates in tenths.
     pub fn polygon(&mut self, points: &[(Tenths, Tenths)], attributes: &str) {
         let points: Vec<String> =
             points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();

@@ -1,4 +1,4 @@
-//! Lanes of clients: when each asked, when it believed it held the lock, when it stood still.
+//! Lanes of clients: when each was acquiring, believed that it held the lock, or was halted.
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
@@ -14,11 +14,11 @@ use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
 
-/// With more holds than this in view, ordinary ones are not captioned.
+/// With more holds than this in view, ordinary ones have no caption.
 const MANY: usize = 6;
-/// Waiting that takes less room than this is not drawn.
+/// Waiting that is narrower than this is not drawn.
 const SHORT: Tenths = 30;
-/// Distance of diamonds at the least.
+/// Minimum distance of diamonds.
 const DIAMOND: Tenths = 120;
 
 /// Paints one client's lane.
@@ -69,14 +69,14 @@ fn held_text(hold: &Hold<'_>) -> String {
     }
 }
 
-/// Text in the middle of a bar, if it has room there.
+/// Text in the middle of a bar, if there is room.
 pub fn inscribe(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, fill: &str, text: &str) {
     if span.1 - span.0 >= width_of(text) + 80 {
         canvas.text(((span.0 + span.1) / 2, y), Side::Middle, "b", fill, text);
     }
 }
 
-/// Text on a white plate in the middle of a hatched bar, if it has room there.
+/// Text on a white plate in the middle of a hatched bar, if there is room.
 fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill: &str, text: &str) {
     let width = width_of(text) + 60;
     if span.1 - span.0 < width + 40 {
@@ -88,8 +88,8 @@ fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill:
     canvas.text((middle, y + 14), Side::Middle, "b", fill, text);
 }
 
-/// Thin lines while the client waits for answers, diamonds where it was refused. What would
-/// stand on what is already there is left out.
+/// Thin lines while the client waits for replies, diamonds where it was refused. Signs that would
+/// overlap earlier ones are left out.
 fn asks(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let y = lane.middle();
     let (mut line_end, mut diamond) = (Tenths::MIN, Tenths::MIN);

@@ -1,4 +1,4 @@
-//! A row of labels that never overlap: who comes first stays, who finds no room is left out.
+//! A row of labels that never overlap: the first one stays, a label without room is left out.
 
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::palette::ALARM_TEXT;
@@ -6,30 +6,30 @@ use crate::report::svg::scale::PLOT;
 
 /// Free space between two labels.
 const GAP: Tenths = 60;
-/// How far a label stands beside what it names.
+/// The distance between a label and what it names.
 const ASIDE: Tenths = 40;
 
-/// What is taken in one row.
+/// The occupied stretches of one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     taken: Vec<(Tenths, Tenths)>,
 }
 
-/// A label that wants a place.
+/// A label to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where it belongs.
+    /// Its position.
     pub x: Tenths,
-    /// How it stands there.
+    /// The side of its position.
     pub side: Side,
     /// Its colour.
     pub fill: &'static str,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 impl Row {
-    /// Takes a stretch if it is free.
+    /// Occupies a stretch if it is free.
     pub fn take(&mut self, span: (Tenths, Tenths)) -> bool {
         let free = self.taken.iter().all(|(from, to)| span.1 + GAP <= *from || to + GAP <= span.0);
         if free {
@@ -38,7 +38,7 @@ impl Row {
         free
     }
 
-    /// Paints a label where it belongs, or beside it, or not at all.
+    /// Paints a label at its position, or beside it, or not at all.
     pub fn place(&mut self, canvas: &mut Canvas, y: i64, label: &Label) -> bool {
         let width = width_of(&label.text);
         let others = match label.side {

@@ -1,4 +1,4 @@
-//! Which lanes there are, from top to bottom, and how high each is.
+//! The lanes from top to bottom, and the height of each.
 
 use lockstorm_platform::time::{Clock, EPOCH};
 
@@ -7,12 +7,12 @@ use crate::explain::witness::Witness;
 use crate::history::{PROBE, RESOURCE};
 use crate::report::svg::scale::Scale;
 
-/// More clients than this are not drawn, unless the witness is about them.
+/// More clients than this are not drawn, unless the told violation is about them.
 const MOST_CLIENTS: usize = 8;
 /// Height of a lane's own ruler.
 const RULER: i64 = 18;
 
-/// Whose lane it is.
+/// The role of a lane's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A lock client, or the probe.
@@ -28,13 +28,13 @@ pub enum Role {
 pub struct Lane {
     /// The host's name.
     pub name: String,
-    /// Whose it is.
+    /// Its role.
     pub role: Role,
     /// Its upper edge.
     pub top: i64,
-    /// Its height, its own ruler included.
+    /// Its height, including its own ruler.
     pub height: i64,
-    /// The clock of its own ruler, if it does not run with true time.
+    /// The clock of its own ruler, if that clock does not run with true time.
     pub clock: Option<Clock>,
 }
 
@@ -49,7 +49,7 @@ impl Lane {
         if self.role == Role::Client { 20 } else { 16 }
     }
 
-    /// Where its messages and marks are.
+    /// The height at which its messages and marks are drawn.
     pub fn middle(&self) -> i64 {
         self.bar() + self.bar_height() / 2
     }
@@ -111,8 +111,8 @@ fn probe_matters(witness: &Witness<'_>) -> bool {
     is_told || witness.finding.judgement.verdict == Verdict::Holds
 }
 
-/// The clock that a lane needs a ruler for: a node's wall clock, a client's monotonic one
-/// before its wall clock.
+/// The clock for which a lane needs a ruler: a node's wall clock; a client's monotonic clock before
+/// its wall clock.
 fn own_clock(witness: &Witness<'_>, host: &str, role: Role) -> Option<Clock> {
     let differs = |clock: &Clock| {
         let truth = if *clock == Clock::Wall { EPOCH } else { 0 };

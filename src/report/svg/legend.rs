@@ -1,4 +1,4 @@
-//! What the signs mean, in one line beneath the picture.
+//! The meaning of the signs, in one line beneath the picture.
 
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::palette::{ALARM, GREY, INK};

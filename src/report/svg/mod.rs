@@ -1,7 +1,7 @@
-//! The picture: lanes of clients, nodes and the resource over an axis that is true to time.
+//! The picture: lanes of clients, nodes and the resource over an axis to scale.
 //!
-//! One self-contained SVG without script or fonts of its own, on white, readable by the
-//! colour-blind. It draws what the history says and decides nothing.
+//! One self-contained SVG without scripts or embedded fonts, on white, readable for the
+//! colour-blind. It draws the history and decides nothing.
 
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
@@ -26,9 +26,9 @@ mod strip;
 
 /// Width of the picture in pixels.
 const WIDTH: i64 = 1_000;
-/// The most characters that fit under the title.
+/// The maximum number of characters that fit under the title.
 const SENTENCE: usize = 140;
-/// Right edge of what a lane is called.
+/// Right edge of the names of lanes.
 const GUTTER: Tenths = PLOT.0 - 100;
 
 const STYLE: &str = "<style>text{font-family:-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}\
@@ -88,7 +88,7 @@ fn open(canvas: &mut Canvas, finding: &Finding, explanation: &Explanation, heigh
     canvas.text((160, 48), Side::Start, "u", GREY, &cut(&explanation.verdict));
 }
 
-/// A sentence as far as it fits under the title; the whole of it is in the description.
+/// A sentence, truncated to fit under the title; the description has all of it.
 fn cut(sentence: &str) -> String {
     if sentence.chars().count() <= SENTENCE {
         return sentence.to_owned();

@@ -1,4 +1,4 @@
-//! Lanes of nodes: whose key was there, when, and how it ended.
+//! Lanes of nodes: which owner's key existed when, and how it ended.
 
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
@@ -28,7 +28,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
         bar(canvas, witness, scale, lane, life);
     }
     down(canvas, witness, scale, lane, &mut row);
-    // Releases by their owners are the rule; many of them need no words.
+    // Releases by owners are ordinary; many of them need no words.
     let few = lives.iter().filter(|life| scale.shows(life.until.at)).count() <= MANY;
     for pass in [true, false].into_iter().take(if few { 2 } else { 1 }) {
         for life in &lives {
@@ -62,7 +62,7 @@ fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
     down.map_or(until, |condition| condition.from.at)
 }
 
-/// Marks and names the end of a key; `pass` true: only ends that were not the owner's doing.
+/// Marks and names the end of a key; with `pass` true, only ends that the owner did not cause.
 fn ending(
     canvas: &mut Canvas,
     witness: &Witness<'_>,

@@ -1,4 +1,4 @@
-//! Colours that colour-blind readers can tell apart (Okabe and Ito), and hatchings.
+//! Colours that colour-blind readers can distinguish (Okabe and Ito), and hatchings.
 
 use crate::explain::witness::Witness;
 use crate::report::svg::canvas::Canvas;
@@ -16,15 +16,15 @@ pub struct Hue {
     pub text: &'static str,
 }
 
-/// What is wrong.
+/// For violations.
 pub const ALARM: &str = "#d55e00";
-/// Text about what is wrong.
+/// For text about violations.
 pub const ALARM_TEXT: &str = "#a84300";
 /// Text.
 pub const INK: &str = "#1f2328";
-/// Text of lesser weight.
+/// Secondary text.
 pub const GREY: &str = "#59636e";
-/// Lines that must not disturb.
+/// Unobtrusive lines.
 pub const FAINT: &str = "#d7dce1";
 
 const fn hue(number: usize, fill: &'static str, ink: &'static str, text: &'static str) -> Hue {
@@ -41,7 +41,7 @@ const HUES: [Hue; 6] = [
 ];
 const NOBODY: Hue = hue(6, "#6e7781", "#ffffff", "#59636e");
 
-/// The colours of a client by its name: `c1` has the first, others than clients have grey.
+/// The colours of a client by its name: `c1` has the first; all other hosts have grey.
 pub fn hue_of(caller: &str) -> Hue {
     let digits: String = caller
         .strip_prefix('c')
@@ -59,7 +59,7 @@ pub fn hue_of_owner(witness: &Witness<'_>, owner: Option<u32>) -> Hue {
 }
 
 /// Paints the hatchings that others refer to: `bare0`.. for holds past their lease, `still` for
-/// what does not run, `cut` for links.
+/// halted processes, `cut` for links.
 pub fn define(canvas: &mut Canvas) {
     canvas.raw("<defs>");
     for hue in HUES.into_iter().chain([NOBODY]) {

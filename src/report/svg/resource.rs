@@ -1,4 +1,4 @@
-//! The lane of the guarded resource: a dot an access, filled if it was taken.
+//! The lane of the guarded resource: a dot for each access, filled if it was accepted.
 
 use crate::explain::chapter::access::{is_corrupt, is_of_actor};
 use crate::explain::hold::op;
@@ -16,7 +16,7 @@ use crate::report::svg::scale::{PLOT, Scale};
 const MANY: usize = 24;
 /// Base lines of the rows of labels, beneath the lane's line.
 const ROWS: [i64; 3] = [20, 33, 46];
-/// An access that is longer under way than this is drawn with its way.
+/// An access that is in flight for longer than this is drawn with its path.
 const LATE: Tenths = 80;
 
 /// Paints the resource's lane.
@@ -43,7 +43,7 @@ pub fn paint(
     }
 }
 
-/// The way of an access that was long under way, from its caller's lane.
+/// The path of a slow access, from its caller's lane.
 fn way(
     canvas: &mut Canvas,
     witness: &Witness<'_>,
@@ -92,7 +92,7 @@ fn name(
     let width = width_of(&text);
     let side = if x + width / 2 > PLOT.1 { Side::End } else { Side::Middle };
     let shift = if side == Side::End { 40 } else { 0 };
-    // Harm stands beneath the rest, where its longer text is in nobody's way.
+    // Corruptions are below the other labels, where their longer text covers nothing.
     let first = usize::from(corrupt);
     for (row, below) in rows.iter_mut().zip(ROWS).skip(first) {
         if row.take(side.span(x + shift, width)) {

@@ -38,8 +38,8 @@ fn ticks(scale: &Scale) -> impl Iterator<Item = Nanos> {
     (first..=scale.to / step).map(move |n| n * step)
 }
 
-/// The ruler of a lane whose clock differs: its ticks stand where that clock reads round
-/// numbers, and where it jumps there is a mark.
+/// The ruler of a lane whose clock differs: its ticks are where that clock reads round numbers, and
+/// each jump is marked.
 pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let Some(clock) = lane.clock else { return };
     let y = lane.ruler() + 2;
@@ -72,7 +72,7 @@ pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lan
     }
 }
 
-/// When, between two true times, a clock reads round numbers since `zero`, and which.
+/// When, between two true times, a clock reads round numbers since `zero`, and these numbers.
 fn own_ticks(
     line: &Line,
     (from, until): (Nanos, Nanos),
@@ -93,7 +93,7 @@ fn own_ticks(
     (first..=last).filter_map(tick).collect()
 }
 
-/// A tick's number, kept inside the plot; left out where another stands.
+/// A tick's number, kept inside the plot; left out if it would overlap another.
 fn number(canvas: &mut Canvas, row: &mut Row, at: (Tenths, i64), fill: &str, text: &str) {
     let width = width_of(text);
     let side = match at.0 {

@@ -1,4 +1,4 @@
-//! True time to pixels: which stretch of the run is shown, and where its ticks are.
+//! True time to pixels: the stretch of the run that is shown, and its ticks.
 
 use lockstorm_platform::time::{Nanos, SECOND};
 
@@ -9,12 +9,12 @@ use crate::report::svg::canvas::Tenths;
 
 /// Left and right end of the plot.
 pub const PLOT: (Tenths, Tenths) = (860, 9_820);
-/// A run that is no longer is shown whole.
+/// A run up to this length is shown whole.
 const SHORT: Nanos = 4 * SECOND;
-/// At the most so many ticks on a ruler.
+/// The maximum number of ticks on a ruler.
 const TICKS: u64 = 14;
 
-/// A straight map from true time to the plot.
+/// A linear map from true time to the plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// True time at the left end.
@@ -46,7 +46,7 @@ impl Scale {
         Scale { from: from.saturating_sub(margin), to: (to + margin).min(end.max(from + 1)) }
     }
 
-    /// Where an instant is, on the plot or beside it.
+    /// The position of an instant, on the plot or beside it.
     pub fn x(&self, at: Nanos) -> Tenths {
         let (left, right) = PLOT;
         let width = i128::from(right - left);
@@ -81,7 +81,7 @@ impl Scale {
     }
 }
 
-/// A reading as a ruler writes it, as exact as its ticks are apart.
+/// A reading on a ruler, with the precision of its ticks.
 pub fn tick_label(reading: i64, step: Nanos) -> String {
     let sign = if reading < 0 { "-" } else { "" };
     let (whole, rest) = (reading.unsigned_abs() / SECOND, reading.unsigned_abs() % SECOND);

@@ -1,4 +1,4 @@
-//! The faults above the lanes, the links that they cut, and the stretch in which too many held.
+//! The faults above the lanes, the links that they cut, and the stretch with too many holders.
 
 use lockstorm_platform::fault::Verb;
 
@@ -42,7 +42,7 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
     top + i64::try_from(rows.len()).unwrap_or(1) * ROW + 2
 }
 
-/// Where a band's text goes: on it if there is room, else to its right, else to its left.
+/// The position of a band's text: on it if there is room, else to its right, else to its left.
 fn placed(band: (Tenths, Tenths), width: Tenths) -> ((Tenths, Tenths), Tenths, Side) {
     match () {
         () if band.1 - band.0 > width + 90 => (band, band.0 + 70, Side::Start),
@@ -74,8 +74,7 @@ fn describe(condition: &Condition, end: u64) -> String {
     format!("{} {who}{}{lasted}", verb.word(), mark(&verb.figure()))
 }
 
-/// A hatched rail along the lanes whose links a condition cuts, and dotted lines down from the
-/// ends of it.
+/// A hatched rail along the lanes whose links a fault cuts, and dotted lines down from its ends.
 pub fn cuts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[Lane]) {
     for condition in &witness.history().conditions {
         if condition.verb != Verb::Partition {
@@ -103,7 +102,7 @@ pub fn shades(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, span: (
     }
 }
 
-/// Names the shaded stretches, in a row of their own.
+/// Names the shaded stretches, in a separate row.
 pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y: i64) {
     let mut row = Row::default();
     for violation in overlaps(witness) {
@@ -119,7 +118,7 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
     }
 }
 
-/// Corruption is marked at the resource, and an order that is not legal has no place.
+/// The violations to shade. Corruption is marked at the resource; an illegal order has no position.
 fn overlaps<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     let unshaded = [Kind::Corruption, Kind::NotLinearizable];
     let horizon = witness.horizon();

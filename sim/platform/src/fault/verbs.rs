@@ -1,37 +1,37 @@
-//! The verbs of faults, one row of one table each: the word, the figure, the targets, what the
-//! verb needs, what it strains and how it is said. Whoever has to tell verbs apart reads the row.
+//! The verbs of faults, one row of one table each: the word, the figure, the targets, what the verb
+//! needs, what it strains and the sentence for it. Code that distinguishes verbs reads the row.
 //!
-//! A new verb is a variant of [`Verb`], a row here, and what it does in `world/strike`.
+//! A new verb is a variant of [`Verb`], a row here, and its effect in `world/strike`.
 
 use crate::fault::Verb;
 use crate::time::Nanos;
 
-/// What is known of a verb beside what it does.
+/// Everything known of a verb except its effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The verb with a figure of nothing: zero, or no name.
+    /// The verb with an empty figure: zero, or no name.
     pub plain: fn() -> Verb,
-    /// The word that stands for it in scenarios and on the command line.
+    /// The word for it in scenarios and on the command line.
     pub word: &'static str,
     /// What it does, in a few words.
     pub about: &'static str,
     /// The key of its figure in a scenario; `None` if it has no figure.
     pub figure: Option<&'static str>,
-    /// To whom it can happen.
+    /// What it can act on.
     pub acts_on: ActsOn,
-    /// Whether it acts in one instant and has nothing to end.
+    /// Whether it acts at one instant and needs no heal.
     pub is_momentary: bool,
-    /// What the nodes must have for it to mean anything.
+    /// What the nodes must have for the verb to have an effect.
     pub needs: Needs,
-    /// What of the world it strains.
+    /// The property of the world that it strains.
     pub strains: Strains,
-    /// A sentence of it, in the present tense: `{who}`, `{figure}` and `{until}` are filled in.
+    /// The sentence for it, in the present tense; `{who}`, `{figure}` and `{until}` are filled in.
     pub said: &'static str,
-    /// Whether a hunt draws it where nobody names the verbs.
+    /// Whether a hunt draws it when the user names no verbs.
     pub is_drawn: bool,
 }
 
-/// To whom a verb can happen.
+/// What a verb can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActsOn {
     /// Links between hosts.
@@ -44,43 +44,43 @@ pub enum ActsOn {
     Replica,
 }
 
-/// What the nodes must have for a verb to mean anything.
+/// What the nodes must have for a verb to have an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
     Nothing,
     /// Replicas.
     Replica,
-    /// Replicas that nobody promotes unasked.
+    /// Replicas that are promoted by an operator's command only.
     FailoverByHand,
-    /// Something that is written to a disk.
+    /// Data that is written to a disk.
     File,
     /// An append-only file.
     AppendOnlyFile,
 }
 
-/// What of the world a verb strains.
+/// The property of the world that a verb strains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strains {
-    /// When, and whether, messages arrive.
+    /// Whether and when messages arrive.
     Messages,
-    /// Whether connections last.
+    /// Whether connections stay open.
     Connections,
     /// Whether a process is scheduled.
     Schedule,
-    /// Whether a process lives.
+    /// Whether a process is alive.
     Life,
-    /// What a wall clock reads.
+    /// The reading of a wall clock.
     WallClock,
-    /// How fast a host's clocks run.
+    /// The rate of a host's clocks.
     Rate,
     /// How long a node takes for a command.
     Speed,
-    /// How far a replica is behind.
+    /// How far a replica lags behind.
     Replication,
-    /// Who is the master.
+    /// Which node is the master.
     Lead,
-    /// Which keys are there.
+    /// Which keys exist.
     Keys,
     /// What a disk keeps.
     Disk,
@@ -89,7 +89,7 @@ pub enum Strains {
 /// The figure of a verb, with its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// It has none.
+    /// No figure.
     None,
     /// A length, ns.
     Length(Nanos),
@@ -105,7 +105,7 @@ pub enum Figure {
 
 const NAMELESS: &str = "";
 
-/// What most verbs have in common.
+/// The defaults of a row.
 const PLAIN: Row = Row {
     plain: || Verb::Partition,
     word: NAMELESS,
@@ -354,12 +354,12 @@ pub static ROWS: [Row; 23] = [
     },
 ];
 
-/// The words of every verb, in the order of the table.
+/// The words of all verbs, in the order of the table.
 pub fn words() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.word)
 }
 
-/// The row of the verb that this word stands for.
+/// The row of the verb with this word.
 pub fn find(word: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.word == word)
 }
@@ -384,12 +384,12 @@ impl Row {
 }
 
 impl Verb {
-    /// What is known of the verb.
+    /// The verb's row in the table.
     pub fn row(&self) -> &'static Row {
         &ROWS[self.place()]
     }
 
-    /// Its place in the table.
+    /// The verb's index in the table.
     const fn place(&self) -> usize {
         match self {
             Verb::Partition => 0,
@@ -418,7 +418,7 @@ impl Verb {
         }
     }
 
-    /// Its figure.
+    /// The verb's figure.
     pub fn figure(&self) -> Figure {
         match self {
             Verb::Delay { extra }
@@ -434,7 +434,7 @@ impl Verb {
         }
     }
 
-    /// The word that stands for the verb in scenarios and on the command line.
+    /// The word for the verb in scenarios and on the command line.
     pub fn word(&self) -> &'static str {
         self.row().word
     }
@@ -444,17 +444,17 @@ impl Verb {
         self.row().acts_on == ActsOn::Links
     }
 
-    /// Whether the verb acts in one instant and has nothing to end.
+    /// Whether the verb acts at one instant and needs no heal.
     pub fn is_momentary(&self) -> bool {
         self.row().is_momentary
     }
 
-    /// Whether the verb ends the life of its target's process.
+    /// Whether the verb kills its target's process.
     pub fn kills(&self) -> bool {
         self.row().strains == Strains::Life
     }
 
-    /// Whether the verb keeps its target's process from running.
+    /// Whether the verb stops its target's process from being scheduled.
     pub fn halts(&self) -> bool {
         self.row().strains == Strains::Schedule
     }

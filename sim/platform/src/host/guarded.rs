@@ -1,5 +1,5 @@
-//! A machine with somebody at the gate, who sees each call to it and each task that is started
-//! on it. For code that nobody has read, such as a user's own lock.
+//! A host behind a gatekeeper, which sees each call to the host and each task that is started on
+//! it. For untrusted code, such as a user's own lock.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -11,11 +11,11 @@ use crate::rng::Purpose;
 use crate::time::{Clock, Nanos, Readings, Stamp};
 use crate::trace::{Event, HostId};
 
-/// Who stands at the gate.
+/// Observes the calls of a process to its host.
 pub trait Gatekeeper {
-    /// A call is about to be made. It may unwind out of a process that calls without end.
+    /// Called before each call. It may unwind out of a process that calls endlessly.
     fn pass(&self);
-    /// What is started in the place of a task.
+    /// The future to start in place of a task.
     fn admit(&self, task: LocalFuture<'static, ()>) -> LocalFuture<'static, ()>;
 }
 

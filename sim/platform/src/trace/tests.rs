@@ -1,4 +1,4 @@
-//! The trace hash: whatever happens differently must move it.
+//! The trace hash: it differs whenever a recorded event differs.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

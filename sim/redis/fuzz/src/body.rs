@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their bytes; the test `truth` does the same with random ones.
+//! The bodies of the fuzz targets; the test `truth` runs them on random bytes.
 
 use bytes::{Bytes, BytesMut};
 use lockstorm_redis::frame::decode::decode_reply;
@@ -9,10 +9,11 @@ use lockstorm_redis::requests;
 use lockstorm_redis::session::Closing;
 use lockstorm_redis::specification;
 
-/// Longest argument of a random request: some commands make as much as they are told to.
+/// The maximum length of an argument of a random request, in bytes: some commands produce as much
+/// output as requested.
 const LONGEST: usize = 6;
 
-/// A node without a machine and a connection of raw bytes.
+/// A node without a machine, and a connection of raw bytes.
 pub struct Wire {
     node: Node,
     id: u64,
@@ -33,8 +34,8 @@ impl Wire {
         Wire { node, id, reader, input, asks_for_password }
     }
 
-    /// Takes bytes in and serves what is whole, as long as the connection is open and nothing
-    /// waits; whether it is open.
+    /// Adds bytes and executes complete requests while the connection is open and not blocked.
+    /// Returns whether it is open.
     pub fn feed(&mut self, bytes: &[u8]) -> bool {
         self.input.extend_from_slice(bytes);
         loop {
@@ -58,19 +59,19 @@ impl Wire {
         }
     }
 
-    /// What was answered since this was last asked.
+    /// The replies since the previous call.
     pub fn answered(&mut self) -> Vec<u8> {
         let session = self.node.clients.get_mut(self.id).expect("it is connected");
         let output = std::mem::take(&mut session.output);
         if session.closing == Some(Closing::AtOnce) { Vec::new() } else { output.to_vec() }
     }
 
-    /// Bytes that are kept although no request came of them.
+    /// Bytes that are kept although they form no request yet.
     pub fn kept(&self) -> usize {
         self.input.capacity()
     }
 
-    /// Whether another connection is answered.
+    /// Whether another connection receives replies.
     pub fn serves_others(&mut self) -> bool {
         let id = self.node.connect(nowhere());
         requests::request(&mut self.node, id, &[Bytes::from_static(b"PING")]);
@@ -85,7 +86,7 @@ fn nowhere() -> [std::net::SocketAddrV4; 2] {
     [std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0); 2]
 }
 
-/// All requests of bytes that come in pieces of these lengths, and how it ended.
+/// All requests in bytes that arrive in pieces of these lengths, and the final error, if any.
 fn requests(bytes: &[u8], pieces: &[u8]) -> (Vec<Arguments>, Option<Bytes>) {
     let (mut reader, mut buffer, mut found) = (RequestReader::default(), BytesMut::new(), vec![]);
     let mut rest = bytes;
@@ -105,7 +106,7 @@ fn requests(bytes: &[u8], pieces: &[u8]) -> (Vec<Arguments>, Option<Bytes>) {
     (found, None)
 }
 
-/// Any bytes, in any pieces: the same requests, no panic, and other connections go on.
+/// Any bytes, in any pieces: the same requests, no panic, and other connections are unaffected.
 pub fn frame(data: &[u8]) {
     let Some((count, rest)) = data.split_first() else { return };
     let (pieces, bytes) = rest.split_at(usize::from(*count).min(rest.len()));
@@ -125,7 +126,7 @@ pub fn frame(data: &[u8]) {
     assert!(wire.kept() <= 4 * bytes.len() + 4096, "{} bytes are kept", wire.kept());
 }
 
-/// Any commands of the table with any arguments: no panic, and whole replies.
+/// Any commands of the table with any arguments: no panic, and complete replies.
 pub fn command(data: &[u8]) {
     let mut wire = Wire::new("");
     let mut rest = data;
@@ -141,7 +142,7 @@ pub fn command(data: &[u8]) {
     }
 }
 
-/// A request out of bytes: which command, how many arguments, their words or bytes.
+/// A request from bytes: the command, the number of arguments, and their words or bytes.
 fn request(data: &[u8]) -> Option<(Arguments, &[u8])> {
     const WORDS: [&str; 16] = [
         "a",

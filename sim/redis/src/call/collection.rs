@@ -1,4 +1,4 @@
-//! Values of many parts: created with their first part, gone with their last.
+//! Collections: created with their first element, deleted with their last.
 
 use lockstorm_platform::trace::KeyChange;
 
@@ -9,12 +9,12 @@ use crate::keyspace::set::Set;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::{Kept, Value};
 
-/// More picks are not given where a part may be picked again and again: Redis would run out of
+/// Maximum number of picks where an element may be picked repeatedly: Redis would run out of
 /// memory.
 pub const MOST_PICKS: u64 = 1 << 20;
 
 impl Call<'_> {
-    /// Follows the addition of parts to a key. What comes next is told by the command.
+    /// Records the addition of elements to a key. The command itself propagates it.
     pub fn note_grown(&mut self, key: &[u8], created: bool) {
         let Some(shared) = self.node.keyspace.db(self.session.db).shared(key) else { return };
         if created {
@@ -23,8 +23,7 @@ impl Call<'_> {
         self.note(shared, if created { KeyChange::Set } else { KeyChange::Changed });
     }
 
-    /// Follows the removal of parts from a key: tells `event`, and drops the key with its last
-    /// part.
+    /// Records the removal of elements from a key: publishes `event`, and deletes an empty key.
     pub fn note_shrunk(&mut self, key: &[u8], class: u8, event: &str) {
         self.event(class, event, key);
         let Some(value) = self.node.keyspace.db_mut(self.session.db).value_mut(key) else { return };
@@ -36,8 +35,8 @@ impl Call<'_> {
         }
     }
 
-    /// Puts a result under a key, as the STORE forms do: what was there is overwritten, and
-    /// deleted if the result is empty. Answers how many parts there are.
+    /// Sets a key to a result, for the STORE commands: an old value is overwritten, and deleted if
+    /// the result is empty. Replies with the number of elements.
     pub fn store(&mut self, key: &[u8], value: Value, class: u8, event: &str) -> Outcome {
         let parts = value.len();
         let there = self.entry(key).is_some();

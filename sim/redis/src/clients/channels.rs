@@ -1,4 +1,4 @@
-//! Channels: who listens to what, and what is published.
+//! Pub/sub channels: subscriptions and published messages.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Clients {
         }
     }
 
-    /// Channels, or patterns, that somebody listens to, with how many do.
+    /// Channels, or patterns, with subscribers, and their numbers of subscribers.
     pub fn listened(&self, kind: Channel) -> impl Iterator<Item = (&Bytes, usize)> {
         let map = match kind {
             Channel::Plain => &self.channels,
@@ -28,13 +28,13 @@ impl Clients {
         map.iter().map(|(name, ids)| (name, ids.len()))
     }
 
-    /// How many listen to a channel by its name.
+    /// The number of subscribers to a channel by its name.
     pub fn heard(&self, kind: Channel, name: &[u8]) -> usize {
         let map = if kind == Channel::Shard { &self.shards } else { &self.channels };
         map.get(name).map_or(0, Vec::len)
     }
 
-    /// Has a session listen to a channel.
+    /// Subscribes a session to a channel.
     pub fn listen(&mut self, session: &mut Session, kind: Channel, name: &Bytes) {
         let name = Bytes::copy_from_slice(name);
         let own = session.subscriptions.of(kind);
@@ -43,7 +43,7 @@ impl Clients {
         }
     }
 
-    /// Has a session listen to a channel no longer.
+    /// Unsubscribes a session from a channel.
     pub fn unlisten(&mut self, session: &mut Session, kind: Channel, name: &[u8]) {
         if !session.subscriptions.of(kind).remove(name) {
             return;

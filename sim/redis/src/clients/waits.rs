@@ -152,7 +152,7 @@ impl Clients {
         }
     }
 
-    /// Ends every wait with Redis's words for a node that became a replica.
+    /// Ends every wait with Redis's error for a node that became a replica.
     pub fn end_waits_by_role(&mut self) {
         let ids: Vec<u64> = self.iter().map(|session| session.id).collect();
         for id in ids {

@@ -1,36 +1,36 @@
-//! A replica takes the place of its master: it asks the masters for their votes, or is told to.
+//! A replica replaces its master: it requests the masters' votes, after a failure or by command.
 
 use crate::cluster::candidacy::{Election, Manual};
 use crate::cluster::message::{Head, Kind};
 use crate::cluster::peer::{Id, Ms, Part, Peer};
 use crate::cluster::{Action, Cluster};
 
-/// A replica waits so long before it asks for votes, so that the failure is known by then.
+/// Delay of a replica's vote request, so that the failure is known everywhere by then.
 const DELAY: Ms = 500;
-/// So much is added by chance, less one.
+/// A random delay below this is added.
 const DRAWN: u64 = 500;
-/// So much for each replica that has more of the stream.
+/// This delay is added per replica with a larger offset.
 const RANK: Ms = 1_000;
-/// `repl-ping-replica-period`: how long a replica hears nothing from a sound master.
+/// `repl-ping-replica-period`: maximum silence of a healthy master on the replication link.
 const QUIET: Ms = 10_000;
-/// Votes are waited for during two time-outs, at least so long.
+/// An election times out after two node timeouts, but at least this long.
 const LEAST_PATIENCE: Ms = 2_000;
-/// How long a failover that was asked for may take.
+/// Timeout of a manual failover.
 const MANUAL: Ms = 5_000;
 
 /// What CLUSTER FAILOVER asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The master agrees and waits for its replica.
+    /// None: the master agrees and waits for its replica.
     Agreed,
-    /// FORCE: whatever the master says.
+    /// FORCE: without the master's agreement.
     Forced,
-    /// TAKEOVER: whatever all masters say.
+    /// TAKEOVER: without any votes.
     Alone,
 }
 
 impl Cluster {
-    /// What a replica does towards its master's place, at each tick and each vote:
+    /// A replica's steps towards replacing its master, at each tick and each vote:
     /// `clusterHandleSlaveFailover`.
     pub fn run_for_master(&mut self) {
         self.start_if_caught_up();
@@ -65,8 +65,8 @@ impl Cluster {
         }
     }
 
-    /// Whether what the replica has is young enough: `cluster-replica-validity-factor`. Seconds
-    /// are counted since its master was last heard, or since a link that was lost went down.
+    /// Whether the replica's data is recent enough: `cluster-replica-validity-factor`. The age in
+    /// seconds counts since the master was last heard, or since a lost link went down.
     fn is_fresh(&self) -> bool {
         let timeout = self.rules.node_timeout;
         let age = self.moment.now / 1_000 * 1_000 - self.moment.heard_at;
@@ -74,7 +74,7 @@ impl Cluster {
         self.rules.validity_factor == 0 || age <= QUIET + timeout * self.rules.validity_factor
     }
 
-    /// Sets the time for the votes, and tells the other replicas how far it is.
+    /// Schedules the vote request, and sends the replica's offset to the other replicas.
     fn plan_election(&mut self, is_manual: bool) {
         let drawn = Ms::try_from(self.moment.chance % DRAWN).unwrap_or(0);
         let rank = if is_manual { 0 } else { self.rank() };
@@ -94,7 +94,7 @@ impl Cluster {
         }
     }
 
-    /// How many replicas of the same master have more of the stream.
+    /// How many replicas of the same master have a larger offset.
     fn rank(&self) -> u64 {
         let Some(master) = self.myself().master() else { return 0 };
         let ahead = |peer: &&Peer| peer.id != self.me && peer.offset > self.moment.offset;
@@ -108,7 +108,7 @@ impl Cluster {
         self.change();
     }
 
-    /// A master has voted.
+    /// Takes a master's vote.
     pub fn take_vote(&mut self, head: &Head) {
         let decides = self.nodes.get(&head.id).is_some_and(Peer::decides);
         if decides && self.election.asked_in.is_some_and(|epoch| head.current_epoch >= epoch) {
@@ -117,8 +117,9 @@ impl Cluster {
         }
     }
 
-    /// A replica asks for a vote: one is given an epoch, one a failed master in two time-outs, and
-    /// none to who knows less of the slots (`clusterSendFailoverAuthIfNeeded`).
+    /// Votes for a replica, at most once per epoch, and once per failed master in two node
+    /// timeouts, and never if it knows older config epochs of the slots
+    /// (`clusterSendFailoverAuthIfNeeded`).
     pub fn vote(&mut self, head: &Head, force: bool) {
         let now = self.moment.now;
         let voted = self.last_vote_epoch == self.current_epoch;
@@ -143,7 +144,7 @@ impl Cluster {
         self.send(&head.id, Kind::AuthAck);
     }
 
-    /// The replica is master of all that its master served (`clusterFailoverReplaceYourMaster`).
+    /// Makes the replica master of all its master's slots (`clusterFailoverReplaceYourMaster`).
     fn take_masters_place(&mut self) {
         let Some(master) = self.own_master().map(|master| master.id.clone()) else { return };
         self.myself_mut().part = Part::Master;
@@ -157,7 +158,7 @@ impl Cluster {
         self.end_manual();
     }
 
-    /// CLUSTER FAILOVER, for which the replica's master is known.
+    /// CLUSTER FAILOVER on a replica whose master is known.
     pub fn fail_over(&mut self, urgency: Urgency) {
         self.end_manual();
         self.manual.until = self.moment.now + MANUAL;
@@ -179,8 +180,8 @@ impl Cluster {
         }
     }
 
-    /// Takes a new epoch for the node's slots without asking anybody, unless it has the highest
-    /// one alone; whether it did.
+    /// Takes a new epoch for the node's slots without agreement, unless only it has the highest
+    /// one; whether it did.
     pub fn bump_epoch(&mut self) -> bool {
         let own = self.myself().config_epoch;
         let highest = self.nodes.values().map(|peer| peer.config_epoch).max().unwrap_or(0);
@@ -194,7 +195,7 @@ impl Cluster {
         true
     }
 
-    /// At the master: a replica is to take over, so writes are held back.
+    /// At the master: pauses writes, because a replica is about to take over.
     pub fn begin_handing_over(&mut self, replica: &Id) {
         let is_own = self.nodes.get(replica).is_some_and(|peer| peer.master() == Some(&self.me));
         if !is_own {
@@ -206,17 +207,17 @@ impl Cluster {
         self.actions.push(Action::Pause(Some(until + MANUAL)));
     }
 
-    /// Whether the node holds writes back for a replica.
+    /// Whether the node has paused writes for a replica.
     pub fn is_paused(&self) -> bool {
         self.manual.replica.is_some()
     }
 
-    /// Whether it does so for this one, which is pinged all the time then.
+    /// Whether it has paused for this one, which it then pings continuously.
     pub fn hands_over_to(&self, id: &Id) -> bool {
         self.myself().is_master() && self.manual.replica.as_ref() == Some(id)
     }
 
-    /// At the replica: the master has paused and says how far it has come.
+    /// At the replica: the master has paused and reports its offset.
     pub fn hear_of_pause(&mut self, head: &Head) {
         let is_master = self.myself().master() == Some(&head.id);
         if self.manual.until > 0 && is_master && head.paused && self.manual.offset.is_none() {
@@ -232,14 +233,14 @@ impl Cluster {
         }
     }
 
-    /// Gives a failover up that takes too long.
+    /// Aborts a manual failover at its deadline.
     pub fn end_manual_if_late(&mut self) {
         if self.manual.until > 0 && self.manual.until < self.moment.now {
             self.end_manual();
         }
     }
 
-    /// Ends a failover that was asked for.
+    /// Ends a manual failover.
     pub fn end_manual(&mut self) {
         if self.manual.replica.is_some() {
             self.actions.push(Action::Pause(None));

@@ -1,4 +1,4 @@
-//! What outlives the process: `nodes.conf`, in the lines of CLUSTER NODES.
+//! The persistent state: `nodes.conf`, in the lines of CLUSTER NODES.
 
 use std::net::SocketAddrV4;
 
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Member, Moment, Rules};
 /// The name of the file.
 pub const FILE: &str = "nodes.conf";
 
-/// The file of a node that is set up with these others and has not run yet.
+/// The initial file of a node in this cluster that has not run yet.
 pub fn first(own: SocketAddrV4, members: &[Member]) -> String {
     let mut cluster = Cluster::new(own, Rules::default(), Moment::default());
     cluster.set_up(members);
@@ -23,7 +23,7 @@ impl Cluster {
         format!("{}vars currentEpoch {epoch} lastVoteEpoch {vote}\n", self.lines())
     }
 
-    /// Takes a file's text over. Lines that make no sense are left out: the file is the node's own.
+    /// Restores the state from a file. Invalid lines are ignored: the file is the node's own.
     pub fn read_file(&mut self, text: &str) {
         let own = self.myself().clone();
         self.nodes.clear();

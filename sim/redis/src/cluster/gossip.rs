@@ -1,7 +1,8 @@
-//! What others say: who they are, which slots are theirs, who does not answer them.
+//! Received state of other nodes: their ids, their slots, and the nodes that they report as
+//! failing.
 //!
-//! `clusterProcessPacket`: the higher config epoch is right about a slot; a majority of the masters
-//! that serve slots is right about a failure.
+//! `clusterProcessPacket`: the higher config epoch wins a slot; a majority of the masters that
+//! serve slots decides about a failure.
 
 use bytes::Bytes;
 
@@ -10,17 +11,17 @@ use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::{Action, Cluster, Moment};
 
-/// What a master says of a failure counts for so many time-outs.
+/// A failure report is valid for this many node timeouts.
 const ACCUSATION_LASTS: Ms = 2;
-/// After so many time-outs a master with slots that answers again is taken back, if no replica has
-/// taken its slots.
+/// After this many node timeouts a failed master with slots that replies again is accepted, if no
+/// replica has taken its slots.
 const PARDON_AFTER: Ms = 2;
-/// How far clocks may differ for what others say of answers.
+/// Maximum clock difference between nodes for times in gossip.
 const CLOCKS: Ms = 500;
 
 impl Cluster {
-    /// Takes a message: `line` is the node's own connection on which it came, if it was one. What
-    /// is returned goes back on the same connection.
+    /// Processes a message; `line` is this node's own connection, if the message came on one. The
+    /// returned reply goes back on the same connection.
     pub fn take(&mut self, moment: Moment, line: Option<u64>, message: &Message) -> Option<Bytes> {
         self.set_moment(moment);
         self.counted.entry(message.kind.word()).or_default()[1] += 1;
@@ -82,8 +83,8 @@ impl Cluster {
         self.hear_of_pause(head);
     }
 
-    /// An answer came on a connection of our own: who is there, and that he is. False if it is
-    /// somebody else than was thought.
+    /// Processes a PONG on an own connection: the sender's identity and liveness. False if the
+    /// sender is not the expected node.
     fn hear_pong(&mut self, line: u64, head: &Head, is_known: bool) -> bool {
         let Some(id) = self.at(line) else { return true };
         if self.nodes[&id].is_stranger() {
@@ -112,7 +113,7 @@ impl Cluster {
         true
     }
 
-    /// A stranger has told his name.
+    /// Replaces a provisional id at the end of a handshake.
     fn introduce(&mut self, id: &Id, head: &Head) {
         let Some(mut peer) = self.nodes.remove(id) else { return };
         peer.id = head.id.clone();
@@ -121,7 +122,7 @@ impl Cluster {
         self.change();
     }
 
-    /// A failed node answers again: `clearNodeFailureIfNeeded`.
+    /// Accepts a failed node that replies again: `clearNodeFailureIfNeeded`.
     fn pardon(&mut self, id: &Id, since: Ms) {
         let late = self.moment.now - since > self.rules.node_timeout * PARDON_AFTER;
         let Some(peer) = self.nodes.get_mut(id) else { return };
@@ -131,7 +132,7 @@ impl Cluster {
         }
     }
 
-    /// What a node says in a ping or its answer: its role, its slots, the others.
+    /// Takes a sender's own state from a PING or PONG: its role, its slots, its gossip.
     fn hear_of_itself(&mut self, head: &Head, rumours: &[Rumour]) {
         self.hear_of_role(head);
         self.hear_of_slots(head);
@@ -153,8 +154,8 @@ impl Cluster {
         }
     }
 
-    /// Takes slots over that a master claims with a higher epoch, and tells who claims slots that
-    /// are another's by now.
+    /// Takes over slots that a master claims with a higher epoch, and sends an update to a node
+    /// that claims slots which have a new owner.
     fn hear_of_slots(&mut self, head: &Head) {
         let claimant = head.master.as_ref().unwrap_or(&head.id);
         if self.nodes.get(claimant).is_none_or(|peer| peer.slots == head.slots) {
@@ -174,8 +175,8 @@ impl Cluster {
         }
     }
 
-    /// `clusterUpdateSlotsConfigWith`. Who loses the last slots of its own, or of its master, goes
-    /// on as a replica of who has taken them.
+    /// `clusterUpdateSlotsConfigWith`. A node that loses the last slots of its own, or of its
+    /// master, becomes a replica of the new owner.
     pub fn take_slots(&mut self, by: &Id, epoch: u64, slots: &SlotSet) {
         if *by == self.me {
             return;
@@ -215,7 +216,7 @@ impl Cluster {
         self.unsaved = true;
     }
 
-    /// Two masters with one epoch: the one with the smaller name takes a new one.
+    /// Two masters with one epoch: the one with the smaller id takes a new one.
     fn part_epochs(&mut self, head: &Head) {
         let own = self.myself();
         let both = own.is_master() && head.master.is_none();
@@ -261,7 +262,7 @@ impl Cluster {
         }
     }
 
-    /// How many masters call a node failing, by what they said of late.
+    /// How many masters have recently reported a node as failing.
     pub fn accusers(&mut self, id: &Id) -> usize {
         let since = self.moment.now - self.rules.node_timeout * ACCUSATION_LASTS;
         let Some(peer) = self.nodes.get_mut(id) else { return 0 };
@@ -269,8 +270,8 @@ impl Cluster {
         peer.accusers.len()
     }
 
-    /// Whether a majority of the masters calls a node failing that this one suspects: then it has
-    /// failed, and everybody is told (`markNodeAsFailingIfNeeded`).
+    /// If a majority of the masters reports as failing a node that this one suspects, marks it as
+    /// failed and broadcasts that (`markNodeAsFailingIfNeeded`).
     fn judge(&mut self, id: &Id) {
         let says = usize::from(self.myself().is_master());
         let suspects = self.nodes.get(id).is_some_and(|peer| peer.health == Health::Suspect);

@@ -1,4 +1,4 @@
-//! Connections to the others, pings, and who does not answer: `clusterCron`.
+//! Connections to the other nodes, pings, failure detection: `clusterCron`.
 
 use std::net::SocketAddrV4;
 
@@ -9,14 +9,14 @@ use crate::cluster::peer::{Health, Id, Link, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::{Action, BUS, Cluster, Moment, name_of};
 
-/// Each how-many-th tick the one of five that was silent longest is pinged: once a second.
+/// Ticks between pings to the node, of five, with the oldest PONG: once a second.
 const PING_EACH: u64 = 10;
 const LEAST_HANDSHAKE: Ms = 1_000;
-/// How long a node is not let in again that was to be forgotten.
+/// How long a forgotten node is not added again.
 const FORGOTTEN_FOR: Ms = 60_000;
 
 impl Cluster {
-    /// To be called ten times a second.
+    /// Must be called ten times a second.
     pub fn tick(&mut self, moment: Moment) {
         self.set_moment(moment);
         self.ticks += 1;
@@ -32,13 +32,12 @@ impl Cluster {
         }
     }
 
-    /// Tells it of its node.
+    /// Updates the state of its node.
     pub fn set_moment(&mut self, moment: Moment) {
         self.moment = moment;
     }
 
-    /// Opens the connections that are missing. Strangers who do not say who they are in time are
-    /// forgotten.
+    /// Opens missing connections. Nodes whose handshake times out are removed.
     fn open_links(&mut self) {
         let now = self.moment.now;
         let patience = self.rules.node_timeout.max(LEAST_HANDSHAKE);
@@ -57,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// A connection has come up. What was waited for before is still waited for.
+    /// A connection was opened. A PING that was pending before stays pending.
     pub fn opened(&mut self, moment: Moment, line: u64) {
         self.set_moment(moment);
         let Some(id) = self.at(line) else { return };
@@ -74,20 +73,20 @@ impl Cluster {
         self.peer_mut(&id, stranger);
     }
 
-    /// A connection has ended, or did not come up.
+    /// A connection was closed, or could not be opened.
     pub fn lost(&mut self, line: u64) {
         if let Some(id) = self.at(line) {
             self.peer_mut(&id, |peer| peer.link = None);
         }
     }
 
-    /// Who is at the other end of a connection.
+    /// The node at the other end of a connection.
     pub fn at(&self, line: u64) -> Option<Id> {
         let there = |peer: &&Peer| peer.link.is_some_and(|link| link.line == line);
         self.nodes.values().find(there).map(|peer| peer.id.clone())
     }
 
-    /// Changes what is known of a node, if it is known.
+    /// Changes a node's entry, if it is known.
     pub fn peer_mut(&mut self, id: &Id, change: impl FnOnce(&mut Peer)) {
         if let Some(peer) = self.nodes.get_mut(id) {
             change(peer);
@@ -102,7 +101,7 @@ impl Cluster {
         self.actions.push(Action::Send(link.line, message.encode()));
     }
 
-    /// Sends a message to everybody who is known.
+    /// Sends a message to every known node.
     pub fn broadcast(&mut self, kind: &Kind) {
         for id in self.others() {
             if !self.nodes[&id].is_stranger() {
@@ -111,7 +110,7 @@ impl Cluster {
         }
     }
 
-    /// Tells the others what was published here: everybody, or those of the own shard.
+    /// Forwards what was published here: to all nodes, or to those of the own shard.
     pub fn spread(&mut self, channel: &Bytes, message: &Bytes, shard: bool) {
         let [channel, message] = [channel, message].map(|bytes| Bytes::copy_from_slice(bytes));
         let kind = Kind::Publish { channel, message, shard };
@@ -135,7 +134,7 @@ impl Cluster {
         self.peer_mut(id, |peer| peer.pinged_at = now);
     }
 
-    /// Of five nodes that chance picks, pings the one that was silent longest.
+    /// Pings the node with the oldest PONG, of five chosen at random.
     fn ping_one_of_five(&mut self) {
         let all: Vec<&Peer> = self.nodes.values().collect();
         let pick = |nth: u32| {
@@ -151,8 +150,8 @@ impl Cluster {
         }
     }
 
-    /// Opens a connection anew on which nothing comes, pings who was silent for half the time-out,
-    /// suspects who was for all of it.
+    /// Reopens a silent connection, pings a node that was silent for half the node timeout,
+    /// suspects one that was silent for all of it.
     fn look_at(&mut self, id: &Id) {
         let (now, timeout) = (self.moment.now, self.rules.node_timeout);
         let Some(peer) = self.nodes.get(id).filter(|peer| !peer.is_stranger()) else { return };
@@ -175,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// Begins to know a node: CLUSTER MEET, or a MEET of its own.
+    /// Adds a node in handshake: CLUSTER MEET, or a received MEET.
     pub fn meet(&mut self, address: SocketAddrV4, meets: bool) {
         let stands_for = |peer: &Peer| peer.is_stranger() && peer.address == address;
         if self.nodes.values().any(stands_for) {
@@ -188,7 +187,7 @@ impl Cluster {
         self.unsaved = true;
     }
 
-    /// Forgets a node, its slots and what it says of others.
+    /// Removes a node, its slots and its failure reports.
     pub fn remove(&mut self, id: &Id) {
         let Some(gone) = self.nodes.remove(id) else { return };
         if let Some(link) = gone.link {
@@ -202,13 +201,13 @@ impl Cluster {
         self.change();
     }
 
-    /// Forgets a node and does not let it in again for a while: CLUSTER FORGET.
+    /// Removes a node and does not add it again for a while: CLUSTER FORGET.
     pub fn forget(&mut self, id: &Id) {
         self.remove(id);
         self.forgotten.insert(id.clone(), self.moment.now + FORGOTTEN_FOR);
     }
 
-    /// Whether a node is not to be let in.
+    /// Whether a node must not be added.
     pub fn is_forgotten(&self, id: &Id) -> bool {
         self.forgotten.get(id).is_some_and(|until| *until > self.moment.now)
     }

@@ -1,9 +1,8 @@
-//! What nodes say to each other over the bus, and its bytes.
+//! The messages between nodes on the bus, and their bytes.
 //!
-//! A message is a request in RESP, so that it is read in a trace as it is written here. Its first
-//! word is `KIND name ip:port current-epoch config-epoch master offset flags`, the second the
-//! slots, then comes what its kind needs. A replica sends its master's slots and epoch, as in
-//! Redis.
+//! A message is encoded as a request in RESP, so that a trace is readable. Its first word is
+//! `KIND name ip:port current-epoch config-epoch master offset flags`, the second the slots; the
+//! fields of its kind follow. A replica sends its master's slots and epoch, as in Redis.
 
 use std::net::SocketAddrV4;
 
@@ -14,83 +13,83 @@ use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
 use crate::cluster::slots::SlotSet;
 use crate::frame::encode_request;
 
-/// Bytes that most messages have room in.
+/// Initial buffer size, sufficient for most messages.
 const ROOM: usize = 768;
-/// Of how many nodes that answer a ping speaks.
+/// Number of healthy nodes in the gossip of a ping.
 const IN_TURN: usize = 3;
 
-/// What every message begins with: who sends it, and what he is.
+/// The header of every message: the sender and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The sender's name.
+    /// The sender's id.
     pub id: Id,
-    /// Where he serves clients.
+    /// Its client address.
     pub address: SocketAddrV4,
-    /// The highest epoch that he has seen.
+    /// The highest epoch that it has seen.
     pub current_epoch: u64,
     /// The epoch of the slots.
     pub config_epoch: u64,
-    /// The master that he follows.
+    /// The master that it follows.
     pub master: Option<Id>,
-    /// How far his replication stream has come.
+    /// Its replication offset.
     pub offset: u64,
-    /// Whether he holds writes back for a failover that was asked for.
+    /// Whether it has paused writes for a manual failover.
     pub paused: bool,
-    /// The slots of him, or of his master.
+    /// Its slots, or its master's.
     pub slots: SlotSet,
 }
 
-/// What a node says of another one.
+/// A gossip entry: what a node reports about another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rumour {
-    /// Of whom.
+    /// The id of the other node.
     pub id: Id,
-    /// Where that one serves clients.
+    /// Its client address.
     pub address: SocketAddrV4,
-    /// What it is.
+    /// Its role.
     pub part: Part,
-    /// Whether it does not answer the sender, or nobody.
+    /// Whether the sender suspects it or considers it failed.
     pub fails: bool,
-    /// When it last answered the sender.
+    /// When the sender last received its PONG.
     pub answered_at: Ms,
 }
 
-/// What a message is for.
+/// The type of a message, with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Are you there? And what I know of the others.
+    /// PING, with gossip.
     Ping(Vec<Rumour>),
-    /// I am. And what I know of the others.
+    /// The reply to a PING or MEET, with gossip.
     Pong(Vec<Rumour>),
-    /// Let me in.
+    /// A request to be added to the cluster.
     Meet(Vec<Rumour>),
     /// This node has failed.
     Fail(Id),
-    /// Vote for me; `force` even though my master has not failed.
+    /// A vote request; `force` requests it even though the master has not failed.
     AuthRequest {
-        /// See there.
+        /// See above.
         force: bool,
     },
-    /// I vote for you.
+    /// A vote.
     AuthAck,
-    /// These slots are that node's, since this epoch.
+    /// The owner of these slots, since this epoch.
     Update {
-        /// Whose.
+        /// The owner.
         id: Id,
-        /// Since when.
+        /// Its config epoch.
         epoch: u64,
-        /// Which.
+        /// The slots.
         slots: SlotSet,
     },
-    /// Hold writes back: I am to take over.
+    /// A request to pause writes: the sender is about to take over.
     FailoverStart,
-    /// Something was published.
+    /// A published message.
     Publish {
-        /// Where.
+        /// The channel.
         channel: Bytes,
-        /// What.
+        /// The message.
         message: Bytes,
-        /// Whether it is a channel of a slot.
+        /// Whether it is a shard channel.
         shard: bool,
     },
 }
@@ -98,14 +97,14 @@ pub enum Kind {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who sends it.
+    /// The sender and its state.
     pub head: Head,
-    /// What it says.
+    /// Its type and fields.
     pub kind: Kind,
 }
 
 impl Kind {
-    /// The word for it, as CLUSTER INFO counts it.
+    /// Its name in the counters of CLUSTER INFO.
     pub fn word(&self) -> &'static str {
         match self {
             Kind::Ping(_) => "ping",
@@ -123,7 +122,7 @@ impl Kind {
 }
 
 impl Cluster {
-    /// How messages of this node begin now.
+    /// The current header of this node's messages.
     pub fn head(&self) -> Head {
         let own = self.myself();
         let speaks_of = self.own_master().unwrap_or(own);
@@ -139,7 +138,7 @@ impl Cluster {
         }
     }
 
-    /// What this node knows of everybody who fails, and of three others, whose turn it is.
+    /// Gossip about all failing nodes, and about three others in turn.
     pub fn rumours(&self) -> Vec<Rumour> {
         let turn = usize::try_from(self.ticks % 1_000).unwrap_or(0);
         let all = self.nodes.len();
@@ -221,7 +220,7 @@ impl Message {
         bytes.freeze()
     }
 
-    /// The message that these words are; `None` if they are none.
+    /// Decodes words; `None` if they are not a message.
     pub fn decode(words: &[Bytes]) -> Option<Message> {
         let [head, slots, rest @ ..] = words else { return None };
         let mut parts = std::str::from_utf8(head).ok()?.split(' ');

@@ -1,4 +1,4 @@
-//! Hash slots: which one a key belongs to, and sets of them.
+//! Hash slots: key to slot, and sets of slots.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,12 @@ pub fn of_key(key: &[u8]) -> u16 {
     redis_protocol::redis_keyslot(key)
 }
 
-/// A set of slots, as ranges with both ends in it: in order, apart from each other.
+/// A set of slots, as ordered, separate, inclusive ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotSet(Vec<(u16, u16)>);
 
 impl SlotSet {
-    /// The slots of one range, both ends in it.
+    /// The slots of one inclusive range.
     pub fn range(ends: (u16, u16)) -> SlotSet {
         SlotSet(vec![ends])
     }
@@ -26,33 +26,33 @@ impl SlotSet {
         &self.0
     }
 
-    /// Every slot, in order.
+    /// All slots of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// How many there are.
+    /// How many slots it has.
     pub fn len(&self) -> usize {
         self.0.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a slot is in it.
+    /// Whether it contains a slot.
     pub fn contains(&self, slot: u16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
-    /// Whether a slot is in both.
+    /// Whether the two sets intersect.
     pub fn meets(&self, other: &SlotSet) -> bool {
         let meets = |(a, b): &(u16, u16), (c, d): &(u16, u16)| a <= d && c <= b;
         self.0.iter().any(|one| other.0.iter().any(|two| meets(one, two)))
     }
 
-    /// The slots that are in both.
+    /// The intersection.
     #[must_use]
     pub fn common(&self, other: &SlotSet) -> SlotSet {
         let both = |one: &(u16, u16), two: &(u16, u16)| (one.0.max(two.0), one.1.min(two.1));
@@ -60,7 +60,7 @@ impl SlotSet {
         SlotSet(parts.filter(|(first, last)| first <= last).collect())
     }
 
-    /// The slots that are in this one alone.
+    /// The difference.
     #[must_use]
     pub fn without(&self, other: &SlotSet) -> SlotSet {
         let mut rest = Vec::new();
@@ -82,7 +82,7 @@ impl SlotSet {
         SlotSet(rest)
     }
 
-    /// The slots that are in one of them.
+    /// The union.
     #[must_use]
     pub fn with(&self, other: &SlotSet) -> SlotSet {
         let mut ranges: Vec<(u16, u16)> = self.0.iter().chain(&other.0).copied().collect();
@@ -97,7 +97,7 @@ impl SlotSet {
         SlotSet(ranges)
     }
 
-    /// Puts a slot into it.
+    /// Adds a slot.
     pub fn insert(&mut self, slot: u16) {
         if self.contains(slot) {
             return;
@@ -112,7 +112,7 @@ impl SlotSet {
         }
     }
 
-    /// Takes a slot out of it.
+    /// Removes a slot.
     pub fn remove(&mut self, slot: u16) {
         let holds = |range: &(u16, u16)| (range.0..=range.1).contains(&slot);
         let Some(at) = self.0.iter().position(holds) else { return };
@@ -126,7 +126,7 @@ impl SlotSet {
     }
 }
 
-/// `0-5460 7000`, as CLUSTER NODES has them.
+/// `0-5460 7000`, as in CLUSTER NODES.
 impl fmt::Display for SlotSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nth, (first, last)) in self.0.iter().enumerate() {
@@ -140,7 +140,7 @@ impl fmt::Display for SlotSet {
     }
 }
 
-/// Ranges that are out of order, or touch each other, are refused: nobody writes them so.
+/// Ranges that are unordered or adjacent are refused: they are never written so.
 impl FromStr for SlotSet {
     type Err = ();
 

@@ -1,5 +1,5 @@
-//! A stage for tests: nodes that talk to each other without a network. A message arrives when it is
-//! sent, unless the way is cut.
+//! Test bench: nodes that exchange messages without a network. A message arrives when it is sent,
+//! unless the link is cut.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,9 +12,9 @@ use crate::cluster::slots::SlotSet;
 use crate::cluster::{Action, BUS, Cluster, Member, Moment, Rules, name_of};
 use crate::frame::request::RequestReader;
 
-/// `cluster-node-timeout` on this stage.
+/// `cluster-node-timeout` of the tests.
 pub const TIMEOUT: Ms = 2_000;
-/// What the settings of all its nodes say.
+/// The settings of all nodes.
 pub const RULES: Rules = Rules {
     node_timeout: TIMEOUT,
     validity_factor: 10,
@@ -23,7 +23,7 @@ pub const RULES: Rules = Rules {
     no_failover: false,
 };
 
-/// Where the nth node serves clients.
+/// The client address of the nth node.
 pub fn address(n: usize) -> SocketAddrV4 {
     let last = u8::try_from(n + 1).expect("few nodes");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), 6379)
@@ -33,13 +33,13 @@ pub fn address(n: usize) -> SocketAddrV4 {
 pub struct Stage {
     pub now: Ms,
     pub nodes: Vec<Cluster>,
-    /// Whose stream has come how far, and since when nothing came, if that is so.
+    /// Each node's replication offset, and since when its replication link is silent, if it is.
     pub streams: Vec<(u64, Option<Ms>)>,
-    /// Who is cut off from everybody.
+    /// Nodes that are cut off from all others.
     pub cut: BTreeSet<usize>,
-    /// Where the lines of each node lead.
+    /// The node at the end of each node's connections.
     pub lines: Vec<Vec<(u64, usize)>>,
-    /// What was asked of each node itself.
+    /// Actions for each node itself.
     pub deeds: Vec<Vec<Action>>,
 }
 
@@ -91,7 +91,7 @@ impl Stage {
         !self.cut.contains(&one) && !self.cut.contains(&other)
     }
 
-    /// Lets time pass, a tick at a time.
+    /// Advances time tick by tick.
     pub fn pass(&mut self, ms: Ms) {
         for _ in 0..ms / 100 {
             self.now += 100;
@@ -103,7 +103,7 @@ impl Stage {
         }
     }
 
-    /// Lets time pass until it is so; how long that took.
+    /// Advances time until the condition holds; returns how long that took.
     pub fn until(&mut self, is_so: impl Fn(&Stage) -> bool) -> Ms {
         let begun = self.now;
         while !is_so(self) {
@@ -113,7 +113,7 @@ impl Stage {
         self.now - begun
     }
 
-    /// Carries out what a node wants done, and what comes of it.
+    /// Carries out a node's pending actions, and their consequences.
     pub fn settle(&mut self, n: usize) {
         for action in std::mem::take(&mut self.nodes[n].actions) {
             match action {

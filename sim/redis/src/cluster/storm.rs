@@ -1,5 +1,5 @@
-//! Clusters in a storm: nodes are cut off, come back, start anew, are told to take over, by chance.
-//! What must never be is looked for all the time; behind the storm all have to agree.
+//! Random faults on clusters: nodes are cut off, return, restart, take over by command. Invariants
+//! are checked all the time; after the faults all nodes have to agree.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::cluster::slots::SLOTS;
 use crate::cluster::stage::{RULES, Stage, address};
 
 const ROUNDS: usize = 30;
-/// How long a cluster may take to agree again.
+/// Maximum time until a cluster agrees again.
 const CALM: Ms = 60_000;
 
-/// Numbers by chance: SplitMix64.
+/// Random numbers: SplitMix64.
 struct Dice(u64);
 
 impl Dice {
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// What happens next.
+/// Applies the next random fault or command.
 fn strike(stage: &mut Stage, dice: &mut Dice) {
     let n = dice.below(stage.nodes.len());
     match dice.below(8) {
@@ -41,7 +41,7 @@ fn strike(stage: &mut Stage, dice: &mut Dice) {
     }
 }
 
-/// The process of a node ends and begins again with what its file has.
+/// Restarts the process of a node with the contents of its file.
 fn start_anew(stage: &mut Stage, n: usize) {
     let text = stage.nodes[n].write_file();
     let mut node = Cluster::new(address(n), RULES, stage.moment(n));
@@ -50,8 +50,8 @@ fn start_anew(stage: &mut Stage, n: usize) {
     stage.lines[n].clear();
 }
 
-/// Two masters that serve a slot with one epoch would never settle whose it is; a vote that is
-/// taken back could make two.
+/// Two masters that serve slots with one epoch could never settle a conflict; a revoked vote could
+/// make two such masters.
 fn nothing_impossible(stage: &Stage, votes: &mut [u64], seed: u64) {
     let mut epochs: BTreeMap<u64, &Id> = BTreeMap::new();
     for (n, node) in stage.nodes.iter().enumerate() {
@@ -68,7 +68,7 @@ fn nothing_impossible(stage: &Stage, votes: &mut [u64], seed: u64) {
     }
 }
 
-/// Who serves what, as a node sees it.
+/// The owners of all slots, as a node sees them.
 fn view(node: &Cluster) -> Vec<(Id, String, u64)> {
     let masters = node.nodes.values().filter(|peer| peer.decides());
     masters.map(|peer| (peer.id.clone(), peer.slots.to_string(), peer.config_epoch)).collect()

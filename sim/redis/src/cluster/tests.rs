@@ -1,4 +1,4 @@
-//! What nodes of a cluster do together: failures, elections, slots, votes.
+//! Joint behaviour of cluster nodes: failures, elections, slots, votes.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ fn a_minority_elects_nobody() {
     assert_eq!(stage.peer(0, 1).health, Health::Suspect, "and none has failed");
 }
 
-/// What a replica asks of master 0, and whether it is given.
+/// A replica's vote request to master 0; whether it gets the vote.
 fn asks(stage: &mut Stage, replica: usize, epoch: u64, config_epoch: u64, force: bool) -> bool {
     let mut head = stage.nodes[replica].head();
     (head.current_epoch, head.config_epoch) = (epoch, config_epoch);

@@ -1,4 +1,4 @@
-//! Whether the cluster is up, and the lines in which nodes are told of.
+//! Whether the cluster is up, and the text of CLUSTER NODES and INFO.
 
 use std::fmt::Write;
 
@@ -6,15 +6,15 @@ use crate::cluster::peer::{Health, Ms, Part, Peer};
 use crate::cluster::slots::SLOTS;
 use crate::cluster::{BUS, Cluster};
 
-/// A master that has just started takes no requests for so long, so that it can be told meanwhile
-/// that its slots are another's.
+/// A master that has just started serves no requests for this long, so that it can learn meanwhile
+/// that its slots have a new owner.
 const WRITABLE_DELAY: Ms = 2_000;
-/// A master that comes back from a minority waits for a time-out, within these bounds.
+/// A master that returns from a minority waits for one node timeout, within these bounds.
 const REJOIN: (Ms, Ms) = (500, 5_000);
 
 impl Cluster {
-    /// Looks whether the cluster is up: every slot is served by a node that has not failed, and
-    /// this node reaches a majority of the masters (`clusterUpdateState`).
+    /// Recomputes whether the cluster is up: every slot is served by a node that has not failed,
+    /// and this node reaches a majority of the masters (`clusterUpdateState`).
     pub fn update_state(&mut self) {
         let now = self.moment.now;
         let is_master = self.myself().is_master();
@@ -124,7 +124,7 @@ impl Cluster {
     }
 }
 
-/// Kinds of messages in the order in which CLUSTER INFO counts them.
+/// Types of messages in the order of CLUSTER INFO.
 const KINDS: [&str; 10] = [
     "ping",
     "pong",

@@ -1,4 +1,4 @@
-//! ACL and AUTH: who may ask what.
+//! ACL and AUTH: permissions of users.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::session::Closing;
 use crate::users::rules::{CATEGORIES, members};
 use crate::users::{DEFAULT, Denial, Refusal, User, Users};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("acl", container),
     ("acl|cat", cat),
@@ -46,7 +46,7 @@ pub fn auth(call: &mut Call) -> Outcome {
     }
 }
 
-/// Lets the session speak for a user.
+/// Sets the session's user.
 pub fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> Outcome {
     if call.node.users.authenticates(user, password) {
         call.session.user = Some(Bytes::copy_from_slice(user));
@@ -74,7 +74,7 @@ pub fn list(call: &mut Call) -> Outcome {
     Ok(Reply::Array(lines.collect()))
 }
 
-/// The rules that make a user.
+/// The rules that recreate a user.
 fn told(name: &[u8], user: &User) -> Vec<u8> {
     let mut words = vec![b"user".to_vec(), name.to_vec()];
     words.extend(user.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));
@@ -125,7 +125,7 @@ pub fn setuser(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// ACL DELUSER username ...: who speaks for one of them is cut off.
+/// ACL DELUSER username ...: connections of these users are closed.
 pub fn deluser(call: &mut Call) -> Outcome {
     let names = call.from(2);
     if names.iter().any(|name| name == DEFAULT) {

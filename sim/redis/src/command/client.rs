@@ -1,6 +1,6 @@
-//! CLIENT: what a connection says of itself and does to others.
+//! CLIENT: properties of a connection, and effects on others.
 //!
-//! CLIENT TRACKING is refused: a node tells nobody that a key which he has read was changed.
+//! CLIENT TRACKING is refused: a node sends no invalidation messages.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::frame::{Reply, integer};
 use crate::node::client::{Kind, line};
 use crate::session::{Answers, Closing, Session};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("client", container),
     ("client|caching", caching),
@@ -40,14 +40,14 @@ pub fn setname(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Gives the session a name, or takes it if the new one is empty.
+/// Sets the session's name, or removes it if the new one is empty.
 pub fn name_session(call: &mut Call, name: &[u8]) -> Result<(), Reply> {
     check_name(name)?;
     call.session.name = Bytes::copy_from_slice(name);
     Ok(())
 }
 
-/// Refuses a name that CLIENT LIST could not tell.
+/// Refuses a name that cannot appear in CLIENT LIST.
 pub fn check_name(name: &[u8]) -> Result<(), Reply> {
     if is_plain(name) {
         return Ok(());
@@ -55,7 +55,7 @@ pub fn check_name(name: &[u8]) -> Result<(), Reply> {
     Err(Reply::error("ERR Client names cannot contain spaces, newlines or special characters."))
 }
 
-/// Whether CLIENT LIST can tell a text.
+/// Whether a text can appear in CLIENT LIST.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
@@ -68,7 +68,7 @@ pub fn getname(call: &mut Call) -> Outcome {
     Ok(Reply::Bulk(call.session.name.clone()))
 }
 
-/// CLIENT SETINFO LIB-NAME | LIB-VER text: what a client library calls itself.
+/// CLIENT SETINFO LIB-NAME | LIB-VER text: name and version of a client library.
 pub fn setinfo(call: &mut Call) -> Outcome {
     let text = Bytes::copy_from_slice(&call.args[3]);
     let option = call.word(2);
@@ -124,7 +124,7 @@ pub fn list(call: &mut Call) -> Outcome {
     Ok(text(lines.into_iter().map(|(_, line)| line).collect()))
 }
 
-/// In the order in which they are asked for.
+/// In the requested order.
 fn list_by_id(call: &Call, ids: &[Bytes]) -> Outcome {
     let mut lines = String::new();
     for id in ids {
@@ -143,7 +143,7 @@ fn unknown_kind(name: &[u8]) -> Reply {
     Reply::Error([&b"ERR Unknown client type '"[..], name, b"'"].concat().into())
 }
 
-/// Whom CLIENT KILL means.
+/// The filter of CLIENT KILL.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -214,7 +214,7 @@ fn read_filter<'a>(call: &Call<'a>) -> Result<Filter<'a>, Reply> {
     Ok(filter)
 }
 
-/// Ends every connection that the filter means; one's own behind the reply.
+/// Closes every connection that matches the filter; the caller's own after the reply.
 fn kill_all(call: &mut Call, filter: &Filter) -> usize {
     let open = call.node.clients.iter().filter(|session| session.closing.is_none());
     let others = open.filter(|session| filter.fits(call, session));
@@ -244,7 +244,7 @@ pub fn reply(call: &mut Call) -> Outcome {
     Ok(Reply::SILENCE)
 }
 
-/// CLIENT PAUSE timeout [WRITE | ALL]: of two pauses the longer and the stricter hold.
+/// CLIENT PAUSE timeout [WRITE | ALL]: of two pauses the longer time and the stricter mode apply.
 pub fn pause(call: &mut Call) -> Outcome {
     let all = match call.from(3) {
         [] => true,
@@ -256,7 +256,7 @@ pub fn pause(call: &mut Call) -> Outcome {
     let time = integer(&call.args[2])
         .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
     let time = u64::try_from(time).map_err(|_| Reply::error("ERR timeout is negative"))?;
-    // A time that is more than a clock can tell is over at once, as in Redis.
+    // A time beyond the range of the clock is over at once, as in Redis.
     let until_ms = call.node.now_ms.saturating_add(time);
     let until_ms = if i64::try_from(until_ms).is_ok() { until_ms } else { call.node.now_ms };
     let old = call.node.clients.pause().filter(|old| old.until_ms > call.node.now_ms);
@@ -268,7 +268,7 @@ pub fn pause(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// CLIENT UNPAUSE: what was held back runs behind this reply.
+/// CLIENT UNPAUSE: delayed requests run after this reply.
 pub fn unpause(call: &mut Call) -> Outcome {
     if call.node.clients.pause().is_some() {
         let until_ms = call.node.now_ms;
@@ -277,7 +277,7 @@ pub fn unpause(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// CLIENT UNBLOCK id [TIMEOUT | ERROR]: whether it waited for keys or for replicas.
+/// CLIENT UNBLOCK id [TIMEOUT | ERROR]: whether it was blocked on keys or on replicas.
 pub fn unblock(call: &mut Call) -> Outcome {
     let fails = match call.from(3) {
         [] => false,

@@ -1,5 +1,5 @@
-//! Compare and set, compare and delete: SET .. IFEQ and its kin, DELIFEQ, DELEX, DIGEST. Only later
-//! servers have them, and not all the same ones.
+//! Compare and set, compare and delete: SET .. IFEQ and its variants, DELIFEQ, DELEX, DIGEST. Only
+//! later servers have them, each a different subset.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::hash_of;
@@ -10,25 +10,25 @@ use crate::errors::wrong_arity;
 use crate::frame::Reply;
 use crate::frame::word;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("delex", delex), ("delifeq", delifeq), ("digest", digest)];
 
 /// How many digits a digest has.
 const DIGITS: usize = 16;
 
-/// What a string must be like for a command to do what it says.
+/// A condition on a string, required for a command to take effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition<'a> {
-    /// Whether its digest is looked at, and not itself.
+    /// Whether its digest is compared instead of the string itself.
     by_digest: bool,
     /// Whether it must differ.
     differs: bool,
-    /// From what, or what it must be.
+    /// The value that it is compared with.
     operand: &'a Bytes,
 }
 
 impl<'a> Condition<'a> {
-    /// The condition of a word in upper case; `None` if it is no such word.
+    /// The condition of a word in upper case; `None` for another word.
     fn of(word: &[u8], operand: &'a Bytes) -> Option<Condition<'a>> {
         let (by_digest, differs) = match word {
             b"IFEQ" => (false, false),
@@ -40,8 +40,7 @@ impl<'a> Condition<'a> {
         Some(Condition { by_digest, differs, operand })
     }
 
-    /// The condition that SET is given by a word in upper case and the one behind it, if the node
-    /// has it.
+    /// The condition of SET from a word in upper case and its operand, if the node has it.
     pub fn of_set(call: &Call<'a>, word: &[u8], operand: usize) -> Option<Condition<'a>> {
         let condition = Condition::of(word, call.args.get(operand)?)?;
         let only_equal = !condition.by_digest && !condition.differs;
@@ -49,8 +48,7 @@ impl<'a> Condition<'a> {
         call.node.differs(needed).then_some(condition)
     }
 
-    /// Whether it holds for the string under a key. Where there is none, only what must differ
-    /// does.
+    /// Whether it holds for the string of a key. If the key is missing, only "differs" holds.
     ///
     /// # Errors
     /// Another type, or a digest of another length.
@@ -91,8 +89,8 @@ pub fn delifeq(call: &mut Call) -> Outcome {
     }
 }
 
-/// DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]: a condition is looked at only
-/// if there is a key, and only strings can have one.
+/// DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]: a condition is checked only
+/// if the key exists, and only for strings.
 pub fn delex(call: &mut Call) -> Outcome {
     if !matches!(call.args.len(), 2 | 4) {
         return Err(wrong_arity(call.command.lower));
@@ -112,7 +110,7 @@ pub fn delex(call: &mut Call) -> Outcome {
     Ok(if holds { delete(call) } else { Reply::Integer(0) })
 }
 
-/// Deletes the command's key: passed on as DEL, with which nobody needs to compare again.
+/// Deletes the command's key: propagated as DEL, which needs no comparison.
 fn delete(call: &mut Call) -> Reply {
     let key = &call.args[1];
     call.remove(key);

@@ -14,7 +14,7 @@ use crate::node::{Append, Node};
 use crate::session::After;
 use crate::settings::{Kind, Parameter, all, find};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("config", container),
     ("config|get", get),
@@ -24,10 +24,10 @@ pub const FAMILY: Family = &[
     ("config|set", set),
 ];
 
-/// No smaller backlog is kept, whatever is asked for.
+/// Minimum size of the backlog, whatever is requested.
 const SMALLEST_BACKLOG: u64 = 16 * 1024;
 
-/// CONFIG GET pattern ...: a name that is no pattern is told back as it was written.
+/// CONFIG GET pattern ...: a name that is not a pattern is returned as the client wrote it.
 pub fn get(call: &mut Call) -> Outcome {
     let mut told: Vec<(Bytes, String)> = Vec::new();
     for parameter in all() {
@@ -98,7 +98,7 @@ pub fn rewrite(_: &mut Call) -> Outcome {
     Err(Reply::error("ERR The server is running without a config file"))
 }
 
-/// The value that a parameter has now: what the node acts upon is kept where it is needed.
+/// The current value of a parameter: one that affects the node is kept where it is used.
 fn current(node: &Node, parameter: &Parameter) -> String {
     let config = &node.config;
     match parameter.kept_as {
@@ -125,7 +125,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
     }
 }
 
-/// Misses (`n`) are not told beside `A`, though they count.
+/// Misses (`n`) are not listed beside `A`, though they are enabled.
 fn told_classes(classes: &str) -> String {
     classes.chars().filter(|class| *class != 'n' || !classes.starts_with('A')).collect()
 }
@@ -166,7 +166,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
     node.settings.set(parameter, value);
 }
 
-/// Joins `appendonly` and `appendfsync`; a file that is new begins with what the node holds.
+/// Combines `appendonly` and `appendfsync`; a new file begins with all keys of the node.
 fn set_append(call: &mut Call, parameter: &'static Parameter, value: String) {
     let node = &mut *call.node;
     let before = node.config.append;

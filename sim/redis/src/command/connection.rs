@@ -14,7 +14,7 @@ use crate::keyspace::DATABASES;
 use crate::node::Node;
 use crate::session::{Answers, Closing};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("echo", echo),
     ("hello", hello),
@@ -142,7 +142,7 @@ fn greeting(call: &Call) -> Reply {
     Reply::Map(facts)
 }
 
-/// Redis 8 comes with a module.
+/// Redis 8 includes a module.
 fn modules(node: &Node) -> Vec<Reply> {
     let vectors = Reply::Map(vec![
         Reply::word("name"),
@@ -157,7 +157,7 @@ fn modules(node: &Node) -> Vec<Reply> {
     if node.differs(Difference::VectorSets) { vec![vectors] } else { Vec::new() }
 }
 
-/// RESET: the connection is as new.
+/// RESET: restores the initial state of the connection.
 pub fn reset(call: &mut Call) -> Outcome {
     end(call);
     call.node.clients.forget_interests(call.session);

@@ -1,7 +1,7 @@
-//! MEMORY, LATENCY, SLOWLOG: how the node feels.
+//! MEMORY, LATENCY, SLOWLOG: diagnosis of a node.
 //!
-//! A command takes no time of its own in a world, so nothing is ever slow and no log of slowness
-//! has an entry; memory is that of the model in `memory`.
+//! A command takes no time of its own in a world, so nothing is ever slow and the slow log stays
+//! empty; memory is that of the model in `memory`.
 
 use crate::call::{Call, Family, Outcome, container};
 use crate::command::introspection::{help, unknown_form};
@@ -9,7 +9,7 @@ use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::memory::{EMPTY, size_of};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("latency", container),
     ("latency|doctor", latency_doctor),
@@ -37,7 +37,7 @@ fn told(text: &'static str) -> Outcome {
     Ok(Reply::Verbatim(*b"txt", bytes::Bytes::from_static(text.as_bytes())))
 }
 
-/// Commands that have nothing to do.
+/// Commands without any effect.
 pub fn done(_: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
@@ -78,7 +78,7 @@ pub fn malloc_stats(_: &mut Call) -> Outcome {
     told("Stats not supported for the current allocator")
 }
 
-/// MEMORY STATS: what the model knows.
+/// MEMORY STATS: the figures of the model.
 pub fn stats(call: &mut Call) -> Outcome {
     let used = crate::command::info::used_memory(call.node);
     let keys = call.node.keyspace.iter().map(|(_, db)| db.len()).sum::<usize>();

@@ -1,7 +1,7 @@
-//! The ends of keys: the EXPIRE family, TTL and its kin, PERSIST.
+//! Expiry of keys: the EXPIRE family, TTL and its variants, PERSIST.
 //!
-//! Ends are Unix milliseconds of the node's wall clock. Whatever the command said, replicas and
-//! file are told the absolute time.
+//! Expiry times are Unix milliseconds of the node's wall clock. Replicas and file always receive
+//! the absolute time.
 
 use crate::call::{Call, Family, Outcome};
 use crate::compat::Difference;
@@ -10,7 +10,7 @@ use crate::frame::Reply;
 use crate::frame::{digits, word};
 use crate::keyspace::Entry;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("expire", expire),
     ("expireat", expireat),
@@ -23,7 +23,7 @@ pub const FAMILY: Family = &[
     ("ttl", ttl),
 ];
 
-/// What a number of an EXPIRE counts.
+/// The unit of an EXPIRE's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
@@ -32,7 +32,7 @@ pub enum Unit {
     Ms,
 }
 
-/// From where a number of an EXPIRE counts.
+/// The origin of an EXPIRE's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// From now.
@@ -42,7 +42,7 @@ pub enum Deadline {
 }
 
 impl Deadline {
-    /// The end in Unix milliseconds; `None` if it overflows.
+    /// The expiry time in Unix milliseconds; `None` if it overflows.
     pub fn of(self, unit: Unit, number: i64, now_ms: u64) -> Option<i64> {
         let ms = match unit {
             Unit::S => number.checked_mul(1_000)?,
@@ -55,7 +55,7 @@ impl Deadline {
     }
 }
 
-/// When an EXPIRE counts: NX, XX, GT, LT.
+/// The conditions of an EXPIRE: NX, XX, GT, LT.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     none: bool,
@@ -101,8 +101,8 @@ fn expire_at(call: &mut Call, unit: Unit, deadline: Deadline) -> Outcome {
     Ok(Reply::Integer(1))
 }
 
-/// Gives the key of the command an end, or deletes it at once if that is not in the future.
-/// A replica and a node that loads its file take any end as it comes.
+/// Sets the expiry time of the command's key, or deletes the key at once if that time is not in the
+/// future. A replica and a node that is loading its file accept any expiry time.
 pub fn give_end(call: &mut Call, until_ms: i64) {
     let args = call.args;
     let end = u64::try_from(until_ms).unwrap_or_default();
@@ -121,7 +121,7 @@ pub fn give_end(call: &mut Call, until_ms: i64) {
     });
 }
 
-/// Deletes the key of the command, which it gave an end in the past.
+/// Deletes the command's key, because its new expiry time is in the past.
 pub fn delete_ended(call: &mut Call) {
     let key = &call.args[1];
     call.remove(key);
@@ -160,7 +160,7 @@ fn conditions(call: &Call) -> Result<Conditions, Reply> {
 }
 
 impl Conditions {
-    /// No end counts as later than any end.
+    /// A missing expiry time counts as later than any other.
     fn hold(self, until: i64, current: Option<u64>) -> bool {
         let current = current.map(|end| i64::try_from(end).unwrap_or(i64::MAX));
         let refused = [

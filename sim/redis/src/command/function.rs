@@ -1,4 +1,4 @@
-//! FUNCTION and FCALL: scripts with names that stay. What a library is is `script::library`'s.
+//! FUNCTION and FCALL: named, persistent scripts. `script::library` defines libraries.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::script::libraries::{Libraries, Library, NOT_FOUND, Registered, find, 
 use crate::script::library::load as load_library;
 use crate::script::{self, Program};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("function", container),
     ("function|delete", delete),

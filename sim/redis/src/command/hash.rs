@@ -1,4 +1,4 @@
-//! Hashes. A hash that loses its last field is gone.
+//! Hashes. A hash that loses its last field is deleted.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
@@ -12,7 +12,7 @@ use crate::frame::{digits, word};
 use crate::keyspace::Value;
 use crate::keyspace::hash::Hash;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("hdel", hdel),
     ("hexists", hexists),
@@ -144,7 +144,7 @@ pub fn hincrby(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(sum))
 }
 
-/// HINCRBYFLOAT key field increment: replicas are told the sum.
+/// HINCRBYFLOAT key field increment: propagated as the sum.
 pub fn hincrbyfloat(call: &mut Call) -> Outcome {
     let (key, field) = (&call.args[1], &call.args[2]);
     let by = Extended::read(&call.args[3]).ok_or(Reply::error(NOT_FLOAT))?;
@@ -198,7 +198,7 @@ pub fn hdel(call: &mut Call) -> Outcome {
     Ok(count(removed))
 }
 
-/// Changes the hash under the command's key, which is created if it is missing, and tells `event`.
+/// Changes the hash of the command's key, which is created if it is missing, and publishes `event`.
 fn write(call: &mut Call, event: &str, change: impl FnOnce(&mut Hash)) -> Result<(), Reply> {
     let key = &call.args[1];
     let missing = call.entry(key).is_none();

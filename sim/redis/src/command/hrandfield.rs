@@ -1,4 +1,4 @@
-//! HRANDFIELD: fields by the node's own dice.
+//! HRANDFIELD: random fields from the node's own generator.
 
 use bytes::Bytes;
 
@@ -8,11 +8,11 @@ use crate::errors::SYNTAX;
 use crate::frame::{Protocol, Reply};
 use crate::keyspace::hash::Hash;
 
-/// The one integer of 64 bits whose negative is none.
+/// The error for the only 64-bit integer without a negative counterpart.
 const OUT_OF_LONG: &str =
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 
-/// HRANDFIELD key [count [WITHVALUES]]: a negative count may name a field more than once.
+/// HRANDFIELD key [count [WITHVALUES]]: a negative count may return a field repeatedly.
 pub fn hrandfield(call: &mut Call) -> Outcome {
     let Some((count, with_values)) = count(call)? else {
         let fields = fields(call)?;
@@ -65,7 +65,7 @@ fn fields(call: &mut Call) -> Result<Vec<(Bytes, Bytes)>, Reply> {
     Ok(fields.into_iter().map(|(field, value)| (field.clone(), value.clone())).collect())
 }
 
-/// So many places below `length`, in their order, each at most once.
+/// Up to `wanted` different positions below `length`, in order.
 fn distinct(call: &mut Call, length: usize, wanted: usize) -> Vec<usize> {
     let mut left = wanted.min(length);
     let mut picks = Vec::with_capacity(left);

@@ -1,6 +1,6 @@
 //! INFO, section by section: the lines that clients read.
 //!
-//! What a world does not have (a processor's time, an operating system, an allocator) is told as
+//! What a world does not have (processor time, an operating system, an allocator) is reported as
 //! constants.
 
 use std::fmt::Write as _;
@@ -19,11 +19,11 @@ use crate::peers::{Failover, LinkState};
 use crate::sentinel::instance::Ms;
 use crate::session::{Block, Session};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("info", info)];
 
-/// A section of INFO: its header, its name if that is another one, whether it is told unasked,
-/// and what writes it.
+/// A section of INFO: its header, its name if that differs, whether it is a default section, and
+/// the function that writes it.
 struct Section {
     header: &'static str,
     name: &'static str,
@@ -93,8 +93,8 @@ fn server_section(text: &mut String, node: &mut Node) {
     );
 }
 
-/// The lines of names and versions, and the name of the mode. Valkey goes on telling that it can
-/// do what Redis 7.2.4 could.
+/// The lines of names and versions, and the name of the mode. Valkey still reports compatibility
+/// with Redis 7.2.4.
 fn names(compat: Compat) -> (String, &'static str) {
     let version = compat.version();
     let stage = match compat {
@@ -109,7 +109,7 @@ fn names(compat: Compat) -> (String, &'static str) {
     (names, "server_mode")
 }
 
-/// The connection that asks is not among those that can be counted, but connected all the same.
+/// The caller's session is not among the countable ones, but is connected all the same.
 fn clients_section(text: &mut String, node: &mut Node) {
     let connected = node.clients.len() - node.replicas.len().min(node.clients.len());
     let waits = |session: &&Session| session.blocked.is_some();
@@ -138,7 +138,7 @@ pub fn used_memory(node: &mut Node) -> u64 {
     }
 }
 
-/// A number of bytes with a unit that suits it.
+/// A number of bytes with a suitable unit.
 fn with_unit(bytes: u64) -> String {
     let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     match units.iter().find(|(size, _)| bytes >= *size) {
@@ -299,7 +299,7 @@ fn sentinel_section(text: &mut String, node: &mut Node) {
     }
 }
 
-/// What only a replica tells.
+/// The lines of a replica only.
 fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
     let (link, up) = (&node.link, node.is_linked());
     let now_s = node.now_ms / 1_000;

@@ -1,6 +1,6 @@
-//! COMMAND: what the node tells of its own commands.
+//! COMMAND: what the node reports about its own commands.
 //!
-//! DOCS tells the group of a command and its subcommands alone: the node keeps no prose.
+//! DOCS only reports the group of a command and its subcommands: the node has no descriptions.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::specification::keys::{KeySpecification, keys_of, numbers, specifications};
 use crate::specification::{Command, find_full_in, find_in};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("command", command),
     ("command|count", count),
@@ -24,7 +24,7 @@ pub const FAMILY: Family = &[
     ("command|list", list),
 ];
 
-/// What Redis notes on key specifications, by command and place.
+/// Redis's notes on key specifications, by command and index.
 const NOTES: [(&str, usize, &str); 9] = [
     ("eval", 0, "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),
     (
@@ -60,7 +60,7 @@ const NOTES: [(&str, usize, &str); 9] = [
     ),
 ];
 
-/// HELP of every command that has subcommands: those that the node has, by name.
+/// HELP of every command that has subcommands: those of the node, by name.
 pub fn help(call: &mut Call) -> Outcome {
     let name = call.command.name.split('|').next().unwrap_or_default();
     let head = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
@@ -74,7 +74,7 @@ pub fn help(call: &mut Call) -> Outcome {
     Ok(Reply::Array(lines.map(|line| Reply::Simple(Bytes::from(line))).collect()))
 }
 
-/// The error for a known subcommand in a form that it does not have.
+/// The error for an invalid form of a known subcommand.
 pub fn unknown_form(container: &str, word: &[u8]) -> Reply {
     let head = &b"ERR unknown subcommand or wrong number of arguments for '"[..];
     let tail = format!("'. Try {container} HELP.");
@@ -137,7 +137,7 @@ fn document(node: &Node, command: &'static Command) -> [Reply; 2] {
     [Reply::word(command.lower), Reply::Map(facts)]
 }
 
-/// The group that a command's categories tell of.
+/// The group of a command, derived from its categories.
 fn group(command: &Command) -> &'static str {
     let told = |category: &str| command.told[1].split(',').any(|word| word == category);
     let groups = [

@@ -1,8 +1,8 @@
 //! Keys of any type: DEL, EXISTS, TYPE, KEYS, RANDOMKEY.
 //!
-//! - `transfer`: another name, another database
+//! - `transfer`: renaming, copying, moving to another database
 //! - `dump`: a value as bytes, and back
-//! - `object`: how a value is kept
+//! - `object`: the encoding of a value
 
 pub mod dump;
 pub mod object;
@@ -13,7 +13,7 @@ use crate::frame::Reply;
 use crate::glob::matches;
 use crate::keyspace::Key;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("copy", transfer::copy),
     ("del", del),
@@ -58,7 +58,7 @@ pub fn exists(call: &mut Call) -> Outcome {
     Ok(Reply::count(there))
 }
 
-/// TOUCH key ...: the same, and each of them is used now.
+/// TOUCH key ...: the same, and updates the access time of each.
 pub fn touch(call: &mut Call) -> Outcome {
     let there = call.from(1).iter().filter(|key| call.entry(key).is_some()).count();
     Ok(Reply::count(there))
@@ -70,7 +70,7 @@ pub fn kind(call: &mut Call) -> Outcome {
     Ok(Reply::simple(kind))
 }
 
-/// KEYS pattern: in the order of the keys, where Redis has none.
+/// KEYS pattern: in the order of the keys, where Redis has no order.
 pub fn keys(call: &mut Call) -> Outcome {
     let db = call.node.keyspace.db(call.session.db);
     let keys: Vec<Key> = db.iter().map(|(key, _)| Key::clone(key)).collect();
@@ -83,9 +83,9 @@ pub fn keys(call: &mut Call) -> Outcome {
     Ok(Reply::Array(found))
 }
 
-/// RANDOMKEY: one whose time has passed is deleted and another one is picked.
+/// RANDOMKEY: an expired key is deleted and another one is picked.
 pub fn randomkey(call: &mut Call) -> Outcome {
-    // A replica hides such keys without deleting them, and may have no other.
+    // A replica hides expired keys without deleting them, and may have no others.
     for _ in 0..100 {
         let size = call.node.keyspace.db(call.session.db).len();
         let place = call.node.dice.draw(size);

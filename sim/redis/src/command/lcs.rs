@@ -1,4 +1,4 @@
-//! LCS: the longest common subsequence of two strings, by the table of all their prefixes.
+//! LCS: the longest common subsequence of two strings, through the table of all their prefixes.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::errors::SYNTAX;
 use crate::frame::{LONGEST_BULK, Reply};
 use crate::keyspace::Value;
 
-/// What LCS may be told beside the keys.
+/// The options of LCS.
 #[derive(Default)]
 struct Options {
     places: bool,
@@ -39,7 +39,7 @@ pub fn lcs(call: &mut Call) -> Outcome {
     Ok(if options.length { length } else { Reply::Bulk(table.text(&one, &other)) })
 }
 
-/// The string under a key, empty if there is none; `None` for another type.
+/// The string of a key, empty if it is missing; `None` for another type.
 fn text(call: &mut Call, key: &[u8]) -> Option<Bytes> {
     match call.entry(key).map(|entry| &entry.value) {
         None => Some(Bytes::new()),
@@ -72,7 +72,7 @@ fn options(call: &Call) -> Result<Options, Reply> {
     Ok(options)
 }
 
-/// How much every two prefixes have in common.
+/// The length of the common subsequence of every two prefixes.
 struct Table {
     width: usize,
     cells: Vec<u32>,
@@ -98,7 +98,7 @@ impl Table {
         self.cells[i * self.width + j]
     }
 
-    /// Pairs of places that hold the same byte of the subsequence, from the last to the first.
+    /// Pairs of positions that hold the same byte of the subsequence, from the last to the first.
     fn pairs(&self, one: &[u8], other: &[u8]) -> Vec<(usize, usize)> {
         let (mut i, mut j) = (one.len(), other.len());
         let mut pairs = Vec::new();
@@ -119,7 +119,7 @@ impl Table {
         self.pairs(one, other).into_iter().rev().map(|(i, _)| one[i]).collect()
     }
 
-    /// Runs of neighbouring pairs, the last first.
+    /// Runs of adjacent pairs, the last first.
     fn matches(&self, one: &[u8], other: &[u8], options: &Options) -> Vec<Reply> {
         let pairs = self.pairs(one, other);
         let runs = pairs.chunk_by(|next, before| (before.0 + 1, before.1 + 1) == *next);

@@ -1,4 +1,4 @@
-//! Lists. A list that loses its last element is gone.
+//! Lists. A list that loses its last element is deleted.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
@@ -10,7 +10,7 @@ use crate::frame::{digits, word};
 use crate::keyspace::Value;
 use crate::keyspace::list::{End, List};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("lindex", lindex),
     ("linsert", linsert),
@@ -30,7 +30,7 @@ pub const FAMILY: Family = &[
     ("rpushx", rpushx),
 ];
 
-/// The list under a key.
+/// The list of a key.
 pub fn list<'a>(call: &'a mut Call, key: &[u8]) -> Result<Option<&'a List>, Reply> {
     match call.entry(key).map(|entry| &entry.value) {
         None => Ok(None),
@@ -39,7 +39,7 @@ pub fn list<'a>(call: &'a mut Call, key: &[u8]) -> Result<Option<&'a List>, Repl
     }
 }
 
-/// Changes a list that is there. Nobody is told.
+/// Changes an existing list. Propagates nothing.
 fn change<T: Default>(call: &mut Call, key: &[u8], act: impl FnOnce(&mut List) -> T) -> T {
     match call.node.keyspace.db_mut(call.session.db).value_mut(key) {
         Some(Value::List(list)) => act(list),
@@ -53,7 +53,7 @@ fn note(call: &mut Call, key: &[u8], change: KeyChange) {
     }
 }
 
-/// Adds elements at an end of a list, which is created if it is missing; its length.
+/// Adds elements at an end of a list, which is created if it is missing; returns its length.
 pub fn push_to(call: &mut Call, key: &[u8], end: End, elements: &[Bytes]) -> Result<usize, Reply> {
     let missing = list(call, key)?.is_none();
     if missing {
@@ -70,14 +70,14 @@ pub fn push_to(call: &mut Call, key: &[u8], end: End, elements: &[Bytes]) -> Res
     Ok(length)
 }
 
-/// Takes elements from an end of a list that is there.
+/// Takes elements from an end of an existing list.
 pub fn pop_from(call: &mut Call, key: &[u8], end: End, count: usize) -> Vec<Bytes> {
     let elements = change(call, key, |list| list.pop(end, count));
     lost(call, key, if end == End::Left { "lpop" } else { "rpop" });
     elements
 }
 
-/// Follows the loss of elements: the event, and the end of a list without any.
+/// Records the removal of elements: publishes the event, and deletes an empty list.
 fn lost(call: &mut Call, key: &[u8], event: &str) {
     call.event(b'l', event, key);
     if change(call, key, |list| list.0.is_empty()) {
@@ -88,7 +88,7 @@ fn lost(call: &mut Call, key: &[u8], event: &str) {
     }
 }
 
-/// What replicas are told of elements that were taken.
+/// Propagates the removal of elements.
 pub fn tell_pop(call: &mut Call, key: &[u8], end: End, count: Option<usize>) {
     let name = word(if end == End::Left { "LPOP" } else { "RPOP" });
     let key = Bytes::copy_from_slice(key);
@@ -156,7 +156,7 @@ fn pop(call: &mut Call, end: End) -> Outcome {
     })
 }
 
-/// An integer that is not below `least`; `refusal` is the answer to anything else.
+/// An integer of at least `least`; `refusal` is the error for anything else.
 pub fn number_from(text: &[u8], least: i64, refusal: &'static str) -> Result<usize, Reply> {
     let number = integer(text).filter(|number| *number >= least);
     number.and_then(|number| usize::try_from(number).ok()).ok_or(Reply::error(refusal))
@@ -218,7 +218,7 @@ pub fn lset(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// LREM key count element: a negative count begins at the tail, 0 is all.
+/// LREM key count element: a negative count begins at the tail, 0 means all.
 pub fn lrem(call: &mut Call) -> Outcome {
     let (key, element) = (&call.args[1], &call.args[3]);
     let count = call.integer(2)?;
@@ -274,8 +274,8 @@ pub fn rpoplpush(call: &mut Call) -> Outcome {
     carry(call, (End::Right, End::Left)).map(|element| element.unwrap_or(Reply::Nil))
 }
 
-/// Moves one element from the first key of the command to its second; `None` if there is none. The
-/// replicas are told the form that does not wait.
+/// Moves one element from the first key of the command to its second; `None` if there is none.
+/// Propagated as the non-blocking form.
 pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
     let Some(moved) = move_one(call, (from, to))? else { return Ok(None) };
     match call.command.name {
@@ -286,7 +286,7 @@ pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, R
     Ok(Some(moved))
 }
 
-/// Moves one element and tells no replica.
+/// Moves one element and propagates nothing.
 pub fn move_one(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
     let (source, target) = (&call.args[1], &call.args[2]);
     if list(call, source)?.is_none() {
@@ -304,17 +304,17 @@ fn tell_as(call: &mut Call, name: &'static str, words: usize) {
     call.tell(|| [word(name)].into_iter().chain(args[1..words].iter().cloned()).collect());
 }
 
-/// What LMPOP and BLMPOP are told: keys, an end, and how many elements at most.
+/// The arguments of LMPOP and BLMPOP: keys, an end, and the maximum number of elements.
 pub struct ManyPop<'a> {
     /// The keys.
     pub keys: &'a [Bytes],
-    /// From where.
+    /// The end to take from.
     pub end: End,
-    /// How many.
+    /// The maximum number of elements.
     pub count: usize,
 }
 
-/// Reads the words from the number of keys on.
+/// Parses the words from the number of keys on.
 pub fn many_pop<'a>(call: &Call<'a>, nth: usize) -> Result<ManyPop<'a>, Reply> {
     let wrong = || Reply::error(SYNTAX);
     let keys = number_from(&call.args[nth], 1, "ERR numkeys should be greater than 0")?;
@@ -351,7 +351,7 @@ pub fn pop_first(call: &mut Call, pop: &ManyPop) -> Result<Option<Reply>, Reply>
     Ok(None)
 }
 
-/// Pops from a list that is there: its name and the elements.
+/// Pops from an existing list; replies with its name and the elements.
 pub fn pop_many(call: &mut Call, key: &[u8], pop: &ManyPop) -> Reply {
     let elements = pop_from(call, key, pop.end, pop.count);
     tell_pop(call, key, pop.end, Some(elements.len()));

@@ -1,4 +1,4 @@
-//! LPOS: where an element stands in a list.
+//! LPOS: the position of an element in a list.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::keyspace::list::List;
 
-/// What LPOS may be told beside key and element.
+/// The options of LPOS.
 struct Options {
     rank: i64,
     count: Option<usize>,
@@ -62,7 +62,7 @@ fn rank(text: &Bytes) -> Result<i64, Reply> {
 
 fn places(list: &List, element: &Bytes, options: &Options) -> Vec<usize> {
     let limit = |number: usize| if number == 0 { usize::MAX } else { number };
-    // Redis negates the least rank, which overflows: no match is skipped and no count reached.
+    // Redis negates the minimum rank, which overflows: no match is skipped and no count reached.
     let least = options.rank == i64::MIN;
     let wanted = options.count.map_or(1, |count| limit(if least { 0 } else { count }));
     let looked_at = limit(options.longest);

@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::session::Session;
 use crate::specification::Command;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("monitor", monitor)];
 
 /// MONITOR
@@ -27,7 +27,7 @@ pub fn monitor(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Tells everybody who monitors what is being executed, without passwords.
+/// Sends the current command to all sessions in MONITOR mode, without passwords.
 pub fn show(node: &mut Node, session: &mut Session, command: &Command, args: &[Bytes]) {
     let (seconds, micros) = (node.now_us / 1_000_000, node.now_us % 1_000_000);
     let from = match session.script {
@@ -43,7 +43,7 @@ pub fn show(node: &mut Node, session: &mut Session, command: &Command, args: &[B
     node.clients.show(session, &Reply::Simple(Bytes::from(line)));
 }
 
-/// Which words of a request say who somebody is.
+/// Which words of a request are credentials.
 fn secret_words(command: &Command, args: &[Bytes]) -> Range<usize> {
     match command.name {
         "AUTH" => 1..args.len(),

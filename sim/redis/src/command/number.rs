@@ -1,4 +1,4 @@
-//! Strings that are counted with: INCR and DECR, and with fractions.
+//! Strings as numbers: INCR and DECR, and INCRBYFLOAT.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::frame::{Reply, integer};
 use crate::frame::{digits, word};
 use crate::keyspace::Kept;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("decr", decr),
     ("decrby", decrby),
@@ -18,7 +18,7 @@ pub const FAMILY: Family = &[
     ("incrbyfloat", incrbyfloat),
 ];
 
-/// A sum that is no number any more.
+/// The error for a sum that is not a finite number.
 pub const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";
 
 /// INCR key
@@ -57,7 +57,7 @@ fn add(call: &mut Call, by: i64) -> Outcome {
     Ok(Reply::Integer(sum))
 }
 
-/// INCRBYFLOAT key increment: replicas are told the sum.
+/// INCRBYFLOAT key increment: propagated as the sum.
 pub fn incrbyfloat(call: &mut Call) -> Outcome {
     let (key, by) = (&call.args[1], &call.args[2]);
     let read = |text: &[u8]| Extended::read(text).ok_or(Reply::error(NOT_FLOAT));
@@ -73,5 +73,5 @@ pub fn incrbyfloat(call: &mut Call) -> Outcome {
     Ok(Reply::Bulk(sum))
 }
 
-/// No number where one is needed.
+/// Not a number where one is required.
 pub const NOT_FLOAT: &str = "ERR value is not a valid float";

@@ -1,6 +1,6 @@
-//! Subscriptions: who listens to which channel, and what is said there.
+//! Pub/sub: subscriptions and published messages.
 //!
-//! Confirmations and messages are pushed past replies: CLIENT REPLY does not silence them.
+//! Confirmations and messages are push messages: CLIENT REPLY does not suppress them.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::frame::Reply;
 use crate::glob::matches;
 use crate::session::Channel;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("psubscribe", psubscribe),
     ("publish", publish),
@@ -72,7 +72,7 @@ fn listen(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     Ok(Reply::SILENCE)
 }
 
-/// Without names everything of the kind is left; who listened to nothing is told so.
+/// Without names all subscriptions of the kind end; a client without any still gets a confirmation.
 fn unlisten(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     let subscriptions = &call.session.subscriptions;
     let own = match kind {
@@ -96,7 +96,7 @@ fn unlisten(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     Ok(Reply::SILENCE)
 }
 
-/// PUBLISH channel message: replicas are told, whoever listens there hears it too.
+/// PUBLISH channel message: propagated, so that subscribers on replicas receive it too.
 pub fn publish(call: &mut Call) -> Outcome {
     say(call, Channel::Plain)
 }
@@ -135,7 +135,7 @@ fn list_channels(call: &mut Call, kind: Channel) -> Outcome {
     Ok(Reply::Array(names.map(|name| Reply::Bulk(name.clone())).collect()))
 }
 
-/// PUBSUB NUMPAT: different patterns, however many listen by them.
+/// PUBSUB NUMPAT: the number of different patterns, whatever their number of subscribers.
 pub fn numpat(call: &mut Call) -> Outcome {
     Ok(Reply::count(call.node.clients.listened(Channel::Pattern).count()))
 }

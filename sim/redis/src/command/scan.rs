@@ -1,8 +1,8 @@
-//! SCAN and its kin. Small values are answered in one go.
+//! SCAN and its variants. Small values are returned in one reply.
 //!
-//! What is larger is walked in the order of a hash of its names: the cursor is the hash to go on
-//! from. So a cursor needs no memory in the node, and whatever is there from the first request to
-//! the last is answered exactly once, however much comes and goes in between.
+//! Larger ones are walked in the order of a hash of the names: the cursor is the hash to continue
+//! from. So a cursor needs no memory in the node, and an element that exists from the first request
+//! to the last is returned exactly once, whatever is added and removed in between.
 
 use bytes::Bytes;
 
@@ -14,13 +14,13 @@ use crate::frame::{Reply, in_17_digits, integer};
 use crate::glob::matches;
 use crate::keyspace::Value;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("hscan", hscan), ("scan", scan), ("sscan", sscan), ("zscan", zscan)];
 
-/// Half of what 64 bits with a sign hold: up to there a small sorted set keeps integers.
+/// Half the range of signed 64 bits: up to there a small sorted set stores integers.
 const LARGEST_WHOLE: f64 = 4_611_686_018_427_387_904.0;
 
-/// What a request asks for beside the cursor.
+/// The options of a request.
 struct Asked<'a> {
     pattern: Option<&'a Bytes>,
     kind: Option<&'a Bytes>,
@@ -111,14 +111,14 @@ fn parts(value: &Value) -> Vec<Part> {
     }
 }
 
-/// The small form keeps whole numbers as integers, which are told with all their digits.
+/// A listpack stores whole numbers as integers, which are reported with all their digits.
 fn score_text(score: f64, small: bool) -> String {
     let whole = score.fract() == 0.0 && score.abs() <= LARGEST_WHOLE;
     if small && whole { format!("{score:.0}") } else { in_17_digits(score) }
 }
 
-/// Where a name stands in the walk. Fewer bits than a cursor may have, as clients may count with
-/// a sign; the walk begins at 1, as a cursor of 0 is its end.
+/// The position of a name in the walk. It has fewer bits than a cursor may have, as clients may use
+/// signed integers; the walk begins at 1, since a cursor of 0 is its end.
 fn place(name: &[u8]) -> u64 {
     const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
     let mixed = name.iter().fold(ODD, |mixed, byte| {
@@ -128,8 +128,8 @@ fn place(name: &[u8]) -> u64 {
     (mixed >> 16) + 1
 }
 
-/// So many names from the cursor on, and the cursor of the next page. Names of one place are never
-/// parted.
+/// About `count` names from the cursor on, and the cursor of the next page. Names at the same
+/// position are always on one page.
 fn page<T: AsRef<[u8]>>(
     names: impl IntoIterator<Item = T>,
     cursor: u64,
@@ -141,7 +141,7 @@ fn page<T: AsRef<[u8]>>(
         left.select_nth_unstable_by_key(count, |(place, _)| *place);
         let next = left[count].0;
         let page = left.into_iter().filter(|(place, _)| *place <= next);
-        // The name at the next place comes with the next page, unless the page would be empty.
+        // Names at the next position come with the next page, unless the page would be empty.
         let mut page: Vec<(u64, T)> = page.collect();
         page.sort_by_key(|(place, _)| *place);
         let before = page.partition_point(|(place, _)| *place < next);
@@ -159,7 +159,7 @@ fn answer(next: u64, found: Vec<Reply>) -> Reply {
     Reply::Array(vec![Reply::Bulk(digits(next)), Reply::Array(found)])
 }
 
-/// A cursor as C's `strtoul` reads it: blanks are refused, a sign is not.
+/// A cursor as C's `strtoul` parses it: blanks are refused, a sign is not.
 fn cursor(text: &[u8]) -> Result<u64, Reply> {
     let wrong = || Reply::error("ERR invalid cursor");
     let (negative, number) = match text {

@@ -1,5 +1,4 @@
-//! EVAL, EVALSHA, SCRIPT. The former say which script is to be run; what it does inside is
-//! `script`'s.
+//! EVAL, EVALSHA, SCRIPT. `script` executes the code.
 
 use bytes::Bytes;
 
@@ -11,7 +10,7 @@ use crate::node::{Busy, Node};
 use crate::script;
 use crate::script::Program;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("script", container),
     ("script|debug", debug),
@@ -98,7 +97,7 @@ fn no_script(node: &Node) -> Reply {
     })
 }
 
-/// The keys, so many as `number` says, and the arguments of a script.
+/// The keys, `number` of them, and the arguments of a script.
 pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Reply> {
     let keys = usize::try_from(number)
         .map_err(|_| Reply::error("ERR Number of keys can't be negative"))?;
@@ -133,7 +132,7 @@ pub fn flush(call: &mut Call) -> Outcome {
     Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
 }
 
-/// SCRIPT DEBUG: nobody is there who could step through a script.
+/// SCRIPT DEBUG: there is no debugger.
 pub fn debug(call: &mut Call) -> Outcome {
     if call.session.transaction.is_running() || !call.session.output.is_empty() {
         return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
@@ -160,8 +159,7 @@ pub fn kill(call: &mut Call) -> Outcome {
     end_script(call, false)
 }
 
-/// Ends the script that holds the node, if it is of the kind that is asked for: whoever called it
-/// is told.
+/// Kills the script that holds the node, if it is of the requested kind; its caller gets an error.
 pub fn end_script(call: &mut Call, function: bool) -> Outcome {
     let Some(busy) = call.node.busy.take() else {
         return Err(Reply::error("NOTBUSY No scripts in execution right now."));
@@ -178,7 +176,7 @@ pub fn end_script(call: &mut Call, function: bool) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// What others are told while a script holds the node.
+/// The reply to others while a script holds the node.
 pub fn is_busy(busy: &Busy) -> Reply {
     Reply::error(if busy.function.is_some() { SLOW_FUNCTION } else { SLOW_SCRIPT })
 }

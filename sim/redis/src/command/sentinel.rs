@@ -1,7 +1,8 @@
-//! What a Sentinel answers: SENTINEL and its subcommands, and what other commands are here.
+//! A Sentinel's commands: SENTINEL and its subcommands, and its versions of other commands.
 //!
-//! - `global`: what concerns the Sentinel as a whole
-//! - `told`: instances as SENTINEL MASTERS tells them, the section of INFO
+//! - `global`: subcommands about the Sentinel as a whole
+//! - `told`: instances as SENTINEL MASTERS reports them, the section of INFO
+//! - `commands.txt`: facts about the commands that only a Sentinel has
 
 pub mod global;
 pub mod state;
@@ -20,7 +21,8 @@ use crate::glob::matches;
 use crate::sentinel::instance::{Master, Place, State};
 use crate::sentinel::link::HELLO;
 
-/// What is here, by name. It stands before what nodes have under the same names.
+/// The commands of this file, by name. They take precedence over a node's commands of the same
+/// names.
 pub const FAMILY: Family = &[
     ("publish", publish),
     ("role", role),
@@ -91,8 +93,8 @@ pub fn get_master_addr(call: &mut Call) -> Outcome {
     Ok(Reply::Array(words.into_iter().map(|word| Reply::Bulk(word.into())).collect()))
 }
 
-/// SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid | *: what this one thinks, and its vote if
-/// there is a candidate.
+/// SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid | *: this Sentinel's opinion, and its vote
+/// if there is a candidate.
 pub fn is_master_down(call: &mut Call) -> Outcome {
     let port = call.integer(3)?;
     let epoch = u64::try_from(call.integer(4)?).unwrap_or(0);
@@ -117,7 +119,7 @@ pub fn is_master_down(call: &mut Call) -> Outcome {
     ]))
 }
 
-/// SENTINEL CKQUORUM name: whether enough Sentinels are there, for the quorum and for a vote.
+/// SENTINEL CKQUORUM name: whether enough Sentinels are reachable, for the quorum and for a vote.
 pub fn ckquorum(call: &mut Call) -> Outcome {
     let (_, master) = named(call)?;
     let up = master.sentinels.values().filter(|peer| !peer.instance.s_down).count() + 1;
@@ -138,7 +140,7 @@ pub fn ckquorum(call: &mut Call) -> Outcome {
     Err(Reply::Error(format!("NOQUORUM {up} usable Sentinels. {}", lacks.join(". ")).into()))
 }
 
-/// SENTINEL FAILOVER name: at once, whoever agrees.
+/// SENTINEL FAILOVER name: at once, without agreement.
 pub fn failover(call: &mut Call) -> Outcome {
     let (now, moment) = (now(call), call.node.moment());
     let (name, master) = named(call)?;
@@ -172,7 +174,7 @@ pub fn flushconfig(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SENTINEL PENDING-SCRIPTS: none is ever run.
+/// SENTINEL PENDING-SCRIPTS: always empty.
 pub fn pending_scripts(_: &mut Call) -> Outcome {
     Ok(Reply::Array(Vec::new()))
 }
@@ -216,7 +218,7 @@ pub fn remove(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SENTINEL SET name option value [option value ...]: those before a wrong one are set.
+/// SENTINEL SET name option value [option value ...]: those before an invalid one are set.
 pub fn set(call: &mut Call) -> Outcome {
     let outcome = set_all(call);
     call.node.publish_events();
@@ -267,7 +269,7 @@ fn set_one(master: &mut Master, option: &Bytes, value: &Bytes) -> Result<(), Rep
     Ok(())
 }
 
-/// PUBLISH __sentinel__:hello message: other Sentinels say hello so.
+/// PUBLISH __sentinel__:hello message: a hello of another Sentinel.
 pub fn publish(call: &mut Call) -> Outcome {
     if call.args[1] != HELLO {
         return Err(Reply::error("ERR Only HELLO messages are accepted by Sentinel instances."));

@@ -1,6 +1,6 @@
 //! Commands about the node: INFO, TIME, CONFIG, DBSIZE, FLUSHALL, DEBUG.
 //!
-//! `DEBUG EVICT key` is our own: it drops a key as a node that runs out of memory would.
+//! `DEBUG EVICT key` is our own: it evicts a key as a node beyond `maxmemory` would.
 
 use lockstorm_platform::trace::KeyChange;
 
@@ -13,7 +13,7 @@ use crate::keyspace::{DATABASES, Key};
 use crate::persistence::dump;
 use crate::session::After;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("bgrewriteaof", bgrewriteaof),
     ("bgsave", bgsave),
@@ -40,8 +40,8 @@ pub fn dbsize(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
-/// FLUSHALL [ASYNC | SYNC]: with save points, that nothing is left is saved at once, whatever is
-/// being saved in the background (`flushAllDataAndResetRDB`).
+/// FLUSHALL [ASYNC | SYNC]: if there are save points, the empty data set is saved at once, even
+/// during a background save (`flushAllDataAndResetRDB`).
 pub fn flushall(call: &mut Call) -> Outcome {
     let outcome = flush(call, 0..DATABASES)?;
     let node = &mut *call.node;
@@ -76,7 +76,7 @@ fn flush(call: &mut Call, databases: std::ops::Range<usize>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// DEBUG: SLEEP, SET-ACTIVE-EXPIRE, ERROR, LOG, and EVICT of our own.
+/// DEBUG: SLEEP, SET-ACTIVE-EXPIRE, ERROR, LOG, and our own EVICT.
 pub fn debug(call: &mut Call) -> Outcome {
     match (&call.word(1)[..], call.from(2)) {
         (b"EVICT", [key]) => {
@@ -104,7 +104,7 @@ pub fn debug(call: &mut Call) -> Outcome {
     }
 }
 
-/// Seconds as DEBUG SLEEP has them, at most a day.
+/// The seconds of DEBUG SLEEP in nanoseconds, at most a day.
 fn nanoseconds(seconds: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(seconds.min(86_400.0))
         .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0))
@@ -115,7 +115,7 @@ pub fn lastsave(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(i64::try_from(call.node.saving.saved_s).unwrap_or(i64::MAX)))
 }
 
-/// SAVE: the server answers when it is done.
+/// SAVE: the server replies when it is done.
 pub fn save(call: &mut Call) -> Outcome {
     call.session.after = After::Save { in_background: false };
     Ok(Reply::SILENCE)
@@ -162,7 +162,7 @@ pub fn bgrewriteaof(call: &mut Call) -> Outcome {
     Ok(Reply::simple("Background append only file rewriting started"))
 }
 
-/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: the process ends without an answer.
+/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: the process stops without a reply.
 pub fn shutdown(call: &mut Call) -> Outcome {
     let words: Vec<Vec<u8>> = call.from(1).iter().map(|word| word.to_ascii_uppercase()).collect();
     let says = |word: &[u8]| words.iter().any(|said| said == word);

@@ -1,4 +1,4 @@
-//! Sets. One that loses its last member is gone.
+//! Sets. A set that loses its last member is deleted.
 //!
 //! - `algebra`: intersections, unions, differences
 //! - `pick`: SPOP and SRANDMEMBER
@@ -13,7 +13,7 @@ use crate::frame::Reply;
 use crate::keyspace::Value;
 use crate::keyspace::set::Set;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("sadd", sadd),
     ("scard", scard),

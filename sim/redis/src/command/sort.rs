@@ -1,4 +1,4 @@
-//! SORT: the elements of a list, a set or a sorted set in an order of their own, or of other keys.
+//! SORT: the elements of a list, a set or a sorted set, ordered by themselves or by other keys.
 
 use std::cmp::Ordering;
 
@@ -11,10 +11,10 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
 use crate::keyspace::list::List;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("sort", sort), ("sort_ro", sort)];
 
-/// What a request asks for beside the key.
+/// The options of a request.
 #[derive(Default)]
 struct Asked<'a> {
     by: Option<&'a Bytes>,
@@ -31,11 +31,11 @@ pub fn sort(call: &mut Call) -> Outcome {
     let mut asked = options(call, call.command.name == "SORT")?;
     let unsorted = asked.by.is_some_and(|by| !by.contains(&b'*'));
     let value = call.entry(&call.args[1]).map(|entry| &entry.value);
-    // A set has no order that a script or a replica could rely on.
+    // A set has no defined order that a script or a replica could rely on.
     let must_sort = matches!(value, Some(Value::Set(_)));
     let elements = elements(value)?;
     if let Some(row) = call.sorted_set_mut(&call.args[1]) {
-        // Redis walks only its large form here, and never turns it back.
+        // Redis walks only a skiplist here, and never converts it back.
         row.outgrow();
     }
     let must_sort = must_sort && (asked.destination.is_some() || call.session.script.is_some());
@@ -116,7 +116,7 @@ fn elements(value: Option<&Value>) -> Result<Vec<Bytes>, Reply> {
     }
 }
 
-/// What an element is sorted by.
+/// The sort key of an element.
 enum Weight {
     Number(f64),
     Text(Option<Bytes>),
@@ -151,7 +151,7 @@ fn sorted(call: &mut Call, elements: Vec<Bytes>, asked: &Asked) -> Result<Vec<By
     Ok(weighted.into_iter().map(|(_, element)| element).collect())
 }
 
-/// Elements of the same number are told apart by their bytes, those of the same text are not.
+/// Equal numbers are ordered by their elements' bytes, equal texts are not.
 fn compare(one: &(Weight, Bytes), other: &(Weight, Bytes)) -> Ordering {
     match (&one.0, &other.0) {
         (Weight::Text(a), Weight::Text(b)) => a.cmp(b),
@@ -169,7 +169,7 @@ fn limited(elements: Vec<Bytes>, limit: Option<[i64; 2]>) -> Vec<Bytes> {
     elements.into_iter().skip(offset).take(count).collect()
 }
 
-/// What a pattern leads to for an element: `#` is the element itself, `key_*` a string,
+/// The result of a pattern for an element: `#` is the element itself, `key_*` a string,
 /// `key_*->field` a field of a hash.
 fn looked_up(call: &mut Call, pattern: &[u8], element: &Bytes) -> Option<Bytes> {
     if pattern == b"#" {

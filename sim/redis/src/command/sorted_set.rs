@@ -1,12 +1,11 @@
-//! Sorted sets. One that loses its last member is gone.
+//! Sorted sets. One that loses its last member is deleted.
 //!
 //! - `add`: ZADD in all its forms
-//! - `range`: what a request for a range says, and what it selects
-//! - `select`: the commands that answer, keep, count or remove a range
-//! - `pop`, `wait`: ZPOPMIN and its kin, at once and when there is something
+//! - `range`: parsing of ranges, and their selection
+//! - `select`: the commands that return, store, count or remove a range
+//! - `pop`, `wait`: ZPOPMIN and its variants, non-blocking and blocking
 //! - `algebra`: unions, intersections, differences
-//! - `pick`: members by chance
-//! - `listed`: members as commands answer them
+//! - `pick`: random members
 
 pub mod add;
 pub mod algebra;
@@ -23,7 +22,7 @@ use crate::call::{Call, Family, Outcome};
 use crate::frame::Reply;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("bzmpop", wait::bzmpop),
     ("bzpopmax", wait::bzpopmax),

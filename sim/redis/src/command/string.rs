@@ -1,4 +1,4 @@
-//! Strings: SET in all its forms, GET in all of its, APPEND and the commands on many keys.
+//! Strings: SET and GET in all their forms, APPEND and the commands on many keys.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::frame::{Arguments, Reply};
 use crate::frame::{digits, word};
 use crate::keyspace::{Entry, Kept};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("append", append),
     ("get", get),
@@ -28,10 +28,10 @@ pub const FAMILY: Family = &[
     ("strlen", strlen),
 ];
 
-/// A kind of end, and the word with its number.
+/// The unit and origin of an expiry option, and the index of its number.
 type End = (Unit, Deadline, usize);
 
-/// What SET may be told beside key and value.
+/// The options of SET.
 #[derive(Default)]
 struct SetOptions<'a> {
     only_new: bool,
@@ -77,7 +77,7 @@ pub fn set(call: &mut Call) -> Outcome {
     Ok(answer(Reply::OK))
 }
 
-/// Whether a string with this end is never there, as in Valkey.
+/// Whether a string with this expiry time is never created, as in Valkey.
 fn creates_nothing(call: &Call, until_ms: u64) -> bool {
     let trusting = call.node.loading || call.node.master.is_some();
     let is_over = until_ms <= call.time_ms() && !trusting;
@@ -113,7 +113,7 @@ fn set_options<'a>(call: &Call<'a>) -> Result<SetOptions<'a>, Reply> {
     Ok(options)
 }
 
-/// An end with its number at a word. One that is told twice in the same way counts the second time.
+/// An expiry option and the index of its number. Of the same option given twice the second counts.
 fn another_end(before: Option<End>, option: &[u8], at: usize) -> Option<End> {
     let (unit, deadline) = end_option(option)?;
     let alike = before.is_none_or(|(one, other, _)| (one, other) == (unit, deadline));
@@ -130,7 +130,7 @@ fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
     }
 }
 
-/// The end that the option with its number at a word asks for, in Unix milliseconds.
+/// The expiry time of an option, in Unix milliseconds.
 fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
     let Some((unit, deadline, at)) = end else { return Ok(None) };
     let wrong = || {
@@ -141,7 +141,7 @@ fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
     Ok(u64::try_from(until).ok())
 }
 
-/// The absolute form of a SET with an end; NX and the like are left out, it did succeed.
+/// Propagates a SET with an absolute expiry time, without NX and the like, since it succeeded.
 fn tell_set(call: &mut Call, value: &Bytes, until_ms: u64) {
     let key = call.args[1].clone();
     call.tell(|| vec![word("SET"), key, value.clone(), word("PXAT"), digits(until_ms)]);
@@ -193,7 +193,7 @@ pub fn get(call: &mut Call) -> Outcome {
     Ok(call.string(&call.args[1])?.map_or(Reply::Nil, Reply::Bulk))
 }
 
-/// The string under the command's key, which a command asks for that writes too.
+/// The string of the command's key, for a command that also writes.
 fn asked(call: &mut Call) -> Result<Option<Bytes>, Reply> {
     let key = &call.args[1];
     let value = call.string(key)?;
@@ -237,7 +237,7 @@ pub fn getex(call: &mut Call) -> Outcome {
     Ok(Reply::Bulk(value))
 }
 
-/// Whether the end is to go, or which one is to come.
+/// Whether the expiry time is removed, or the option that sets it.
 fn getex_options(call: &Call) -> Result<(bool, Option<End>), Reply> {
     let wrong = || Reply::error(SYNTAX);
     let (mut persists, mut end, mut at) = (false, None, 2);

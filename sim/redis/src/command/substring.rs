@@ -1,4 +1,4 @@
-//! Parts of strings: GETRANGE, SETRANGE, and what two strings have in common.
+//! Parts of strings: GETRANGE, SETRANGE, and LCS.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::call::{Call, Family, Outcome};
 use crate::frame::Reply;
 use crate::keyspace::Kept;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("getrange", getrange),
     ("lcs", super::lcs::lcs),
@@ -14,7 +14,7 @@ pub const FAMILY: Family = &[
     ("substr", getrange),
 ];
 
-/// Refuses a string that would become too long by `added` bytes behind the first `length`.
+/// Refuses a string that `added` bytes after the first `length` would make too long.
 pub fn check_length(call: &Call, length: usize, added: usize) -> Result<(), Reply> {
     let longest = call.node.limits.word;
     let trusted = call.session.from_master;
@@ -41,7 +41,7 @@ pub fn getrange(call: &mut Call) -> Outcome {
     Ok(Reply::Bulk(value.slice(place(start)..=place(end))))
 }
 
-/// SETRANGE key offset value: what lies between the end and the offset becomes zeros.
+/// SETRANGE key offset value: bytes between the old end and the offset become zeros.
 pub fn setrange(call: &mut Call) -> Outcome {
     let offset = usize::try_from(call.integer(2)?)
         .map_err(|_| Reply::error("ERR offset is out of range"))?;

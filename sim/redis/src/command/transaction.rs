@@ -17,7 +17,7 @@ pub fn runs_at_once(name: &str) -> bool {
     matches!(name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET" | "WATCH")
 }
 
-/// Gives a transaction up, if there is one, because EXEC itself was refused.
+/// Aborts a transaction, if there is one, because EXEC itself was refused.
 pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
     session.transaction.close();
     node.clients.unwatch(session);
@@ -27,7 +27,7 @@ pub fn abort(node: &mut Node, session: &mut Session, refusal: &Reply) -> Reply {
     Reply::Error([head, why].concat().into())
 }
 
-/// Forgets what was queued and watched.
+/// Discards the queue and the watched keys.
 pub fn end(call: &mut Call) {
     call.session.transaction.close();
     call.node.clients.unwatch(call.session);
@@ -68,7 +68,7 @@ pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
     Ok((!is_touched).then_some(queued))
 }
 
-/// Whether the time of a watched key has passed since it was watched (`isWatchedKeyExpired`).
+/// Whether a watched key has expired since it was watched (`isWatchedKeyExpired`).
 fn watched_expired(call: &Call) -> bool {
     let (node, now) = (&call.node, call.node.now_ms);
     let expired = |watched: &Watched| {

@@ -6,10 +6,10 @@ use redis_protocol::resp2::types::RangeFrame;
 
 use crate::frame::{LONGEST_BULK, MOST_ARGUMENTS, ProtocolError, Reply, integer};
 
-/// The deepest nesting that a reply may have.
+/// Maximum nesting of a reply.
 const DEEPEST: usize = 128;
 
-/// Takes a whole reply from the front of the buffer; `None` if more bytes are needed.
+/// Takes a complete reply from the front of the buffer; `None` if more bytes are needed.
 ///
 /// # Errors
 /// Bytes that are no RESP2 reply, or one nested deeper than 128 levels.
@@ -17,23 +17,23 @@ pub fn decode_reply(buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolErro
     ReplyReader::default().next(buffer)
 }
 
-/// Takes replies from the front of a buffer. A partial reply is not walked again from its start
-/// when more bytes have come.
+/// Takes replies from the front of a buffer. A partial reply is not scanned again from its start
+/// when more bytes arrive.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
-    /// Where the next line starts that was not read yet.
+    /// Start of the next unread line.
     at: usize,
     /// How far the line at `at` was searched for its end.
     searched: usize,
-    /// Items that open arrays still lack, the innermost last.
+    /// Missing items of the open arrays, the innermost last.
     missing: Vec<i64>,
-    /// Bytes looked at in the search for ends of lines.
+    /// Bytes inspected in the search for line ends.
     #[cfg(test)]
     pub looked: usize,
 }
 
 impl ReplyReader {
-    /// The next whole reply; `None` if more bytes are needed.
+    /// The next complete reply; `None` if more bytes are needed.
     ///
     /// # Errors
     /// Bytes that are no RESP2 reply, or one nested deeper than 128 levels.
@@ -54,7 +54,7 @@ impl ReplyReader {
         Ok(Some(plain))
     }
 
-    /// The length of the reply at the buffer's front, if it is all there. Walks without recursion.
+    /// The length of the reply at the buffer's front, if it is complete. Scans without recursion.
     fn walk(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
         loop {
             let Some(kind) = buffer.get(self.at) else { return Ok(None) };
@@ -85,7 +85,7 @@ impl ReplyReader {
         }
     }
 
-    /// Where the line at `at` ends, if its end is there.
+    /// Where the line at `at` ends, if its end has arrived.
     fn line_end(&mut self, buffer: &[u8]) -> Option<usize> {
         let from = self.searched.max(self.at);
         let found = buffer[from..].windows(2).position(|pair| pair == b"\r\n");
@@ -97,8 +97,8 @@ impl ReplyReader {
         found.map(|index| from + index)
     }
 
-    /// What a line says: where the next one starts, or nothing if the bytes it announces are not
-    /// all there.
+    /// Interprets a line: returns where the next one starts, or nothing if the bytes it announces
+    /// are incomplete.
     fn step(
         &mut self,
         kind: u8,

@@ -1,23 +1,22 @@
-//! Bytes to requests. Walked here and not by the package, which knows no inline commands, no
-//! limits, none of Redis's error texts, and parses a request that trickles in from its start each
-//! time.
+//! Requests from bytes. Parsed here and not by the package, which has no inline commands, no limits
+//! and none of Redis's error texts, and reparses a partial request from its start each time.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::frame::{Arguments, LONGEST_BULK, MOST_ARGUMENTS, ProtocolError, integer};
 
-/// Bytes after which a line without an end is refused: `PROTO_INLINE_MAX_SIZE`.
+/// Maximum length of a line without an end: `PROTO_INLINE_MAX_SIZE`.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// How many words a request of an unknown peer may have, and how long one may be.
+/// Maximum number of words, and length of a word, in a request before authentication.
 const MOST_WORDS_OF_STRANGERS: i64 = 10;
 const LONGEST_WORD_OF_STRANGERS: i64 = 16_384;
 
-/// Takes requests from the front of a buffer. A partial request is not parsed again from its
-/// start when more bytes have come.
+/// Takes requests from the front of a buffer. A partial request is not parsed again from its start
+/// when more bytes arrive.
 #[derive(Debug, Default)]
 pub struct RequestReader {
-    /// Where the next unread line or bulk starts, from the request's start.
+    /// Start of the next unread line or bulk, relative to the request's start.
     at: usize,
     /// How far the line at `at` was searched for its end.
     searched: usize,
@@ -25,22 +24,22 @@ pub struct RequestReader {
     missing: Option<usize>,
     /// Length of the bulk that starts at `at`, once its `$n` line was read.
     bulk: Option<usize>,
-    /// Whether the peer has not yet said who it is: it may send little then.
+    /// Whether the peer is not yet authenticated: then lower limits apply.
     pub unauthenticated: bool,
-    /// How long a word may be, if not as long as Redis sets out with.
+    /// Maximum length of a word, if it differs from Redis's default.
     pub longest_word: Option<usize>,
-    /// Where the arguments so far lie, from the request's start.
+    /// Positions of the arguments so far, relative to the request's start.
     ranges: Vec<(usize, usize)>,
-    /// Bytes looked at in the search for ends of lines.
+    /// Bytes inspected in the search for line ends.
     #[cfg(test)]
     pub looked: usize,
 }
 
 impl RequestReader {
-    /// The next whole request; `None` if more bytes are needed. Empty requests are skipped.
+    /// The next complete request; `None` if more bytes are needed. Empty requests are skipped.
     ///
     /// # Errors
-    /// What Redis refuses, in its words.
+    /// Protocol errors, with Redis's texts.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
         while !buffer.is_empty() {
             let request = match buffer[0] {
@@ -108,7 +107,7 @@ impl RequestReader {
         Ok(Some(usize::try_from(count).unwrap_or(0)))
     }
 
-    /// Reads the `$n` line unless it was read before.
+    /// Reads the `$n` line unless it was already read.
     fn bulk_length(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
         if self.bulk.is_none() {
             let Some(end) = self.line_end(buffer, "too big bulk count string")? else {
@@ -134,7 +133,7 @@ impl RequestReader {
         Ok(self.bulk)
     }
 
-    /// Where the `\r` of the line at `self.at` is, if the byte after it is there too.
+    /// Position of the `\r` of the line at `self.at`, if the byte after it has arrived too.
     fn line_end(
         &mut self,
         buffer: &[u8],
@@ -147,7 +146,7 @@ impl RequestReader {
         }
     }
 
-    /// Redis searches with `strchr`: a NUL hides what comes after it.
+    /// Redis searches with `strchr`: a NUL hides all bytes after it.
     fn find(&mut self, buffer: &[u8], byte: u8) -> Option<usize> {
         let from = self.searched.max(self.at);
         let found = buffer[from..].iter().position(|b| *b == byte || *b == 0);
@@ -198,7 +197,7 @@ pub fn split_line(line: &[u8]) -> Option<Arguments> {
     }
 }
 
-/// C's `isspace`, which knows the vertical tab too.
+/// C's `isspace`, which includes the vertical tab.
 fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
@@ -221,7 +220,7 @@ fn split_argument(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     Some((argument, rest))
 }
 
-/// Reads up to the closing `quote`; returns what lies behind it.
+/// Reads up to the closing `quote`; returns the rest.
 fn quoted<'a>(quote: u8, mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match (quote, rest) {

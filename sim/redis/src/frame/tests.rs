@@ -1,4 +1,4 @@
-//! Tests of `frame`: requests whole and in pieces, Redis's refusals, replies there and back.
+//! Tests of `frame`: requests complete and in pieces, Redis's errors, replies encoded and decoded.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
@@ -128,7 +128,7 @@ fn an_error_stays_on_its_line() {
     assert_eq!(&bytes[..], b"-ERR a  b\xff\r\n");
 }
 
-/// Bytes that mean something, and now and then any byte.
+/// Bytes of the protocol, and sometimes any byte.
 fn garbage() -> impl Strategy<Value = u8> {
     let known = || proptest::sample::select(&b"*$+-:\r\n0123\"'\\ a"[..]);
     proptest::prop_oneof![known(), known(), known(), any::<u8>()]
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// Bytes that come one by one, and how many bytes the search for ends of lines looks at.
+/// For bytes that arrive one by one: how many bytes the search for line ends inspects.
 #[test]
 fn what_trickles_in_is_read_once() {
     let elements = b"$1\r\na\r\n".repeat(20_000);

@@ -6,18 +6,18 @@ use bytes::Bytes;
 
 use crate::keyspace::limits::Small;
 
-/// A hash whose fields are listed in the order in which they were added, as a listpack does.
+/// A hash whose fields are listed in the order in which they were added, as in a listpack.
 #[derive(Clone, Debug, Default)]
 pub struct Hash {
     fields: BTreeMap<Bytes, (u64, Bytes)>,
     added: u64,
-    /// The length of the longest field or value that was ever there.
+    /// Length of the longest field or value that it ever had.
     longest: usize,
-    /// Whether it has outgrown the small form; it never returns.
+    /// Whether it has outgrown the listpack; it never returns.
     large: bool,
 }
 
-/// Equal by fields and values, in whichever form and order.
+/// Equal by fields and values, in any encoding and order.
 impl PartialEq for Hash {
     fn eq(&self, other: &Hash) -> bool {
         let same = |(field, (_, value)): (&Bytes, &(u64, Bytes))| other.get(field) == Some(value);
@@ -45,7 +45,7 @@ impl Hash {
         true
     }
 
-    /// Removes a field; whether it was there.
+    /// Removes a field; whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.fields.remove(field).is_some()
     }
@@ -60,17 +60,17 @@ impl Hash {
         self.fields.is_empty()
     }
 
-    /// Leaves the small form if it is beyond these bounds.
+    /// Leaves the listpack encoding if it exceeds these limits.
     pub fn settle(&mut self, bounds: Small) {
         self.large |= self.len() > bounds.entries || self.longest > bounds.longest;
     }
 
-    /// Whether it is in the small form.
+    /// Whether it is a listpack.
     pub fn is_small(&self) -> bool {
         !self.large
     }
 
-    /// The word of OBJECT ENCODING.
+    /// Its name in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         if self.large { "hashtable" } else { "listpack" }
     }

@@ -1,20 +1,20 @@
-//! How large things may be: what CONFIG says, as numbers that are at hand.
+//! Maximum sizes of values, words and buffers: the settings of CONFIG as numbers.
 
 use std::sync::LazyLock;
 
 use crate::settings::Settings;
 
-/// The bounds of a small form.
+/// The limits of a small encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Small {
-    /// How many entries there may be.
+    /// Maximum number of entries.
     pub entries: usize,
-    /// How many bytes each of them may have.
+    /// Maximum length of each entry in bytes.
     pub longest: usize,
 }
 
-/// All bounds. A value that is beyond that of its small form leaves it for good, and is looked at
-/// when it is changed.
+/// All limits. A value that exceeds those of its small encoding leaves it for good; this is checked
+/// when the value is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
@@ -23,13 +23,13 @@ pub struct Limits {
     pub sorted_set: Small,
     /// `set-max-intset-entries`.
     pub integers: usize,
-    /// `list-max-listpack-size`: elements of a piece of a list, or a class of sizes if negative.
+    /// `list-max-listpack-size`: maximum elements of a list node, or a size class if negative.
     pub piece: i64,
-    /// `proto-max-bulk-len`: the longest string, and the longest word of a request.
+    /// `proto-max-bulk-len`: maximum length of a string, and of a word of a request.
     pub word: usize,
     /// `maxclients`.
     pub clients: usize,
-    /// `client-query-buffer-limit`: bytes of requests that are not yet executed.
+    /// `client-query-buffer-limit`: maximum size of the query buffer.
     pub requests: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What the settings say.
+    /// The limits in these settings.
     pub fn of(settings: &Settings) -> Limits {
         let bound = |name| usize::try_from(settings.number(name)).unwrap_or(usize::MAX);
         let small = |entries, longest| Small { entries: bound(entries), longest: bound(longest) };

@@ -1,10 +1,10 @@
-//! Lists: elements from the left to the right, which come and go at both ends.
+//! Lists: elements from left to right, added and removed at both ends.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Elements from the left to the right. Each is a copy of its own.
+/// Elements from left to right. Each is a copy of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List(pub VecDeque<Bytes>);
 
@@ -18,7 +18,7 @@ pub enum End {
 }
 
 impl End {
-    /// Its name, as a server tells it.
+    /// Its name in requests.
     pub fn word(self) -> &'static str {
         match self {
             End::Left => "left",
@@ -37,7 +37,7 @@ impl List {
         }
     }
 
-    /// Takes up to so many elements, in the order in which they stand from that end on.
+    /// Removes up to `count` elements from an end, in that order.
     pub fn pop(&mut self, end: End, count: usize) -> Vec<Bytes> {
         let count = count.min(self.0.len());
         match end {
@@ -46,14 +46,14 @@ impl List {
         }
     }
 
-    /// The place that an index means: a negative one counts from the tail.
+    /// The position of an index: a negative one counts from the tail.
     pub fn place(&self, index: i64) -> Option<usize> {
         let from_tail = || self.0.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
         let place = if index < 0 { from_tail()? } else { usize::try_from(index).ok()? };
         (place < self.0.len()).then_some(place)
     }
 
-    /// The places from one index to another, both included; empty if there are none.
+    /// The positions from one index to another, inclusive; empty if there are none.
     pub fn range(&self, first: i64, last: i64) -> std::ops::Range<usize> {
         let length = i64::try_from(self.0.len()).unwrap_or(i64::MAX);
         let from_left = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
@@ -66,7 +66,7 @@ impl List {
         place(first)..place(last) + 1
     }
 
-    /// Removes elements that equal another, up to `most` of them from an end on; how many.
+    /// Removes up to `most` elements equal to `element`, starting at an end; returns how many.
     pub fn remove(&mut self, element: &[u8], end: End, most: usize) -> usize {
         let mut removed = 0;
         let mut keep = |one: &Bytes| {

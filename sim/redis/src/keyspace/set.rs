@@ -1,4 +1,4 @@
-//! Sets. One that holds nothing but integers, and few of them, lists them from the least.
+//! Sets. A set of few integers is an intset, ordered from the lowest.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use crate::frame::integer;
 
-/// Members. The form changes one way: who has been `Words` stays it.
+/// Members. The encoding changes one way: a set that has become `Words` stays it.
 #[derive(Clone, Debug)]
 pub enum Set {
-    /// Integers alone.
+    /// Integers only.
     Integers(Integers),
-    /// Anything. Each member is a copy of its own.
+    /// Any members. Each is a copy of its own.
     Words(BTreeSet<Bytes>),
 }
 
-/// Integers from the least, each in as many bytes as the widest that was ever there needs.
+/// Integers from the lowest; all take the width of the widest that was ever added.
 #[derive(Clone, Debug)]
 pub struct Integers {
     numbers: BTreeSet<i64>,
@@ -33,12 +33,12 @@ impl Integers {
         self.numbers.insert(number)
     }
 
-    /// The integers, from the least.
+    /// The integers, from the lowest.
     pub fn iter(&self) -> impl Iterator<Item = i64> {
         self.numbers.iter().copied()
     }
 
-    /// How many bytes each of them takes: 2, 4 or 8.
+    /// The width of each integer in bytes: 2, 4 or 8.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -50,8 +50,8 @@ impl Default for Set {
     }
 }
 
-/// Sets with the same members are equal in whichever form: a file that is loaded again may well
-/// choose another one.
+/// Sets with the same members are equal in any encoding: a reloaded file may well choose another
+/// one.
 impl PartialEq for Set {
     fn eq(&self, other: &Set) -> bool {
         self.len() == other.len() && self.iter().all(|member| other.contains(&member))
@@ -61,7 +61,7 @@ impl PartialEq for Set {
 impl Eq for Set {}
 
 impl Set {
-    /// Integers, each in so many bytes or more.
+    /// A set of integers of at least this width.
     pub fn of_integers(numbers: impl IntoIterator<Item = i64>, width: usize) -> Set {
         let mut integers = Integers { numbers: BTreeSet::new(), width };
         for number in numbers {
@@ -79,14 +79,14 @@ impl Set {
         !words.contains(member) && words.insert(Bytes::copy_from_slice(member))
     }
 
-    /// Leaves the form of integers if there are more of them.
+    /// Leaves the intset encoding if there are more than `most` members.
     pub fn settle(&mut self, most: usize) {
         if self.len() > most {
             self.widen();
         }
     }
 
-    /// Turns into the form that takes anything.
+    /// Converts to the encoding for any members.
     fn widen(&mut self) -> &mut BTreeSet<Bytes> {
         if let Set::Integers(_) = self {
             *self = Set::Words(self.iter().collect());
@@ -97,7 +97,7 @@ impl Set {
         }
     }
 
-    /// Removes a member; whether it was there.
+    /// Removes a member; whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
             Set::Integers(all) => integer(member).is_some_and(|number| all.numbers.remove(&number)),
@@ -123,12 +123,12 @@ impl Set {
         }
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The members: integers from the least, words by their bytes.
+    /// The members: integers from the lowest, words by their bytes.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Bytes> + '_> {
         match self {
             Set::Integers(all) => Box::new(all.iter().map(|number| number.to_string().into())),
@@ -136,7 +136,7 @@ impl Set {
         }
     }
 
-    /// The word of OBJECT ENCODING.
+    /// Its name in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         match self {
             Set::Integers(_) => "intset",

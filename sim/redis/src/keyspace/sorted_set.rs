@@ -1,8 +1,8 @@
-//! Sorted sets: members by their scores.
+//! Sorted sets: members with scores.
 //!
-//! Members stand in one row by score, then by their bytes, so that a rank is a place in it and
-//! every range is a slice; a second index finds the score of a member. Commands on the ends of
-//! the row, which queues and sliding windows use, move nothing.
+//! Members are in one row by score, then by their bytes, so that a rank is a position in it and
+//! every range is a slice; a second index maps members to scores. Commands on the ends of the row,
+//! as for queues and sliding windows, move nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,15 +16,15 @@ use crate::keyspace::limits::Small;
 pub struct SortedSet {
     scores: BTreeMap<Bytes, f64>,
     row: VecDeque<(f64, Bytes)>,
-    /// The length of the longest member that was ever there.
+    /// Length of the longest member that it ever had.
     longest: usize,
-    /// Whether a zero with a sign was put in since it was settled.
+    /// Whether a signed zero was added since it was last settled.
     signed: bool,
-    /// Whether it has outgrown the small form; it never returns.
+    /// Whether it has outgrown the listpack; it never returns.
     large: bool,
 }
 
-/// Equal by members and scores, in whichever form.
+/// Equal by members and scores, in any encoding.
 impl PartialEq for SortedSet {
     fn eq(&self, other: &SortedSet) -> bool {
         self.scores == other.scores
@@ -34,19 +34,19 @@ impl PartialEq for SortedSet {
 impl Eq for SortedSet {}
 
 impl SortedSet {
-    /// A set in the large form, whatever it holds.
+    /// An empty set in the skiplist encoding.
     pub fn large() -> SortedSet {
         SortedSet { large: true, ..SortedSet::default() }
     }
 
-    /// The same members in the small form, if that takes them.
+    /// The same members as a listpack, if they fit.
     pub fn fitted(self, bounds: Small) -> SortedSet {
         let mut fitted = SortedSet { large: false, signed: true, ..self };
         fitted.settle(bounds);
         fitted
     }
 
-    /// Leaves the small form if it is beyond these bounds. That form writes whole numbers as
+    /// Leaves the listpack encoding if it exceeds these limits. A listpack stores whole numbers as
     /// integers: zero has no sign there.
     pub fn settle(&mut self, bounds: Small) {
         self.large |= self.len() > bounds.entries || self.longest > bounds.longest;
@@ -59,7 +59,7 @@ impl SortedSet {
         }
     }
 
-    /// Leaves the small form for good.
+    /// Leaves the listpack encoding for good.
     pub fn outgrow(&mut self) {
         self.large = true;
     }
@@ -69,7 +69,7 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Gives a member a score; whether it is new.
+    /// Sets the score of a member; whether the member is new.
     pub fn insert(&mut self, member: &[u8], score: f64) -> bool {
         assert!(!score.is_nan(), "a score has a place in the row");
         let old = self.scores.get_key_value(member).map(|(member, old)| (member.clone(), *old));
@@ -91,7 +91,7 @@ impl SortedSet {
         new
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.scores.remove(member)?;
         let at = self.place(score, member);
@@ -99,7 +99,7 @@ impl SortedSet {
         Some(score)
     }
 
-    /// Removes the members at these ranks; what they were, in order.
+    /// Removes the members at these ranks; returns them in order.
     pub fn remove_ranks(&mut self, ranks: Range<usize>) -> Vec<(Bytes, f64)> {
         let removed: Vec<(f64, Bytes)> = self.row.drain(ranks).collect();
         for (_, member) in &removed {
@@ -108,12 +108,12 @@ impl SortedSet {
         removed.into_iter().map(|(score, member)| (member, score)).collect()
     }
 
-    /// Where a member with this score stands, or would.
+    /// The position of a member with this score, present or not.
     fn place(&self, score: f64, member: &[u8]) -> usize {
         self.row.partition_point(|(s, m)| *s < score || (*s == score && m[..] < *member))
     }
 
-    /// How many members stand before this one.
+    /// How many members precede this one.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
         self.score(member).map(|score| self.place(score, member))
     }
@@ -123,7 +123,7 @@ impl SortedSet {
         self.row.range(ranks).map(|(score, member)| (member, *score))
     }
 
-    /// All members with their scores, from the least.
+    /// All members with their scores, from the lowest.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Bytes, f64)> {
         self.ranks(0..self.len())
     }
@@ -133,17 +133,17 @@ impl SortedSet {
         self.row.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.row.is_empty()
     }
 
-    /// Whether it is in the small form.
+    /// Whether it is a listpack.
     pub fn is_small(&self) -> bool {
         !self.large
     }
 
-    /// The word of OBJECT ENCODING.
+    /// Its name in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         if self.large { "skiplist" } else { "listpack" }
     }
@@ -155,8 +155,8 @@ impl SortedSet {
         start..end.max(start)
     }
 
-    /// The ranks of the members in a range, where all scores are equal. Where they are not, Redis
-    /// promises nothing; but a small set is walked from one end, and here as there.
+    /// The ranks of the members in a range, if all scores are equal. Otherwise Redis leaves the
+    /// result unspecified, but walks a small set from one end; so does this function.
     pub fn by_member(&self, range: &MemberRange, from_the_end: bool) -> Range<usize> {
         let above = |(_, member): &(f64, Bytes)| range.least.is_at_or_before(member);
         let below = |(_, member): &(f64, Bytes)| range.most.is_at_or_after(member);
@@ -178,12 +178,12 @@ impl SortedSet {
     }
 }
 
-/// Scores from one to another.
+/// A range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreRange {
-    /// The least and the most.
+    /// The minimum and the maximum.
     pub ends: [f64; 2],
-    /// Whether each of them is left out itself.
+    /// Whether each of them is exclusive.
     pub open: [bool; 2],
 }
 
@@ -197,25 +197,25 @@ impl ScoreRange {
     }
 }
 
-/// Members from one to another.
+/// A range of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberRange<'a> {
-    /// The first that belongs to it.
+    /// The lower bound.
     pub least: MemberEnd<'a>,
-    /// The last.
+    /// The upper bound.
     pub most: MemberEnd<'a>,
 }
 
-/// One end of a range of members.
+/// A bound of a range of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberEnd<'a> {
     /// Before every member: `-`.
     First,
-    /// Behind every member: `+`.
+    /// After every member: `+`.
     Last,
-    /// This member, which belongs to the range: `[`.
+    /// This member, inclusive: `[`.
     At(&'a [u8]),
-    /// This member, which does not: `(`.
+    /// This member, exclusive: `(`.
     Beside(&'a [u8]),
 }
 

@@ -1,6 +1,6 @@
-//! What CLIENT LIST tells of a connection.
+//! The line of CLIENT LIST for a connection.
 //!
-//! Sizes of buffers are told as those of a connection at rest: nothing depends on them.
+//! Sizes of buffers are those of an idle connection: nothing depends on them.
 
 use std::fmt::Write as _;
 
@@ -9,21 +9,21 @@ use crate::frame::Protocol;
 use crate::node::Node;
 use crate::session::{Closing, Session};
 
-/// Kinds of connections, as CLIENT LIST TYPE and CLIENT KILL TYPE name them.
+/// Types of connections, as in CLIENT LIST TYPE and CLIENT KILL TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// None of the others.
+    /// A client of none of the other types.
     Normal,
     /// The node's master.
     Master,
-    /// A replica that is fed.
+    /// A replica.
     Replica,
-    /// Whoever listens to channels.
+    /// A client with subscriptions.
     PubSub,
 }
 
 impl Kind {
-    /// The kind of this name in any case.
+    /// The type of this name, ignoring case.
     pub fn of_name(name: &[u8]) -> Option<Kind> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Kind::Normal),
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a session.
+    /// The type of a session.
     pub fn of(node: &Node, session: &Session) -> Kind {
         if session.from_master {
             Kind::Master

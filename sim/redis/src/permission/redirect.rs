@@ -1,4 +1,4 @@
-//! Which requests a node of a cluster answers itself: `getNodeByQuery`.
+//! Which requests a node of a cluster serves itself: `getNodeByQuery`.
 
 use std::net::SocketAddrV4;
 
@@ -14,27 +14,27 @@ use crate::specification::Command;
 use crate::specification::flags::Flags;
 use crate::specification::keys::keys_of;
 
-/// Why a node does not answer a request.
+/// Why a node does not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Its keys are in different slots.
     CrossSlot,
-    /// Some of its keys are on their way to another node.
+    /// Some of its keys are in a slot under migration and not here.
     Unstable,
     /// The cluster is down.
     Down,
     /// The cluster is down, and the request writes.
     DownForWrites,
-    /// Nobody serves its slot.
+    /// No node serves its slot.
     Unbound,
-    /// The slot is this node's.
+    /// Another node, at this address, serves the slot.
     Moved(u16, SocketAddrV4),
-    /// The key may be there; the slot is not yet.
+    /// The node at this address may have the key, although this one still serves the slot.
     Ask(u16, SocketAddrV4),
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// The client's reply.
     pub fn reply(self) -> Reply {
         Reply::error(match self {
             Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
@@ -49,7 +49,7 @@ impl Refusal {
         })
     }
 
-    /// What a script is told.
+    /// The reply to a script.
     fn in_script(self) -> Reply {
         Reply::error(match self {
             Refusal::Down => "ERR Script attempted to execute a command while the cluster is down",
@@ -62,14 +62,14 @@ impl Refusal {
     }
 }
 
-/// Whether a refusal comes from here: EXEC hands it on as it is.
+/// Whether the cluster refused the request: EXEC returns such a refusal unchanged.
 pub fn is_from_cluster(refusal: &Reply) -> bool {
     let Reply::Error(text) = refusal else { return false };
     let heads = ["MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN ", "TRYAGAIN "];
     heads.iter().any(|head| text.starts_with(head.as_bytes()))
 }
 
-/// Refuses a request that another node has to answer; `flags` is what it may do.
+/// Refuses a request that another node has to serve; `flags` are those of the request.
 pub fn check(
     node: &Node,
     session: &Session,
@@ -90,8 +90,8 @@ pub fn check(
     slot.map(|_| ()).map_err(Refusal::reply)
 }
 
-/// The same for a command of a script. One with a head line keeps to one slot, unless the line
-/// allows more.
+/// The same for a command of a script. A script with a shebang line keeps to one slot, unless its
+/// flags allow more.
 pub fn check_in_script(
     node: &Node,
     session: &mut Session,
@@ -114,17 +114,17 @@ pub fn check_in_script(
     Ok(())
 }
 
-/// The slot of the keys that a request names first.
+/// The slot of the first key of a request.
 pub fn slot_of(command: &Command, args: &[Bytes]) -> Option<u16> {
     keys_of(command, args).first().map(|place| of_key(&args[place.at]))
 }
 
-/// Shard channels are in slots, and are not kept there.
+/// Shard channels belong to slots, but are not keys.
 fn is_about_shard_channels(command: &Command) -> bool {
     matches!(command.name, "SSUBSCRIBE" | "SUNSUBSCRIBE" | "SPUBLISH")
 }
 
-/// The keys of a request, and what is known of them.
+/// The keys of a request, and their state.
 struct Keys {
     slot: u16,
     several: bool,
@@ -132,7 +132,7 @@ struct Keys {
     missing: usize,
 }
 
-/// Looks at all keys; `None` if there is none.
+/// Checks all keys; `None` if there is none.
 fn look(node: &Node, parts: &[(&Command, &[Bytes])]) -> Result<Option<Keys>, Refusal> {
     let named = parts.iter().flat_map(|(command, args)| {
         keys_of(command, args).into_iter().map(|place| (&args[place.at], *command))
@@ -198,7 +198,7 @@ fn decide(
     Err(Refusal::Moved(slot, owner.address))
 }
 
-/// Whether nobody serves the first key's slot is looked at before the other keys are.
+/// The first key's slot is checked for an owner before the other keys are.
 fn first_of(cluster: &Cluster, parts: &[(&Command, &[Bytes])], refusal: Refusal) -> Refusal {
     let slot = parts.iter().find_map(|(command, args)| slot_of(command, args));
     match slot.and_then(|slot| cluster.owner(slot)) {
@@ -237,7 +237,7 @@ mod tests {
         node
     }
 
-    /// Asks line by line; what stands behind an arrow is the answer, `<1>` the name of node 1.
+    /// Sends requests line by line; the reply follows an arrow, `<1>` is the id of node 1.
     #[track_caller]
     fn check(mut node: Node, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {

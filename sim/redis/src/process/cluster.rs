@@ -1,5 +1,4 @@
-//! A node of a cluster as a process: the tasks that tick, write the file and move the bytes of the
-//! bus.
+//! A cluster node as a process: the tasks that tick, write the file and move the bytes of the bus.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -26,11 +25,11 @@ const TICK: u64 = 100 * MILLISECOND;
 /// The bus of one node.
 struct Bus {
     server: Rc<Server>,
-    /// The connections that it has opened.
+    /// The connections that this node has opened.
     open: Lines,
 }
 
-/// Starts the tasks of a node that is in a cluster; of another one nothing.
+/// Starts the cluster tasks of a node, if it is in a cluster.
 ///
 /// # Panics
 /// If the port of its bus is taken: a world gives each process ports of its own.
@@ -52,7 +51,7 @@ pub fn start(server: &Rc<Server>) {
 }
 
 impl Bus {
-    /// Has the state hear of something; what it wants done is done by [`Bus::carry_out`].
+    /// Passes an event to the state; [`Bus::carry_out`] carries out the resulting actions.
     fn tell<T>(&self, hear: impl FnOnce(&mut Cluster, Moment) -> T) -> Option<T> {
         let mut node = self.server.node.borrow_mut();
         node.set_time(self.server.host.now(Clock::Wall));
@@ -74,8 +73,8 @@ impl Bus {
         }
     }
 
-    /// Does what the state wants done, in its order. What the file has to hold is on the disk
-    /// before anybody hears of it: a vote that was given is given for good.
+    /// Carries out the pending actions in order. The file is synced before any node learns of a
+    /// change: a vote survives a crash.
     async fn carry_out(self: Rc<Bus>) {
         loop {
             let seen = self.server.bus.count();
@@ -98,7 +97,7 @@ impl Bus {
         node.cluster.as_mut().map(|c| std::mem::take(&mut c.actions)).unwrap_or_default()
     }
 
-    /// The file's text, if the disk has an older one.
+    /// The file's text, if the one on disk is outdated.
     fn take_file(&self) -> Option<String> {
         let mut node = self.server.node.borrow_mut();
         let cluster = node.cluster.as_mut().filter(|cluster| cluster.unsaved)?;
@@ -106,7 +105,7 @@ impl Bus {
         Some(cluster.write_file())
     }
 
-    /// Brings the file up to date. A node that cannot ends (`clusterSaveConfigOrDie`).
+    /// Writes the file. A node that cannot stops (`clusterSaveConfigOrDie`).
     async fn save(&self) -> io::Result<()> {
         while let Some(text) = self.take_file() {
             self.server.host.disk().replace(FILE, text.as_bytes())?;
@@ -154,7 +153,7 @@ impl Bus {
         }
     }
 
-    /// One connection of our own from its opening to its end.
+    /// Serves one outgoing connection from its opening to its close.
     async fn carry(self: Rc<Bus>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
         if self.open.is_lost(id, &line) {
@@ -176,7 +175,7 @@ impl Bus {
         Ok(())
     }
 
-    /// A connection that another node has opened.
+    /// Serves an incoming connection.
     async fn listen_to(self: Rc<Bus>, mut stream: Stream) {
         let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
         while let Ok(1..) = stream.read_buf(&mut inbox).await {
@@ -191,7 +190,7 @@ impl Bus {
     }
 }
 
-/// The next whole message.
+/// The next complete message.
 fn next(reader: &mut RequestReader, inbox: &mut BytesMut) -> io::Result<Option<Message>> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let words = reader.next(inbox).map_err(|_| invalid())?;

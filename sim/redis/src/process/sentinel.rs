@@ -20,17 +20,17 @@ use crate::sentinel::file::FILE;
 use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig};
 use crate::server::Server;
 
-/// `hz` of a Sentinel: drawn anew for each tick, from this on up to less than twice as much.
+/// `hz` of a Sentinel: drawn for each tick, from this value up to less than twice as much.
 const HZ: usize = 10;
 
-/// A Sentinel at work.
+/// A running Sentinel.
 struct Watch {
     server: Rc<Server>,
     /// The connections that it has opened.
     open: Lines,
 }
 
-/// Runs a Sentinel until its process ends.
+/// Runs a Sentinel until its process stops.
 ///
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
@@ -43,7 +43,7 @@ pub async fn serve(host: Host, config: SentinelConfig) {
     host.exit();
 }
 
-/// The state that the process begins with: its file's, or what it is set up with.
+/// The initial state of the process: from its file, or from its configuration.
 fn node(host: &Host, config: &SentinelConfig) -> Node {
     let wall = host.now(Clock::Wall);
     let config_of_node = NodeConfig { port: config.port, ..NodeConfig::default() };
@@ -72,7 +72,7 @@ async fn tick(watch: Rc<Watch>) {
 }
 
 impl Watch {
-    /// Has the state hear of something and does what it wants done.
+    /// Passes an event to the state and carries out the resulting actions.
     async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, Moment)) {
         {
             let mut node = self.server.node.borrow_mut();
@@ -108,7 +108,7 @@ impl Watch {
         }
     }
 
-    /// One connection from its opening to its end.
+    /// Serves one connection from its opening to its close.
     async fn carry(self: Rc<Watch>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
         if self.open.is_lost(id, &line) {

@@ -1,4 +1,4 @@
-//! The checksum behind every RDB: CRC-64 with the polynomial of Jones, as Redis computes it.
+//! The checksum of every RDB: CRC-64 with the Jones polynomial, as Redis computes it.
 
 /// The polynomial, its lowest power in the highest bit.
 const POLYNOMIAL: u64 = 0x95AC_9329_AC4B_C9B5;

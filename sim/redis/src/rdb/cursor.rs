@@ -1,4 +1,4 @@
-//! A place in bytes that are read. Nothing is taken that is not there, and no room for it.
+//! A position in bytes being read. It never reads or allocates more than the input has.
 
 use bytes::Bytes;
 
@@ -6,17 +6,17 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongRdb(pub &'static str);
 
-/// What is left to read.
+/// The unread bytes.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// All of these bytes.
+    /// A cursor at the start of these bytes.
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor(bytes)
     }
 
-    /// What is left.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
     /// The next bytes.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], WrongRdb> {
         let split = self.0.split_at_checked(count);
         let (taken, rest) = split.ok_or(WrongRdb("it ends too early"))?;
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
     /// A copy of the next bytes.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn copy(&mut self, count: usize) -> Result<Bytes, WrongRdb> {
         self.take(count).map(Bytes::copy_from_slice)
     }
@@ -48,28 +48,28 @@ impl<'a> Cursor<'a> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    /// A number of at most eight bytes, the lowest first.
+    /// An unsigned little-endian number of at most eight bytes.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn little(&mut self, count: usize) -> Result<u64, WrongRdb> {
         let bytes = self.take(count)?;
         Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// A number of at most eight bytes, the highest first.
+    /// An unsigned big-endian number of at most eight bytes.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn big(&mut self, count: usize) -> Result<u64, WrongRdb> {
         let bytes = self.take(count)?;
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// A number of at most eight bytes that may be negative, the lowest first.
+    /// A signed little-endian number of at most eight bytes.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn signed(&mut self, count: usize) -> Result<i64, WrongRdb> {
         let unused = 64 - 8 * count;
         let number = self.little(count)?;

@@ -1,5 +1,5 @@
-//! The first bytes of what stands in an RDB: kinds of values, forms of strings, and the words
-//! between the keys.
+//! Opcodes and type bytes of an RDB: types of values, encodings of strings, and the opcodes between
+//! the keys.
 
 /// A string.
 pub const STRING: u8 = 0;
@@ -23,32 +23,32 @@ pub const SET_OF_INTEGERS: u8 = 11;
 pub const SORTED_SET_AS_ZIPLIST: u8 = 12;
 /// A hash as a ziplist: Redis before 7.
 pub const HASH_AS_ZIPLIST: u8 = 13;
-/// A list as a row of ziplists: Redis before 7.
+/// A list of ziplists: Redis before 7.
 pub const LIST_OF_ZIPLISTS: u8 = 14;
 /// A hash as a listpack.
 pub const HASH_AS_LISTPACK: u8 = 16;
 /// A sorted set as a listpack.
 pub const SORTED_SET_AS_LISTPACK: u8 = 17;
-/// A list as a row of listpacks and of elements that are too large for one.
+/// A list of listpacks, and of elements that are too large for one.
 pub const LIST_OF_LISTPACKS: u8 = 18;
 
 /// A library of functions.
 pub const FUNCTION: u8 = 245;
-/// How long the next key was idle.
+/// Idle time of the next key.
 pub const IDLE: u8 = 248;
-/// How often the next key was used.
+/// Access frequency of the next key.
 pub const FREQUENCY: u8 = 249;
-/// A fact about the file.
+/// Metadata of the file.
 pub const FACT: u8 = 250;
-/// How many keys the database has, and how many with an end.
+/// How many keys the database has, and how many with an expiry time.
 pub const SIZES: u8 = 251;
-/// When the next key ends, in milliseconds.
+/// Expiry time of the next key, in milliseconds.
 pub const ENDS_AT_MS: u8 = 252;
-/// When the next key ends, in seconds.
+/// Expiry time of the next key, in seconds.
 pub const ENDS_AT_S: u8 = 253;
-/// The database of what follows.
+/// The database of the following keys.
 pub const DATABASE: u8 = 254;
-/// The end.
+/// End of the file.
 pub const END: u8 = 255;
 
 /// A string that is a number of 8 bits.
@@ -57,5 +57,5 @@ pub const IN_8_BITS: u8 = 0xC0;
 pub const IN_16_BITS: u8 = 0xC1;
 /// A string that is a number of 32 bits.
 pub const IN_32_BITS: u8 = 0xC2;
-/// A string that is compressed.
+/// A compressed string.
 pub const COMPRESSED: u8 = 0xC3;

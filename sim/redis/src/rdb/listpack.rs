@@ -1,18 +1,18 @@
-//! Listpacks: the small form of lists, hashes and sorted sets. Each element is an integer or a
-//! string, with its own length behind it.
+//! Listpacks: the small encoding of lists, hashes and sorted sets. Each element is an integer or a
+//! string, followed by its own length.
 
 use bytes::Bytes;
 
 use crate::frame::integer;
 use crate::rdb::cursor::{Cursor, WrongRdb};
 
-/// Bytes before the first element, and the one behind the last.
+/// Size of the header, and the byte after the last element.
 const HEAD: usize = 6;
 const END: u8 = 0xFF;
-/// A count that says that nobody counted.
+/// The count of a listpack whose elements were not counted.
 const MANY: usize = 0xFFFF;
 
-/// A listpack that is written.
+/// A listpack being written.
 pub struct Listpack {
     bytes: Vec<u8>,
     count: usize,
@@ -25,7 +25,7 @@ impl Default for Listpack {
 }
 
 impl Listpack {
-    /// Adds an element: as an integer if it is written like one.
+    /// Adds an element: as an integer if its text is one.
     pub fn push(&mut self, element: &[u8]) {
         let start = self.bytes.len();
         match integer(element) {
@@ -69,12 +69,12 @@ impl Listpack {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many bytes it takes.
+    /// Its size in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len() + 1
     }
@@ -90,7 +90,7 @@ impl Listpack {
     }
 }
 
-/// The length of an element is read from its end: seven bits a byte, the lowest last.
+/// An element's length is read backwards: seven bits per byte, the lowest last.
 fn put_length_behind(length: usize, out: &mut Vec<u8>) {
     for nth in (0..size_of_length(length)).rev() {
         let bits = (length >> (7 * nth) & 0x7F) as u8;
@@ -109,10 +109,10 @@ fn size_of_length(length: usize) -> usize {
     }
 }
 
-/// The elements of a listpack; integers as they are written.
+/// The elements of a listpack; integers as text.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a listpack.
 pub fn elements(bytes: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
     let mut cursor = Cursor::new(bytes);
     let (size, count) = (cursor.little(4)?, cursor.little(2)?);

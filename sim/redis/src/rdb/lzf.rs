@@ -1,28 +1,28 @@
-//! LZF, the compression of strings in an RDB. Which of many right forms is chosen is part of the
-//! bytes that are compared, so the search for repetitions is that of Redis's copy of liblzf.
+//! LZF, the compression of strings in an RDB. An input has many valid compressed forms, and tests
+//! compare the bytes, so the search for repetitions is that of Redis's copy of liblzf.
 //!
-//! `000LLLLL` and L+1 bytes stand for themselves; `LLLooooo oooooooo` repeats L+2 bytes from
-//! o+1 bytes before; L = 7 has the rest of the length in a byte of its own behind the first.
+//! `000LLLLL` and L+1 literal bytes; `LLLooooo oooooooo` repeats L+2 bytes from o+1 bytes before;
+//! L = 7 has the rest of the length in an extra byte after the first.
 
 use crate::rdb::cursor::{Cursor, WrongRdb};
 
-/// Bytes in one run of those that stand for themselves.
+/// Maximum number of bytes in a literal run.
 const LONGEST_RUN: usize = 32;
-/// How far back a repetition may reach.
+/// Maximum distance of a repetition.
 const FARTHEST: usize = 1 << 13;
-/// How long a repetition may be, less the two bytes that every one has.
+/// Maximum length of a repetition, less the two bytes that every one has.
 const LONGEST_REPETITION: usize = (1 << 8) + (1 << 3);
 const PLACES: usize = 1 << 16;
 
-/// Where three bytes were last seen: places in a table that forgets. 0 is nowhere, and the first
-/// byte of the input is never looked for.
+/// Where three bytes were last seen: a hash table without collision handling. 0 means nowhere, and
+/// the first byte of the input is never looked up.
 struct Seen<'a> {
     input: &'a [u8],
     places: Vec<u32>,
 }
 
 impl Seen<'_> {
-    /// Notes the three bytes at a place; where bytes of the same sum were before.
+    /// Notes the three bytes at a position; returns the previous position with the same hash.
     fn note(&mut self, at: usize) -> usize {
         let [first, second, third] = [0, 1, 2].map(|more| u32::from(self.input[at + more]));
         let word = first << 16 | second << 8 | third;
@@ -31,8 +31,8 @@ impl Seen<'_> {
         std::mem::replace(&mut self.places[place], at) as usize
     }
 
-    /// How many bytes from two on are the same at both places, at most `most`. The first sixteen
-    /// are compared without a look at the end, where there are as many.
+    /// How many bytes are equal at both positions, at most `most`; the first three are known to be.
+    /// The first sixteen comparisons omit the check of the maximum, if it is that large.
     fn common(&self, before: usize, at: usize, most: usize) -> usize {
         let mut length = 2;
         loop {
@@ -77,7 +77,7 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
         if at + 2 >= input.len() {
             break;
         }
-        // Of what was repeated the last two places alone are noted.
+        // Within a repetition only the last two positions are noted.
         seen.note(at - 2);
         seen.note(at - 1);
     }
@@ -88,7 +88,7 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What a run that is under way takes.
+/// The size of a literal run.
 fn run_size(length: usize) -> usize {
     1 + length
 }
@@ -110,10 +110,10 @@ fn put_repetition(out: &mut Vec<u8>, back: usize, length: usize) {
     out.push(byte(back));
 }
 
-/// The bytes that were compressed: exactly `length` of them. Room is taken as they come.
+/// The decompressed bytes: exactly `length` of them. Memory grows with the output.
 ///
 /// # Errors
-/// If they are not.
+/// If the input is invalid or has another length.
 pub fn decompress(input: &[u8], length: usize) -> Result<Vec<u8>, WrongRdb> {
     let mut out: Vec<u8> = Vec::new();
     let mut cursor = Cursor::new(input);

@@ -1,5 +1,5 @@
-//! Bytes to values: all forms that Redis up to 7.0 writes of strings, lists, sets, hashes and
-//! sorted sets.
+//! Bytes to values: all encodings of strings, lists, sets, hashes and sorted sets that Redis up to
+//! 7.0 writes.
 
 use bytes::Bytes;
 
@@ -12,9 +12,9 @@ use crate::keyspace::sorted_set::SortedSet;
 use crate::rdb::cursor::{Cursor, WrongRdb};
 use crate::rdb::{kind, listpack, lzf, ziplist};
 
-/// No repetition in compressed bytes is longer for each of them.
+/// Maximum number of bytes that one compressed byte can expand to.
 const MOST_EXPANSION: usize = 128;
-/// A piece of a list that is one element, and one that is a listpack.
+/// A list node that is one element, and one that is a listpack.
 const PLAIN: usize = 1;
 const PACKED: usize = 2;
 
@@ -22,7 +22,7 @@ impl Cursor<'_> {
     /// A length.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no valid length.
     pub fn length(&mut self) -> Result<usize, WrongRdb> {
         let head = self.byte()?;
         let length = match head {
@@ -35,10 +35,10 @@ impl Cursor<'_> {
         usize::try_from(length).map_err(|_| WrongRdb("a length beyond all memory"))
     }
 
-    /// A string, in any of its forms; a copy.
+    /// A string in any of its encodings, as a copy.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no valid string.
     pub fn string(&mut self) -> Result<Bytes, WrongRdb> {
         let number = match self.rest().first() {
             Some(&kind::IN_8_BITS) => 1,
@@ -66,7 +66,7 @@ impl Cursor<'_> {
         lzf::decompress(input, length).map(Bytes::from)
     }
 
-    /// A score as text: its length first, which may say what no text does.
+    /// A score as text: its length first, with special values for what is not text.
     fn score_in_text(&mut self) -> Result<f64, WrongRdb> {
         match self.byte()? {
             253 => Ok(f64::NAN),
@@ -81,10 +81,10 @@ fn score(text: &[u8]) -> Result<f64, WrongRdb> {
     float::number(text).ok_or(WrongRdb("a score that is no number"))
 }
 
-/// The value of this kind; `None` if nothing is in it, which no key can have.
+/// The value of this type; `None` if it is empty, which no key can be.
 ///
 /// # Errors
-/// If there is none, or its kind is not known.
+/// If there is no valid value, or its type is unknown.
 pub fn value(of: u8, cursor: &mut Cursor) -> Result<Option<Value>, WrongRdb> {
     let value = match of {
         kind::STRING => Value::String(cursor.string()?),
@@ -116,7 +116,7 @@ pub fn value(of: u8, cursor: &mut Cursor) -> Result<Option<Value>, WrongRdb> {
     Ok(Some(value).filter(|value| !value.is_empty()))
 }
 
-/// So many things as a length says, each of which takes at least `least` bytes.
+/// As many items as a length announces, each of which takes at least `least` bytes.
 fn counted(
     cursor: &mut Cursor,
     least: usize,
@@ -133,7 +133,7 @@ fn counted(
     Ok(out)
 }
 
-/// One piece of a list.
+/// One node of a list.
 fn piece(cursor: &mut Cursor, out: &mut Vec<Bytes>) -> Result<(), WrongRdb> {
     match cursor.length()? {
         PLAIN => out.push(cursor.string()?),

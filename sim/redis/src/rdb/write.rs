@@ -1,4 +1,4 @@
-//! Values to bytes, in the forms that Redis 7.0 keeps them in.
+//! Values to bytes, in the encodings of Redis 7.0.
 
 use bytes::Bytes;
 
@@ -12,17 +12,17 @@ use crate::keyspace::{Entry, Value};
 use crate::rdb::listpack::Listpack;
 use crate::rdb::{kind, lzf};
 
-/// Strings that are longer are compressed, if that makes them shorter by [`LEAST_GAIN`].
+/// Longer strings are compressed, if that saves at least [`LEAST_GAIN`].
 const LONGEST_PLAIN: usize = 20;
 const LEAST_GAIN: usize = 4;
-/// Longer strings are not looked at as numbers.
+/// Longer strings are not tried as integers.
 const LONGEST_NUMBER: usize = 11;
-/// What an element takes besides its bytes, as Redis guesses when it looks whether it fits.
+/// Redis's estimate of the overhead of an element when it checks whether the element fits.
 const GUESSED_HEAD: usize = 8;
-/// A piece of a list that is a listpack.
+/// A list node that is a listpack.
 const PACKED: usize = 2;
 
-/// Puts a length: 6, 14, 32 or 64 bits.
+/// Writes a length: 6, 14, 32 or 64 bits.
 pub fn length(length: usize, out: &mut Vec<u8>) {
     let bytes = (length as u64).to_be_bytes();
     match length {
@@ -39,7 +39,7 @@ pub fn length(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Puts a string: as a small number, compressed, or as it is.
+/// Writes a string: as a small integer, compressed, or unchanged.
 pub fn string(text: &[u8], out: &mut Vec<u8>) {
     let number = if text.len() <= LONGEST_NUMBER { integer(text) } else { None };
     if let Some(number) = number.and_then(|number| i32::try_from(number).ok()) {
@@ -68,7 +68,7 @@ fn small_number(number: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[..size]);
 }
 
-/// The byte that says what kind of value follows, and in which form.
+/// The type byte of a value, which includes its encoding.
 pub fn kind_of(value: &Value) -> u8 {
     match value {
         Value::String(_) => kind::STRING,
@@ -82,7 +82,7 @@ pub fn kind_of(value: &Value) -> u8 {
     }
 }
 
-/// Puts a value, without the byte that says of which kind it is.
+/// Writes a value, without its type byte.
 pub fn value(value: &Value, limits: &Limits, out: &mut Vec<u8>) {
     match value {
         Value::String(text) => string(text, out),
@@ -97,8 +97,8 @@ pub fn value(value: &Value, limits: &Limits, out: &mut Vec<u8>) {
     }
 }
 
-/// Elements fill one piece behind the other. (In Redis the pieces of a long list depend on what
-/// was done to it.)
+/// Elements fill one node after the other. (In Redis the nodes of a long list depend on its
+/// history.)
 fn put_list(list: &List, limit: i64, out: &mut Vec<u8>) {
     let mut pieces = vec![Listpack::default()];
     for element in &list.0 {
@@ -115,7 +115,7 @@ fn put_list(list: &List, limit: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether an element may go into a piece: into an empty one it always may.
+/// Whether an element fits into a node: into an empty one it always does.
 fn takes(piece: &Listpack, element: &Bytes, limit: i64) -> bool {
     const CLASSES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
     const SAFE: usize = 8192;
@@ -151,7 +151,7 @@ fn put_hash(hash: &Hash, out: &mut Vec<u8>) {
     parts.for_each(|part| string(part, out));
 }
 
-/// The large form is written from its end, so that it can be read by putting each before the last.
+/// A skiplist is written from its end, so that the reader can insert each member before the last.
 fn put_sorted_set(set: &SortedSet, out: &mut Vec<u8>) {
     if set.is_small() {
         let mut pack = Listpack::default();
@@ -168,7 +168,7 @@ fn put_sorted_set(set: &SortedSet, out: &mut Vec<u8>) {
     }
 }
 
-/// Whole numbers are written as such where a 64-bit integer has room to spare (`double2ll`).
+/// Whole numbers are written as integers if they are well within 64 bits (`double2ll`).
 fn score_in_text(score: f64) -> String {
     const FARTHEST: f64 = (i64::MAX / 2) as f64;
     if score.abs() <= FARTHEST && score.trunc() == score {
@@ -177,7 +177,7 @@ fn score_in_text(score: f64) -> String {
     in_17_digits(score)
 }
 
-/// Puts a key with its end, kind and value.
+/// Writes a key with its expiry time, type and value.
 pub fn entry(key: &[u8], entry: &Entry, limits: &Limits, out: &mut Vec<u8>) {
     if let Some(until_ms) = entry.until_ms() {
         out.push(kind::ENDS_AT_MS);

@@ -1,22 +1,22 @@
-//! What stood in the place of listpacks before Redis 7: ziplists, and zipmaps before those. They
-//! are read and never written.
+//! The predecessors of listpacks: ziplists before Redis 7, and zipmaps before those. They are read
+//! and never written.
 
 use bytes::Bytes;
 
 use crate::rdb::cursor::{Cursor, WrongRdb};
 
 const END: u8 = 0xFF;
-/// A length that does not fit into its byte stands in the four bytes behind this one.
+/// A length that does not fit into one byte is in the four bytes after this one.
 const LONG: u8 = 0xFE;
 
-/// The elements of a ziplist; integers as they are written.
+/// The elements of a ziplist; integers as text.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a ziplist.
 pub fn elements(bytes: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
     let mut cursor = Cursor::new(bytes);
     let size = cursor.little(4)?;
-    // Behind it stand the place of the last element and the number of elements.
+    // The offset of the last element and the number of elements follow.
     cursor.take(6)?;
     if size != bytes.len() as u64 {
         return Err(WrongRdb("a ziplist of another size"));
@@ -59,7 +59,7 @@ fn element(cursor: &mut Cursor) -> Result<Bytes, WrongRdb> {
 /// Keys and values of a zipmap, in turn.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a zipmap.
 pub fn zipmap_elements(bytes: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
     let mut cursor = Cursor::new(bytes);
     cursor.byte()?;

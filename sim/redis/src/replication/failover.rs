@@ -1,4 +1,4 @@
-//! FAILOVER: the master lets writes wait until a replica has everything, and becomes its replica.
+//! FAILOVER: the master delays writes until a replica has caught up, and becomes its replica.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::signal::first;
 
 impl Server {
-    /// Waits for a replica that has everything, and turns to it (`updateFailoverStatus`).
+    /// Waits for a replica that has caught up, and turns to it (`updateFailoverStatus`).
     pub fn fail_over(self: &Rc<Server>) {
         let server = Rc::clone(self);
         self.host.spawn(async move { server.wait_for_replica().await });
@@ -31,8 +31,8 @@ impl Server {
         }
     }
 
-    /// Turns to a replica that has everything, or gives up when it is late. Until when, in Unix
-    /// milliseconds, a replica is still waited for; the outer `None` if none is.
+    /// Turns to a replica that has caught up, or gives up at the deadline. Returns the deadline in
+    /// Unix milliseconds while it still waits; the outer `None` if it does not.
     fn try_handing_over(self: &Rc<Server>) -> Option<Option<u64>> {
         let mut node = self.node.borrow_mut();
         node.set_time(self.host.now(Clock::Wall));
@@ -54,12 +54,12 @@ impl Server {
         None
     }
 
-    /// Whether this node turns to a replica that it wants to be its master.
+    /// Whether this node is turning to a replica that must become its master.
     pub fn hands_over(&self) -> bool {
         self.node.borrow().failover.is_some_and(|failover| failover.in_progress)
     }
 
-    /// Gives a failover up: a node that has turned to its replica already is master again.
+    /// Aborts a failover: a node that has already turned to its replica is master again.
     pub fn abort_failover(self: &Rc<Server>) {
         if self.hands_over() {
             self.change_role(None);
@@ -67,7 +67,7 @@ impl Server {
         self.end_failover();
     }
 
-    /// The failover is over; what was held back is executed now.
+    /// Ends the failover; the delayed requests are executed now.
     pub fn end_failover(self: &Rc<Server>) {
         let mut node = self.node.borrow_mut();
         if node.failover.take().is_none() {

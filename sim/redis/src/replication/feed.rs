@@ -1,4 +1,4 @@
-//! The side of who is followed: what replicas get, and what they say of it.
+//! The master's side of replication: what replicas receive, and their acknowledgements.
 
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -36,7 +36,8 @@ pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     server.acknowledged.raise();
 }
 
-/// Answers PSYNC, with what is lacking or with everything. From here on the replica gets all.
+/// Replies to PSYNC, with a partial or a full resynchronisation. From here on the replica gets the
+/// whole stream.
 fn open(
     server: &Rc<Server>,
     id: u64,
@@ -76,7 +77,7 @@ fn open(
     outbox
 }
 
-/// A partial resynchronisation: only what the replica lacks.
+/// A partial resynchronisation: only the bytes that the replica lacks.
 fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
     node.figures.syncs[1] += 1;
     let head = match announced.psync2 {
@@ -88,7 +89,7 @@ fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
     bytes
 }
 
-/// A full one: all keys, as they are now.
+/// A full resynchronisation: all keys, as of now.
 fn begin_anew(node: &mut Node, asked: &Psync) -> BytesMut {
     node.figures.syncs[0] += 1;
     node.figures.syncs[2] += u64::from(&asked.id[..] != b"?");
@@ -126,7 +127,7 @@ async fn take_acknowledgements(server: &Rc<Server>, id: u64, mut reading: ReadHa
     }
 }
 
-/// `replicationCron` of who is followed: once a second while there are replicas.
+/// `replicationCron` of a master: once a second while there are replicas.
 async fn tend(server: Rc<Server>) {
     for second in 1.. {
         server.host.sleep(SECOND).await;
@@ -138,7 +139,8 @@ async fn tend(server: Rc<Server>) {
         node.set_time(server.host.now(Clock::Wall));
         node.recount_good_replicas();
         let period = node.settings.number("repl-ping-replica-period");
-        // A failover with a deadline waits for a replica that has everything: nothing is added.
+        // A failover with a deadline waits for a replica to catch up, so no PING is added to the
+        // stream.
         let hurries = node.failover.is_some_and(|failover| failover.until_ms.is_some());
         if second % period.max(1) == 0 && node.master.is_none() && !hurries {
             feeds.say(&mut node, &["PING"]);

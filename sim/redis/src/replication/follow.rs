@@ -1,4 +1,4 @@
-//! The side of who follows: the link to a master, and what comes over it.
+//! The replica's side of replication: the link to a master, and the stream that arrives on it.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -32,8 +32,7 @@ pub fn follow_anew(server: &Rc<Server>) {
     });
 }
 
-/// A link that was up is tried again at once, one that was not at the next tick of
-/// `replicationCron`.
+/// A link that was up is retried at once, one that was not at the next tick of `replicationCron`.
 async fn follow(server: &Rc<Server>) {
     loop {
         let Some(master) = server.node.borrow().master else { return };
@@ -55,7 +54,7 @@ fn lose_master(server: &Server) {
     node.lose_master();
 }
 
-/// One link to a master: it lasts until the connection or the master's word fails.
+/// One link to a master: until the connection fails or the master's bytes are invalid.
 async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()> {
     let late = || io::Error::from(io::ErrorKind::TimedOut);
     set_state(server, LinkState::Connecting);
@@ -98,8 +97,8 @@ fn set_state(server: &Server, state: LinkState) {
     node.link.heard_s = node.now_ms / 1_000;
 }
 
-/// The master goes on where the node is. If it calls the history by another name, the node does
-/// so too, and its own replicas have to learn it.
+/// The master continues the node's history. If it does so under another id, the node adopts it, and
+/// its own replicas have to learn it.
 fn go_on(server: &Server, id: Option<&str>) {
     let mut node = server.node.borrow_mut();
     if let Some(id) = id.filter(|id| *id != node.history.id) {
@@ -114,11 +113,11 @@ struct Link<'a> {
     server: &'a Rc<Server>,
     stream: Stream,
     input: BytesMut,
-    /// The stream as it came, from the last command that was applied on.
+    /// The stream as received, starting at the last command that was applied.
     stream_bytes: BytesMut,
-    /// How much of it was read as commands.
+    /// How many of its bytes were parsed as commands.
     taken: usize,
-    /// A transaction whose end has not come: commands with the offsets behind them.
+    /// A transaction whose EXEC has not arrived: commands with the offsets after them.
     queued: Option<Vec<(u64, Arguments)>>,
 }
 
@@ -133,7 +132,7 @@ impl Link<'_> {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     async fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
         let mut request = BytesMut::new();
         encode_request(&mut request, words);
@@ -141,7 +140,7 @@ impl Link<'_> {
         self.reply().await
     }
 
-    /// The next answer. Empty lines say that the master is still there.
+    /// The next reply. Empty lines mean that the master is still alive.
     async fn reply(&mut self) -> io::Result<Reply> {
         loop {
             while self.input.first() == Some(&b'\n') {
@@ -155,7 +154,7 @@ impl Link<'_> {
         }
     }
 
-    /// Says who asks. An old master that does not know one of the words may go on.
+    /// The handshake before PSYNC. A master too old for one of the words is accepted.
     async fn introduce(&mut self) -> io::Result<()> {
         match self.ask(&["PING"]).await? {
             Reply::Error(text) if !text.starts_with(b"NOAUTH") => {
@@ -192,7 +191,8 @@ impl Link<'_> {
         }
     }
 
-    /// The id of the history that the node could go on in and the next offset, as PSYNC has them.
+    /// The arguments of PSYNC: the id of the history that the node could continue, and the next
+    /// offset.
     fn wanted(&self) -> (String, String) {
         let node = self.server.node.borrow();
         match node.link.resumes_in {
@@ -201,7 +201,8 @@ impl Link<'_> {
         }
     }
 
-    /// Asks for the stream from where the node is, if it can go on there. What the master grants.
+    /// Requests the stream from the node's offset, if it can continue there. Returns the master's
+    /// reply.
     async fn ask_for_stream(&mut self) -> io::Result<Bytes> {
         let (id, next) = self.wanted();
         let mut words = vec!["PSYNC", &id, &next];
@@ -214,8 +215,8 @@ impl Link<'_> {
         }
     }
 
-    /// Puts the master's keys in the place of the node's own: what only it had is gone. Replicas
-    /// of its own have to come back.
+    /// Replaces the node's keys by the master's; its own are lost. Its own replicas have to
+    /// reconnect.
     async fn load_everything(&mut self, id: String, offset: u64) -> io::Result<()> {
         let bytes = self.payload().await?;
         let server = self.server;
@@ -236,8 +237,8 @@ impl Link<'_> {
         Ok(())
     }
 
-    /// Reads all keys: a length line and so many bytes, without a line end behind them; or, from
-    /// a master that does not know the length, a mark of 40 bytes and all before it comes again.
+    /// Reads an RDB: a length line and that many bytes, without a line end after them; or, from a
+    /// master that does not know the length, a mark of 40 bytes and all bytes until it recurs.
     async fn payload(&mut self) -> io::Result<Bytes> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let end = loop {
@@ -306,8 +307,8 @@ impl Link<'_> {
         }
     }
 
-    /// Takes the next whole command, if there is one. A transaction is applied, counted and
-    /// passed on when its end has come: nobody sees half of it.
+    /// Applies the next complete command, if there is one. A transaction is applied, counted and
+    /// passed on at its EXEC, so that no client sees half of it.
     async fn apply_next(
         &mut self,
         reader: &mut RequestReader,
@@ -351,7 +352,7 @@ impl Link<'_> {
         self.server.publish(Origin::Replication { history, offset });
     }
 
-    /// What was applied is counted, and goes to the node's own replicas byte for byte.
+    /// Counts what was applied and passes it to the node's own replicas byte for byte.
     fn pass_on(&mut self, db: usize) {
         let bytes = self.stream_bytes.split_to(std::mem::take(&mut self.taken));
         let mut node = self.server.node.borrow_mut();

@@ -1,4 +1,4 @@
-//! What a script finds in `redis` beside `call` and `pcall`, with Redis's own checks.
+//! The functions in `redis` beside `call` and `pcall`, with Redis's own argument checks.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ const LEVELS: [(&str, i64); 5] = [
 const FLAGS: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// What `redis.*` refuses wrong arguments with that it does not raise.
+/// The error that `redis.*` returns, not raises, for wrong arguments.
 const WRONG_ARGUMENTS: &str = "wrong number or type of arguments";
-/// What a call of a command without any words is refused with.
+/// The error of a call without any words.
 pub const NO_ARGUMENTS: &str = "Please specify at least one argument for this redis lib call";
-/// What a word that is no text and no number is refused with.
+/// The error for a word that is neither text nor number.
 pub const NO_TEXTS: &str = "Lua redis lib command arguments must be strings or integers";
 
-/// Puts into a table what a library may use while it is loaded.
+/// Adds the functions that a library may use while it is loaded.
 pub fn fill_logging(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("log", function(lua, log)?)?;
     for (name, value) in LEVELS {
@@ -37,8 +37,8 @@ pub fn fill_logging(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("REDIS_VERSION", "7.0.15")
 }
 
-/// Puts into a table what scripts and functions have beside `call` and `pcall`, in the order of a
-/// real server, which `pairs` shows. `resp3` is whether the script that runs asked for RESP3.
+/// Adds the functions of scripts and libraries beside `call` and `pcall`, in the order of a real
+/// server, which `pairs` shows. `resp3` is whether the running script selected RESP3.
 pub fn fill(lua: &Lua, table: &Table, resp3: &Rc<Cell<bool>>) -> mlua::Result<()> {
     fill_logging(lua, table)?;
     let flag = Rc::clone(resp3);
@@ -53,7 +53,7 @@ pub fn fill(lua: &Lua, table: &Table, resp3: &Rc<Cell<bool>>) -> mlua::Result<()
     table.raw_set("acl_check_cmd", function(lua, acl_check_cmd)?)
 }
 
-/// Puts into a table what scripts have and functions have not.
+/// Adds the functions that scripts have and libraries do not.
 pub fn fill_for_scripts(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("breakpoint", function(lua, |_| Ok(false))?)?;
     table.raw_set("debug", function(lua, |_| Ok(()))?)?;
@@ -74,7 +74,7 @@ fn single_field(arguments: &Arguments, field: &str) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// An error's text with a code in front: `-CODE text` has its own.
+/// An error's text with a code in front; `-CODE text` has its own code.
 fn error_text(text: &[u8]) -> Vec<u8> {
     let text = until_zero(text);
     let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -134,7 +134,7 @@ fn set_repl(arguments: &Arguments) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Whether the user may: our nodes have one user, who may do everything.
+/// Whether the user may run a command: always, as for a user that may do everything.
 fn acl_check_cmd(arguments: &Arguments) -> mlua::Result<bool> {
     let words: Vec<Option<LuaString>> =
         (1..=arguments.count()).map(|nth| arguments.as_text(nth)).collect::<mlua::Result<_>>()?;

@@ -1,13 +1,13 @@
-//! The arguments of a library function, checked and refused as Lua's auxiliary library does.
+//! The arguments of a library function, checked with the errors of Lua's auxiliary library.
 
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
 
 use crate::script::conversions::{until_zero, whole};
 use crate::script::raised::Raised;
 
-/// What a library function was called with. Arguments are counted from 1, as in Lua's texts.
+/// The arguments of a library function. They are numbered from 1, as in Lua's texts.
 pub struct Arguments<'a> {
-    /// The machine that called.
+    /// The calling machine.
     pub lua: &'a Lua,
     values: MultiValue,
 }
@@ -21,12 +21,12 @@ pub fn function<R: IntoLuaMulti>(
 }
 
 impl Arguments<'_> {
-    /// How many there are; a nil counts where it was given.
+    /// Their number, trailing nils included.
     pub fn count(&self) -> usize {
         self.values.len()
     }
 
-    /// An argument; nil where there is none.
+    /// An argument; nil if it is missing.
     pub fn value(&self, nth: usize) -> &Value {
         self.values.get(nth - 1).unwrap_or(&Value::Nil)
     }
@@ -36,7 +36,7 @@ impl Arguments<'_> {
         self.value(nth).is_nil()
     }
 
-    /// `lua_tonumber`: a number or a text that reads as one.
+    /// `lua_tonumber`: a number, or a text that is one.
     pub fn as_number(&self, nth: usize) -> mlua::Result<Option<f64>> {
         match self.value(nth) {
             Value::Integer(number) => Ok(Some(*number as f64)),
@@ -77,7 +77,7 @@ impl Arguments<'_> {
         self.as_text(nth)?.ok_or_else(|| self.wrong_kind(nth, "string"))
     }
 
-    /// `luaL_checkoption`: the place of a word among the options.
+    /// `luaL_checkoption`: the index of a word among the options.
     pub fn option(&self, nth: usize, options: &[&str]) -> mlua::Result<usize> {
         let text = self.text(nth)?;
         let word = until_zero(&text.as_bytes()).to_vec();
@@ -120,7 +120,7 @@ impl Arguments<'_> {
         self.complain_bytes(&[head.as_bytes(), why, b")"].concat())
     }
 
-    /// `luaL_error`: a text behind the place of the call.
+    /// `luaL_error`: a text after the position of the call.
     pub fn complain(&self, text: &str) -> mlua::Error {
         self.complain_bytes(text.as_bytes())
     }

@@ -4,7 +4,7 @@ use mlua::{Lua, LuaString, Table};
 
 use crate::script::arguments::{Arguments, function};
 
-/// Pushes the whole part of a double into its lower half: 2^52 + 2^51.
+/// Moves the integer part of a double into its lower half: 2^52 + 2^51.
 const SHIFT_INTO_PLACE: f64 = 6_755_399_441_055_744.0;
 
 /// The library's table.
@@ -17,7 +17,8 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let fold = |name: &str, body: fn(u32, u32) -> u32| {
         let body = function(lua, move |arguments| {
             let first = bits(arguments, 1)?;
-            // From the last to the second: which wrong argument is named depends on it.
+            // From the last to the second argument: the order decides which invalid argument is
+            // named.
             let rest = (2..=arguments.count()).rev();
             let joined = rest
                 .into_iter()
@@ -56,7 +57,7 @@ fn signed(value: u32) -> f64 {
     f64::from(value as i32)
 }
 
-/// `bit.tohex(value [, digits])`: negative digits are written large.
+/// `bit.tohex(value [, digits])`: negative digits select upper case.
 fn tohex(arguments: &Arguments) -> mlua::Result<LuaString> {
     let value = bits(arguments, 1)?;
     let digits = if arguments.count() < 2 { 8 } else { bits(arguments, 2)? as i32 };

@@ -1,7 +1,7 @@
 //! The library `cjson` of scripts: lua-cjson 2.1.0 as Redis ships it.
 //!
-//! A real server keeps what a script sets here for all scripts to come. Nodes share this machine,
-//! so the settings of the library itself end with the run of a script.
+//! A real server keeps settings that a script changes here for all subsequent scripts. Nodes share
+//! this machine, so they are reset when the script ends.
 
 mod decode;
 mod encode;
@@ -68,7 +68,7 @@ fn sparse_array(lua: &Lua, settings: Rc<Cell<Settings>>) -> mlua::Result<mlua::F
     function(lua, move |arguments| {
         at_most(arguments, 3)?;
         let mut changed = settings.get();
-        // What was set before an argument is refused stays set.
+        // Settings that precede a refused argument stay set.
         let convert = switch(arguments, &mut changed.sparse_convert)?;
         settings.set(changed);
         let ratio = integer(arguments, &mut changed.sparse_ratio, 2, 0..=i32::MAX)?;
@@ -93,7 +93,7 @@ fn integer(
     allowed: std::ops::RangeInclusive<i32>,
 ) -> mlua::Result<Value> {
     if !arguments.is_nil(nth) {
-        // C keeps the lower half.
+        // C truncates to the lower half.
         let value = arguments.integer(nth)? as i32;
         if !allowed.contains(&value) {
             let (least, most) = allowed.into_inner();

@@ -8,12 +8,12 @@ use crate::script::arguments::{Arguments, function};
 use crate::script::cmsgpack::unpack::{unpack, unpack_limit, unpack_one};
 use crate::script::globals::behind;
 
-/// More of them, with as many results, the stack of a C function does not hold.
+/// The stack of a C function cannot hold more arguments with as many results.
 const MOST_ARGUMENTS: usize = 4000;
-/// Tables that lie deeper are packed as nil.
+/// Tables nested deeper are packed as nil.
 const DEEPEST: usize = 16;
 
-/// The library's table. `protected` leads from a read-only table to what stands behind it.
+/// The library's table. `protected` maps a read-only table to the table behind it.
 pub fn library(lua: &Lua, protected: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let protected = protected.clone();
@@ -28,7 +28,7 @@ pub fn library(lua: &Lua, protected: &Table) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// `cmsgpack.pack(...)`: the values one behind the other.
+/// `cmsgpack.pack(...)`: the values one after the other.
 fn pack(arguments: &Arguments, protected: &Table) -> mlua::Result<LuaString> {
     if arguments.count() == 0 {
         return Err(arguments.refuse(0, "MessagePack pack needs input."));
@@ -71,7 +71,7 @@ fn pack_text(packed: &mut Vec<u8>, text: &[u8]) {
     packed.extend_from_slice(text);
 }
 
-/// A length behind a code: the given one for two bytes, the next one for four.
+/// A length after a code: the given one for two bytes, the next one for four.
 fn pack_length(packed: &mut Vec<u8>, length: usize, code: u8) {
     if let Ok(length) = u16::try_from(length) {
         packed.push(code);
@@ -94,7 +94,7 @@ fn pack_number(packed: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// In the least bytes that hold it.
+/// In the fewest bytes that hold it.
 fn pack_integer(packed: &mut Vec<u8>, number: i64) {
     let bytes = number.to_be_bytes();
     let (code, width) = match number {

@@ -1,4 +1,4 @@
-//! What a script's first line, or a function where it is registered, says of itself.
+//! The flags in a script's first line, or in the registration of a function.
 
 use bytes::Bytes;
 
@@ -6,16 +6,16 @@ use crate::frame::Reply;
 use crate::frame::request::split_line;
 use crate::specification::flags::Flags;
 
-/// A set of these words.
+/// A set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
     /// It does not write.
     pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
-    /// It may run when memory is used up.
+    /// It may run beyond `maxmemory`.
     pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
-    /// It may run on a replica without its master.
+    /// It may run on a replica whose link to the master is down.
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
     /// It may not run in a cluster.
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
@@ -36,18 +36,18 @@ impl ScriptFlags {
         self.0 & flag.0 != 0
     }
 
-    /// Both sets in one.
+    /// The union of both sets.
     pub fn and(self, other: ScriptFlags) -> ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
 
-    /// The names of those in the set, in Redis's order.
+    /// The names of the flags in the set, in Redis's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let flagged = move |(nth, name): (u8, _)| (self.0 >> nth & 1 == 1).then_some(name);
         (0_u8..).zip(ScriptFlags::NAMES).filter_map(flagged)
     }
 
-    /// What a command may do that runs a script with these flags.
+    /// The command flags of a command that runs a script with these flags.
     pub fn narrow(self, command: Flags) -> Flags {
         let own = Flags::STALE.and(Flags::DENYOOM).and(Flags::WRITE).and(Flags::MAY_REPLICATE);
         let mut flags = command.without(own);
@@ -61,10 +61,10 @@ impl ScriptFlags {
     }
 }
 
-/// The first line of a script.
+/// The shebang line of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// What it says; `None` if there is no such line, and nothing is known of the script.
+    /// Its flags; `None` if there is no such line.
     pub flags: Option<ScriptFlags>,
     /// Its length without the line end.
     pub length: usize,
@@ -74,7 +74,7 @@ impl Head {
     /// Reads `#!lua flags=...`.
     ///
     /// # Errors
-    /// Redis's words for a line that it does not understand.
+    /// Redis's error text for an invalid line.
     pub fn of(body: &[u8]) -> Result<Head, Reply> {
         if !body.starts_with(b"#!") {
             return Ok(Head::default());
@@ -103,7 +103,7 @@ impl Head {
     }
 }
 
-/// An error that tells a word back.
+/// An error that quotes a word.
 pub fn told(text: &str, word: &[u8]) -> Reply {
     Reply::Error(Bytes::from([b"ERR ", text.as_bytes(), word].concat()))
 }

@@ -1,8 +1,8 @@
-//! Functions of Lua's own that must know which tables are read-only, or that would show what is
-//! no script's business.
+//! Replacements of Lua functions that must respect read-only tables, or that would expose
+//! internals.
 //!
-//! A read-only table is seen through an empty stand-in; `protected` leads from the stand-in to
-//! the table. What would write into a stand-in is refused here, or it would stay there.
+//! A read-only table is accessed through an empty proxy; `protected` maps the proxy to the table.
+//! Writes to a proxy are refused here, otherwise they would succeed and stay in the proxy.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
@@ -47,7 +47,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// What stands behind a table, if it is a stand-in.
+    /// The table behind a proxy, if it is one.
     fn behind(&self, table: &Table) -> mlua::Result<Option<Table>> {
         if table.has_metatable() { self.protected.raw_get(table) } else { Ok(None) }
     }
@@ -59,7 +59,7 @@ impl Guard {
         }
     }
 
-    /// Lua's own function, whose complaint has no place.
+    /// Calls Lua's own function, whose error has no position.
     fn call(&self, arguments: impl mlua::IntoLuaMulti) -> mlua::Result<MultiValue> {
         let native = self.native.as_ref().expect("Lua has this function");
         native.call(arguments).map_err(|error| match error {
@@ -69,7 +69,7 @@ impl Guard {
     }
 }
 
-/// The table itself where a script holds its read-only stand-in.
+/// The table behind a read-only proxy, otherwise the table itself.
 pub fn behind(protected: &Table, table: &Table) -> mlua::Result<Table> {
     if !table.has_metatable() {
         return Ok(table.clone());
@@ -120,7 +120,7 @@ fn getmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue
     if let (Value::Table(table), Some(Value::Boolean(false))) = (arguments.value(1), found.front())
         && guard.behind(table)?.is_some()
     {
-        // A stand-in has a metatable, the library has none.
+        // The metatable is the proxy's; the library itself has none.
         return Ok(MultiValue::from_iter([Value::Nil]));
     }
     Ok(found)
@@ -158,7 +158,7 @@ fn insert(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
     Ok(MultiValue::new())
 }
 
-/// `collectgarbage`: the machine is shared, so it only answers, and always the same.
+/// `collectgarbage`: the machine is shared, so it has no effect and a constant result.
 fn collectgarbage(arguments: &Arguments, _: &Guard) -> mlua::Result<MultiValue> {
     const OPTIONS: [&str; 7] =
         ["stop", "restart", "collect", "count", "step", "setpause", "setstepmul"];

@@ -18,7 +18,7 @@ const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeou
 /// Loads a library into the others; its name.
 ///
 /// # Errors
-/// Redis's words for a code that is no library, or one that is there already.
+/// Redis's error text for an invalid or duplicate library.
 pub fn load(libraries: &mut Libraries, code: &[u8], replace: bool) -> Result<Bytes, Reply> {
     let (name, length) = first_line(code)?;
     if !replace && libraries.contains_key(&name) {
@@ -94,7 +94,7 @@ fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, 
     }
 }
 
-/// The text of an error that ended a library's code.
+/// The text of an error in a library's code.
 fn text_of(problem: &Value) -> Vec<u8> {
     match problem {
         Value::String(text) => [b"ERR ", &text.as_bytes()[..]].concat(),

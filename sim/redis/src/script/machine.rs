@@ -1,4 +1,5 @@
-//! The Lua machine of a thread: what it has compiled, what runs in it and for how long.
+//! The Lua machine of a thread: its compiled code, the running script and the limits of its run
+//! time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,15 +24,15 @@ use crate::script::value::to_reply;
 use crate::script::{api, bit, cjson, cmsgpack, globals, random, structs};
 use crate::session::Session;
 
-/// Instructions between two looks at the meter.
+/// Instructions between two checks of the meter.
 const LOOK_EVERY: u32 = 10_000;
-/// Instructions after which a script counts as one without an end: it holds its node until it is
-/// killed. No script of a lock takes a thousandth of them.
+/// Instructions after which a script counts as endless: it holds its node until it is killed. No
+/// script of a lock takes a thousandth of them.
 const MOST_INSTRUCTIONS: u64 = 20_000_000;
-/// Compiled scripts that are kept: the machine has about 8000 places for what Rust holds of it.
+/// Maximum number of cached compiled scripts: the machine has about 8000 references for Rust.
 const MOST_FUNCTIONS: usize = 1000;
 thread_local! {
-    /// See the head of this file.
+    /// The machine of this thread.
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
 }
 
@@ -47,7 +48,7 @@ pub struct Machine {
     choices: Choices,
 }
 
-/// What the prelude gives back.
+/// The functions that the prelude returns.
 struct Entries {
     scripts: Table,
     libraries: Table,
@@ -59,13 +60,13 @@ struct Entries {
 /// Two kinds of code, each with globals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What EVAL runs.
+    /// Code for EVAL.
     Script,
-    /// What FUNCTION LOAD loads.
+    /// Code for FUNCTION LOAD.
     Library,
 }
 
-/// What a script may choose for the rest of its run.
+/// What a script may select for the rest of its run.
 #[derive(Default)]
 struct Choices {
     /// `redis.setresp(3)`.
@@ -73,12 +74,12 @@ struct Choices {
     cjson: Rc<Cell<Settings>>,
 }
 
-/// How long the script has run.
+/// The run time of the script.
 #[derive(Default)]
 struct Meter {
     instructions: Cell<u64>,
     ended: Cell<bool>,
-    /// The line at which it was ended.
+    /// The line at which it was stopped.
     line: Cell<i64>,
 }
 
@@ -98,8 +99,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Looks at the meter every so many instructions. Once a script is ended every further
-    /// instruction raises, so that no pcall of its own keeps it alive.
+    /// Checks the meter every `every` instructions. Once a script is stopped every further
+    /// instruction raises, so that its own pcall cannot keep it alive.
     fn watch(&self, every: u32) -> mlua::Result<()> {
         let meter = Rc::clone(&self.meter);
         let triggers = HookTriggers::new().every_nth_instruction(every);
@@ -119,10 +120,10 @@ impl Machine {
         })
     }
 
-    /// The compiled function of a code without its first line, by the SHA1 of all of it.
+    /// The compiled function of code without its first line, cached by the SHA1 of the whole code.
     ///
     /// # Errors
-    /// Lua's words for a code that is none.
+    /// Lua's error text for code that does not compile.
     pub fn compiled(&self, kind: Kind, sha: &Bytes, code: &[u8]) -> Result<Function, String> {
         let place = (kind, sha.clone());
         if let Some(function) = self.compiled.borrow().get(&place) {
@@ -189,7 +190,7 @@ impl Machine {
         Ok(table)
     }
 
-    /// Whether the script was ended, and at which line.
+    /// Whether the script was stopped, and at which line.
     pub fn ended(&self) -> Option<i64> {
         if !self.meter.ended.replace(false) {
             return None;
@@ -198,7 +199,7 @@ impl Machine {
         Some(self.meter.line.get())
     }
 
-    /// What the caller is answered; `name` is the script's SHA1, or the function's name.
+    /// The caller's reply; `name` is the script's SHA1, or the function's name.
     pub fn reply(
         &self,
         name: &[u8],
@@ -220,8 +221,8 @@ fn running_failed(name: &[u8], why: &str) -> Reply {
     Reply::Error(format!("ERR Error running script {name}, {why}").into())
 }
 
-/// An error that reached the end of the script, with the place where it was raised; one that was
-/// raised by a registered function of C's has none.
+/// An error that reached the end of the script, with the position where it was raised; an error of
+/// a registered C function has none.
 fn failure(problem: &Table, name: &[u8], function: &Function) -> Reply {
     let mut text = match problem.raw_get::<Option<mlua::LuaString>>("err") {
         Ok(Some(text)) => until_zero(&text.as_bytes()).to_vec(),
@@ -242,7 +243,7 @@ fn failure(problem: &Table, name: &[u8], function: &Function) -> Reply {
     Reply::Error(text.into())
 }
 
-/// What the prelude is made of.
+/// The functions of the host for the prelude.
 fn host(
     lua: &Lua,
     door: &Rc<RefCell<Running>>,

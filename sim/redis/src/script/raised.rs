@@ -1,20 +1,20 @@
 //! Errors on their way through the Lua machine.
 //!
-//! A Rust function of a script's raises what Redis's C function would have raised: a table with
-//! `err` for a refusal of Redis, a text for a complaint of a library. The host can raise
-//! userdata alone, so the value travels inside and the prelude takes it out.
+//! A Rust function of a script raises what Redis's C function would raise: a table with `err` for
+//! an error of Redis, a text for an error of a library. The host can only raise userdata, so the
+//! value travels inside and the prelude unpacks it.
 
 use bytes::Bytes;
 use mlua::{Function, Lua, Table, Value};
 
-/// What an error is for the script that catches it.
+/// The form of an error for the script that catches it.
 #[derive(Debug)]
 pub enum Raised {
-    /// The reply of a command: a table with `err`, marked as counted already.
+    /// The error reply of a command: a table with `err`, marked as already counted.
     Reply(Bytes),
-    /// A refusal of `redis.*` itself: a table with `err`.
+    /// An error of `redis.*` itself: a table with `err`.
     Refusal(&'static str),
-    /// A complaint of a library: a text.
+    /// An error of a library: a text.
     Text(Vec<u8>),
 }
 
@@ -48,8 +48,9 @@ pub fn value_of_error(lua: &Lua) -> mlua::Result<Function> {
     })
 }
 
-/// Source and line where an error was raised, for the handler that calls this: the function that
-/// raised it, or its caller where that is one of C. Functions of the prelude stand for C's.
+/// Source and line where an error was raised, for the handler that calls this: those of the
+/// function that raised it, or of its caller if it is a C function. Functions of the prelude stand
+/// for C's.
 pub fn where_is(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(|lua, ()| {
         let look = |level| {
@@ -60,7 +61,7 @@ pub fn where_is(lua: &Lua) -> mlua::Result<Function> {
                 (source.what == "C", name == "@prelude", (name, line))
             })
         };
-        // This function, the handler, the host's own frame that called the handler.
+        // Skip this function, the handler, and the host's own frame that called the handler.
         let mut level = 3;
         if look(level).is_some_and(|(is_c, _, _)| is_c) {
             level += 1;
@@ -77,12 +78,12 @@ pub fn where_is(lua: &Lua) -> mlua::Result<Function> {
     })
 }
 
-/// What the host says of an error, without where in the machine it was.
+/// The host's error text without the machine's stack trace.
 pub fn without_trace(text: &str) -> &str {
     text.split("\nstack traceback:").next().unwrap_or_default()
 }
 
-/// The reply of a command that failed, as `redis.pcall` returns it.
+/// The error reply of a command, as `redis.pcall` returns it.
 pub fn error_reply(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("err", lua.create_string(text)?)?;
@@ -90,7 +91,7 @@ pub fn error_reply(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// A refusal of `redis.*` as a table.
+/// An error of `redis.*` as a table.
 pub fn refusal(lua: &Lua, text: &str) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("err", format!("ERR {text}"))?;

@@ -1,4 +1,4 @@
-//! The library `struct` of scripts: Lua values as C lays them out in memory.
+//! The library `struct` of scripts: packs Lua values in C's memory layout.
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
@@ -9,7 +9,7 @@ use crate::script::conversions::{until_zero, whole};
 const WIDEST: usize = 32;
 /// The alignment of `!` without a number.
 const NATURAL: usize = 8;
-/// Lua stack slots that a C function may use.
+/// Maximum number of Lua stack slots of a C function.
 const MOST_SLOTS: usize = 8000;
 
 /// The library's table.
@@ -21,7 +21,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// A format that is being read.
+/// A format being parsed.
 struct Format<'a> {
     arguments: &'a Arguments<'a>,
     text: Vec<u8>,
@@ -30,7 +30,7 @@ struct Format<'a> {
     align: usize,
 }
 
-/// One letter of a format and how many bytes it stands for.
+/// One letter of a format and its size in bytes.
 struct Item {
     letter: u8,
     size: usize,
@@ -79,7 +79,7 @@ impl<'a> Format<'a> {
         Ok(if self.at == start { default } else { number })
     }
 
-    /// How many bytes to leave out in front of an item.
+    /// The padding in front of an item.
     fn padding(&self, at: usize, item: &Item) -> usize {
         if item.size == 0 || item.letter == b'c' {
             return 0;
@@ -88,7 +88,7 @@ impl<'a> Format<'a> {
         (size - (at & (size - 1))) & (size - 1)
     }
 
-    /// A letter that changes how the rest is read.
+    /// Handles a letter that changes how the rest is parsed.
     fn control(&mut self, letter: u8) -> mlua::Result<()> {
         match letter {
             b' ' => {}
@@ -169,13 +169,13 @@ fn number(arguments: &Arguments, nth: usize) -> mlua::Result<f64> {
     arguments.as_number(nth)?.ok_or_else(|| wrong_kind(arguments, nth, "number"))
 }
 
-/// The library puts a nil behind its arguments, so none is missing for it.
+/// The library pushes a nil after its arguments, so none counts as missing.
 fn wrong_kind(arguments: &Arguments, nth: usize, expected: &str) -> mlua::Error {
     let got = kind(arguments.value(nth));
     arguments.refuse(nth, &format!("{expected} expected, got {got}"))
 }
 
-/// A number as an unsigned integer, as the processor does it.
+/// A number as an unsigned integer, as the processor converts it.
 fn unsigned(number: f64) -> u64 {
     const TOP: f64 = 9_223_372_036_854_775_808.0;
     if number >= TOP { (whole(number - TOP) as u64) ^ 1 << 63 } else { whole(number) as u64 }
@@ -255,7 +255,7 @@ fn unpack(arguments: &Arguments) -> mlua::Result<MultiValue> {
     Ok(MultiValue::from_iter(values))
 }
 
-/// What `c0` takes: as much as the value before says.
+/// The size for `c0`: the value of the previous item.
 fn previous_size(arguments: &Arguments, previous: Option<Value>) -> mlua::Result<usize> {
     let size = match previous {
         Some(Value::Number(number)) => Some(number),
@@ -266,7 +266,7 @@ fn previous_size(arguments: &Arguments, previous: Option<Value>) -> mlua::Result
     Ok(usize::try_from(unsigned(size)).unwrap_or(usize::MAX))
 }
 
-/// Bytes as one number; of more than eight only the lowest stay.
+/// Bytes as one number; of more than eight only the lowest are kept.
 fn joined(bytes: &[u8], is_big: bool) -> u64 {
     let push = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
     if is_big { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
@@ -277,7 +277,7 @@ fn integer(bytes: &[u8], is_big: bool, letter: u8) -> f64 {
     if !letter.is_ascii_lowercase() {
         return number as f64;
     }
-    // A shift by more than the width of the number goes round, as in the processor.
+    // A shift by more than the width wraps around, as in the processor.
     let sign = u64::MAX.wrapping_shl((bytes.len() as u32).wrapping_mul(8).wrapping_sub(1));
     let extended = if number & sign == 0 { number } else { number | sign };
     extended as i64 as f64

@@ -1,4 +1,4 @@
-//! Values between Redis and Lua, there and back, exactly as Redis converts them.
+//! Values from Redis to Lua and back, exactly as Redis converts them.
 
 use bytes::Bytes;
 use mlua::{Lua, Table, Value};
@@ -8,10 +8,10 @@ use crate::frame::Reply;
 use crate::script::conversions::{until_zero, whole};
 use crate::script::raised::error_reply;
 
-/// How deep a table may be nested that is turned into a reply.
+/// Maximum nesting of a table that is converted to a reply.
 const DEEPEST: usize = 100;
 
-/// A reply as a script sees it, which may have asked for RESP3.
+/// A reply in the form for a script, which may have selected RESP3.
 pub fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
     Ok(match reply {
         // Scripts may not call EXEC.
@@ -38,7 +38,8 @@ pub fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
         | Reply::Set(items)
         | Reply::Push(items)
         | Reply::Several(items) => {
-            // As in Redis, a table grows as it is filled: this shows where there are nils.
+            // As in Redis, a table grows while it is filled; this is visible through the positions
+            // of nils.
             let places = if resp3 { 0 } else { items.len() };
             let table = lua.create_table_with_capacity(places, 0)?;
             for (index, item) in (1..).zip(items) {
@@ -54,7 +55,7 @@ fn is_new(reply: &Reply) -> bool {
     matches!(reply, Map(_) | Set(_) | Double(_) | BigNumber(_) | Verbatim(..))
 }
 
-/// What RESP3 brought, for a script that asked for it: a table whose one field says what it is.
+/// A RESP3 type for a script that selected it: a table whose only field names the type.
 fn new_to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     match reply {
@@ -85,13 +86,13 @@ fn new_to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Nil is no key of a table, nor is what is not a number.
+/// Nil and NaN cannot be keys of a table.
 fn set_pair(table: &Table, key: Value, value: Value) -> mlua::Result<()> {
     if key.is_nil() { Ok(()) } else { table.raw_set(key, value) }
 }
 
-/// What a script returned as a reply: `luaReplyToRedisReply`. `resp3` is whether the script asked
-/// for RESP3: booleans are told as such only then.
+/// The return value of a script as a reply: `luaReplyToRedisReply`. `resp3` is whether the script
+/// selected RESP3: only then are booleans sent as such.
 pub fn to_reply(value: &Value, resp3: bool, depth: usize) -> Reply {
     match value {
         Value::String(text) => Reply::bulk(&text.as_bytes()),
@@ -105,7 +106,7 @@ pub fn to_reply(value: &Value, resp3: bool, depth: usize) -> Reply {
     }
 }
 
-/// The first field that says what a table is decides; one without is an array.
+/// The first field that names a type decides; a table without one is an array.
 fn table_to_reply(table: &Table, resp3: bool, depth: usize) -> Reply {
     let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
     if let Value::String(text) = field("err") {
@@ -145,7 +146,7 @@ fn table_to_reply(table: &Table, resp3: bool, depth: usize) -> Reply {
     Reply::Array(items)
 }
 
-/// The first letters of a format, filled up with blanks.
+/// The first three letters of a format, padded with blanks.
 fn three_letters(format: &[u8]) -> [u8; 3] {
     let mut letters = [b' '; 3];
     let given = until_zero(format);

@@ -1,12 +1,13 @@
-//! Who is down: by one's own eyes (`+sdown`), and a master by enough Sentinels' (`+odown`).
+//! Which instances are down: subjectively (`+sdown`), and masters objectively, by enough Sentinels
+//! (`+odown`).
 
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
 use crate::sentinel::instance::{Expect, Ms, Peer, Place, Role, State, Who};
 
 impl Sentinel {
-    /// Gives up connections on which nothing comes, and marks who gives no valid answer for too
-    /// long; a master, too, that says for too long that it is a replica.
+    /// Closes silent connections, and marks an instance without a valid reply for too long as down;
+    /// also a master that reports for too long that it is a replica.
     pub fn check_subjectively_down(&mut self, place: &Place, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
@@ -46,7 +47,8 @@ impl Sentinel {
         }
     }
 
-    /// Counts who takes the master for down: this Sentinel, and those who said so lately.
+    /// Counts the Sentinels that consider the master down: this one, and those that recently said
+    /// so.
     pub fn check_objectively_down(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get_mut(name) else { return };
         let others = master.sentinels.values().filter(|peer| peer.says_down).count();
@@ -66,8 +68,8 @@ impl Sentinel {
         }
     }
 
-    /// Asks the others whether the master is down, and for their votes while a failover is tried:
-    /// each at most once a second, but when it begins.
+    /// Queries the others whether the master is down, and for their votes during a failover: each
+    /// at most once a second, except at its start.
     pub fn ask_others(&mut self, name: &str, at_once: bool, now: Ms) {
         let ask = self.times.ask;
         let Some(master) = self.masters.get_mut(name) else { return };
@@ -96,7 +98,7 @@ impl Sentinel {
         }
     }
 
-    /// What another Sentinel thinks of the master, and whom it voted for.
+    /// Takes another Sentinel's opinion about the master, and its vote.
     pub fn hear_opinion(&mut self, place: &Place, reply: &Reply, now: Ms) {
         let Reply::Array(items) = reply else { return };
         let [Reply::Integer(down), Reply::Bulk(leader), Reply::Integer(epoch)] = &items[..] else {

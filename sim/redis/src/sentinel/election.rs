@@ -1,22 +1,22 @@
-//! Epochs and votes: who may fail a master over.
+//! Epochs and votes: which Sentinel may fail a master over.
 
 use std::collections::BTreeMap;
 
 use crate::sentinel::instance::Ms;
 use crate::sentinel::{Moment, Sentinel};
 
-/// Starts are put off by less than this, so that not all Sentinels begin together.
+/// Starts are delayed by less than this, so that not all Sentinels begin together.
 const MAX_DESYNC: u64 = 1_000;
 
-/// A drawn part of a second.
+/// A drawn fraction of a second.
 pub fn desync(chance: u64) -> Ms {
     Ms::try_from(chance % MAX_DESYNC).unwrap_or(0)
 }
 
 impl Sentinel {
-    /// Votes for `candidate` in `epoch`, if there was no vote in it or a later one: who asks first
-    /// gets the vote. Returns the last vote with its epoch. The file is to be written before
-    /// anybody hears of it.
+    /// Votes for `candidate` in `epoch`, unless it voted in that epoch or a later one: the first
+    /// candidate gets the vote. Returns the last vote with its epoch. The file must be written
+    /// before any Sentinel learns of the vote, otherwise a restarted process could vote twice.
     pub fn vote(
         &mut self,
         name: &str,
@@ -42,9 +42,9 @@ impl Sentinel {
         Some((master.leader.clone()?, master.leader_epoch))
     }
 
-    /// Who leads the failover of `epoch`, if anybody does: he needs the votes of more than half of
-    /// all Sentinels that are known, down ones included, and of the quorum. This Sentinel votes
-    /// last, for the one with most votes or for itself.
+    /// The leader of the failover of `epoch`, if there is one: it needs the votes of more than half
+    /// of all known Sentinels, down ones included, and of the quorum. This Sentinel votes last, for
+    /// the candidate with most votes or for itself.
     pub fn leader(&mut self, name: &str, epoch: u64, now: Moment) -> Option<String> {
         let current = self.epoch;
         let master = self.masters.get(name)?;

@@ -11,7 +11,7 @@ use crate::sentinel::{Moment, Sentinel};
 
 impl Sentinel {
     /// Starts a failover of a master that is objectively down, unless one was started or voted for
-    /// within twice the failover time-out; whether it did.
+    /// within twice the failover timeout; whether it did.
     pub fn start_failover_if_needed(&mut self, name: &str, now: Moment) -> bool {
         let Some(master) = self.masters.get(name) else { return false };
         let failover = &master.failover;
@@ -24,7 +24,7 @@ impl Sentinel {
         is_due
     }
 
-    /// Begins to ask for votes; `forced` needs none.
+    /// Begins to request votes; `forced` needs none.
     pub fn start_failover(&mut self, name: &str, now: Moment, forced: bool) {
         self.raise_epoch(self.epoch + 1);
         let Some(master) = self.masters.get_mut(name) else { return };
@@ -39,7 +39,7 @@ impl Sentinel {
         self.tell("+try-failover", &Place::master(name), "");
     }
 
-    /// Takes the step that is due.
+    /// Takes the next step.
     pub fn go_on_with_failover(&mut self, name: &str, now: Moment) {
         let Some(master) = self.masters.get(name) else { return };
         match master.failover.state {
@@ -112,9 +112,9 @@ impl Sentinel {
         self.tell("+failover-state-send-slaveof-noone", &place, "");
     }
 
-    /// The replica to promote: of those that answer, whose INFO is fresh and that were not cut off
-    /// from their master for long, the one with the lowest priority, then with the largest offset,
-    /// then with the smallest run id (`sentinelSelectSlave`).
+    /// The replica to promote: of those that reply, whose INFO is fresh and that were not
+    /// disconnected from their master for long, the one with the lowest priority, then with the
+    /// largest offset, then with the smallest run id (`sentinelSelectSlave`).
     pub fn best_replica(&self, name: &str, now: Ms) -> Option<SocketAddrV4> {
         let master = self.masters.get(name)?;
         let s_down = master.instance.s_down;
@@ -150,7 +150,7 @@ impl Sentinel {
         }
     }
 
-    /// That it was promoted is seen in its INFO: see `report`.
+    /// `report` detects the promotion, from INFO.
     fn abort_if_late(&mut self, name: &str, now: Ms) {
         let master = &self.masters[name];
         if now - master.failover.changed_at > master.failover_timeout {
@@ -158,7 +158,7 @@ impl Sentinel {
         }
     }
 
-    /// Tells some of the other replicas whom to follow, so many at a time.
+    /// Reconfigures some of the other replicas, at most `parallel-syncs` at a time.
     fn reconfigure_next(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let Some(promoted) = master.failover.promoted else { return };
@@ -195,8 +195,8 @@ impl Sentinel {
         }
     }
 
-    /// A failover is over when all replicas that can be reached follow the new master, or when it
-    /// took too long: then those that were not told yet are told once.
+    /// A failover ends when all reachable replicas follow the new master, or at its timeout: then
+    /// replicas that were not yet reconfigured are sent the command once.
     fn detect_end(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let promoted = master.failover.promoted;
@@ -241,7 +241,7 @@ impl Sentinel {
         }
     }
 
-    /// The promoted replica takes the master's place, and the old master that of a replica.
+    /// Makes the promoted replica the master, and the old master a replica.
     pub fn switch_to_promoted(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let (old, new) = (master.instance.address, master.current_address());
@@ -249,14 +249,14 @@ impl Sentinel {
         self.change_address(name, new, now);
     }
 
-    /// Tells the event that clients listen for.
+    /// Publishes the event to which clients subscribe.
     pub fn tell_switch(&mut self, name: &str, old: SocketAddrV4, new: SocketAddrV4) {
         let text = format!("{name} {} {} {} {}", old.ip(), old.port(), new.ip(), new.port());
         self.events.push(("+switch-master", text));
     }
 
-    /// Gives a master another address; everybody else who replicated stays a replica, the old
-    /// master too.
+    /// Changes a master's address; all other replicas stay replicas, and the old master becomes
+    /// one.
     pub fn change_address(&mut self, name: &str, new: SocketAddrV4, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let old = master.instance.address;
@@ -277,7 +277,7 @@ impl Sentinel {
         self.unsaved = true;
     }
 
-    /// Forgets all about a master but its address, its epochs and the other Sentinels.
+    /// Resets a master's state except its address, its epochs and the other Sentinels.
     pub fn reset(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let replicas = master.replicas.keys().map(|address| Place::replica(name, *address));
@@ -299,7 +299,7 @@ impl Sentinel {
         master.instance = instance;
     }
 
-    /// As [`Sentinel::reset`], the other Sentinels included: SENTINEL RESET.
+    /// Like [`Sentinel::reset`], the other Sentinels included: SENTINEL RESET.
     pub fn reset_with_sentinels(&mut self, name: &str, now: Ms) {
         self.forget_sentinels(name);
         self.reset(name, now);
@@ -307,7 +307,7 @@ impl Sentinel {
         self.unsaved = true;
     }
 
-    /// Watches a master no longer.
+    /// Stops monitoring a master.
     pub fn forget(&mut self, name: &str, now: Ms) {
         self.forget_sentinels(name);
         self.reset(name, now);

@@ -1,4 +1,4 @@
-//! What survives a Sentinel's process: the lines that Redis adds to `sentinel.conf`.
+//! The persistent state of a Sentinel: the lines that Redis adds to `sentinel.conf`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddrV4;
@@ -27,7 +27,7 @@ impl Sentinel {
         text
     }
 
-    /// Takes over what a file says; lines that make no sense are left out.
+    /// Restores the state from a file; invalid lines are ignored.
     pub fn read_file(&mut self, text: &str, now: Ms) {
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -73,7 +73,7 @@ fn address(ip: &str, port: &str) -> Option<SocketAddrV4> {
     Some(SocketAddrV4::new(ip.parse().ok()?, port.parse().ok()?))
 }
 
-/// A replica that is being promoted is written as the master already, and the master as a replica.
+/// A replica that is being promoted is already written as the master, and the master as a replica.
 fn write_master(text: &mut String, name: &str, master: &Master) {
     let (at, old) = (master.current_address(), master.instance.address);
     let _ = writeln!(text, "sentinel monitor {name} {} {} {}", at.ip(), at.port(), master.quorum);

@@ -1,32 +1,32 @@
-//! What is set for a Sentinel as a whole: its times, what it tells of itself, and where it is to
-//! crash for a trial.
+//! Settings of a whole Sentinel: its times, what it announces about itself, and where it must crash
+//! for a test.
 
 use crate::sentinel::instance::Ms;
 
-/// How long a Sentinel waits for what, in ms: what SENTINEL DEBUG tells and changes.
+/// Periods and timeouts in ms, as SENTINEL DEBUG reports and changes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// How often INFO is asked: each second of a replica whose master is down or being replaced.
+    /// Period of INFO: one second for a replica whose master is down or being replaced.
     pub info: Ms,
-    /// How often everybody is pinged, at the least.
+    /// Maximum period of PING.
     pub ping: Ms,
-    /// How often the others are asked whether the master is down.
+    /// Period of queries to the others whether the master is down.
     pub ask: Ms,
-    /// How often a hello message goes out.
+    /// Period of hello messages.
     pub publish: Ms,
-    /// After how long without a valid answer a master that is watched from now on is down.
+    /// Default of `down-after-milliseconds` for a new master.
     pub down_after: Ms,
-    /// After how long a failover of such a master is given up.
+    /// Default of `failover-timeout` for a new master.
     pub failover_timeout: Ms,
-    /// A clock that went back, or on by more than this between two ticks, is not to be trusted.
+    /// A clock that goes back, or forward by more than this between two ticks, is not trusted.
     pub tilt_trigger: Ms,
-    /// For so long nothing is done then.
+    /// Duration of TILT mode.
     pub tilt: Ms,
-    /// A replica that was told to follow the new master counts as done after so long.
+    /// A replica that was sent the new master's address counts as done after this time.
     pub reconf: Ms,
-    /// A connection younger than this is not given up.
+    /// A connection younger than this is not closed.
     pub reconnect: Ms,
-    /// An election takes at most so long, and no longer than a failover may.
+    /// Maximum length of an election, which is also limited by the failover timeout.
     pub election: Ms,
     /// For scripts, which are not run.
     scripts: [Ms; 2],
@@ -73,27 +73,27 @@ impl Times {
     }
 }
 
-/// What SENTINEL CONFIG tells and sets. Names are not looked up, whatever it says about them.
+/// The parameters of SENTINEL CONFIG. Names are never resolved, whatever the parameter says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Globals {
     resolve_hostnames: bool,
     announce_hostnames: bool,
-    /// The address that is told to others; empty for its own.
+    /// The announced address; empty for its own.
     pub announce_ip: String,
-    /// The port that is told; 0 for its own.
+    /// The announced port; 0 for its own.
     pub announce_port: u16,
-    /// As whom it asks other Sentinels; empty for the default user.
+    /// The user name for other Sentinels; empty for the default user.
     pub user: String,
-    /// With which password; empty for none.
+    /// The password for them; empty for none.
     pub password: String,
 }
 
-/// What is wrong about a parameter.
+/// Why a parameter is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// There is none of this name.
+    /// There is no such parameter.
     Name,
-    /// It does not take this value.
+    /// The value is invalid.
     Value,
 }
 
@@ -114,7 +114,7 @@ impl Globals {
     /// Sets one of them.
     ///
     /// # Errors
-    /// If there is none of this name, or it does not take the value.
+    /// If there is no such parameter, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Wrong> {
         let on = || match &value.to_ascii_lowercase()[..] {
             "yes" => Ok(true),
@@ -134,13 +134,13 @@ impl Globals {
     }
 }
 
-/// Where SENTINEL SIMULATE-FAILURE has the process end.
+/// Where SENTINEL SIMULATE-FAILURE makes the process crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crashes {
-    /// When it has been elected.
+    /// After its election.
     pub after_election: bool,
-    /// When the replica that it promotes has said that it is a master.
+    /// After the replica that it promotes reports that it is a master.
     pub after_promotion: bool,
-    /// It has come there.
+    /// The point is reached.
     pub now: bool,
 }

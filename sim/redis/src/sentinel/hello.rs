@@ -6,7 +6,7 @@ use crate::frame::Reply;
 use crate::sentinel::Sentinel;
 use crate::sentinel::instance::{Ms, Place};
 
-/// What a hello message says.
+/// The contents of a hello message.
 struct Hello<'a> {
     address: SocketAddrV4,
     id: &'a str,
@@ -17,7 +17,7 @@ struct Hello<'a> {
 }
 
 impl<'a> Hello<'a> {
-    /// Eight words between commas; anything else is no hello.
+    /// Eight words between commas; any other text is not a hello.
     fn read(text: &'a str) -> Option<Hello<'a>> {
         let words: Vec<&str> = text.split(',').collect();
         let &[ip, port, id, epoch, name, master_ip, master_port, config_epoch] = &words[..] else {
@@ -37,7 +37,7 @@ impl<'a> Hello<'a> {
 }
 
 impl Sentinel {
-    /// What is published about a master, and about this Sentinel.
+    /// The hello message about a master and this Sentinel.
     pub fn hello(&self, name: &str) -> String {
         let Some(master) = self.masters.get(name) else { return String::new() };
         let at = master.current_address();
@@ -59,7 +59,7 @@ impl Sentinel {
         )
     }
 
-    /// Something came on a channel. Everybody hears himself there.
+    /// A message on a channel. A Sentinel also receives its own.
     pub fn hear_channel(&mut self, reply: &Reply, now: Ms) {
         let Reply::Array(items) = reply else { return };
         let [Reply::Bulk(kind), Reply::Bulk(_), Reply::Bulk(text)] = &items[..] else { return };
@@ -69,7 +69,7 @@ impl Sentinel {
         }
     }
 
-    /// Takes a hello message: an unknown Sentinel is met, a newer configuration taken over.
+    /// Takes a hello message: adds an unknown Sentinel, adopts a newer configuration.
     pub fn hear_hello(&mut self, text: &str, now: Ms) {
         let Some(hello) = Hello::read(text) else { return };
         let Some(master) = self.masters.get(hello.name) else { return };
@@ -97,7 +97,8 @@ impl Sentinel {
         }
     }
 
-    /// Adds the sender. One who moved, or whose address another had, takes that one's place.
+    /// Adds the sender. If it moved, or its address belonged to another Sentinel, it replaces the
+    /// old entry.
     fn meet(&mut self, hello: &Hello, moved: bool, now: Ms) {
         let name = hello.name;
         let same_address = self.masters[name].sentinels.iter();
@@ -130,7 +131,7 @@ impl Sentinel {
         }
     }
 
-    /// An epoch higher than any before was heard of.
+    /// Adopts an epoch higher than any previous one.
     pub fn raise_epoch(&mut self, epoch: u64) {
         debug_assert!(epoch > self.epoch, "epochs rise");
         self.epoch = epoch;

@@ -1,19 +1,19 @@
-//! What a Sentinel knows of one master, replica or other Sentinel.
+//! A Sentinel's view of one master, replica or other Sentinel.
 //!
 //! Times are readings of the Sentinel's wall clock in Unix milliseconds, as `mstime()`; 0 is never.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-/// A reading of the Sentinel's wall clock, or a length of its time, in milliseconds.
+/// A reading of the Sentinel's wall clock, or a duration, in milliseconds.
 pub type Ms = i64;
 
-/// Who is meant: a master by name, and who of those that belong to it.
+/// The key of an instance: a master by name, and which of its instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The master's name.
     pub master: String,
-    /// Itself, or one of its replicas or Sentinels.
+    /// The master, or one of its replicas or Sentinels.
     pub who: Who,
 }
 
@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// What a node says that it is.
+/// The role that a node reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// A master.
@@ -56,7 +56,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word of INFO, of events and of SENTINEL MASTERS.
+    /// Its name in INFO, in events and in SENTINEL MASTERS.
     pub fn word(self) -> &'static str {
         match self {
             Role::Master => "master",
@@ -65,60 +65,60 @@ impl Role {
     }
 }
 
-/// Anybody to whom a Sentinel keeps a link.
+/// An instance to which a Sentinel keeps a link.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddrV4,
-    /// Its run id, or a Sentinel's own id; empty before it is known.
+    /// Its run id, or a Sentinel's id; empty until it is known.
     pub run_id: String,
-    /// Whether this Sentinel takes it for down, and since when it last did.
+    /// Whether it is subjectively down.
     pub s_down: bool,
-    /// See there.
+    /// When it was last marked so.
     pub s_down_at: Ms,
-    /// Whether enough Sentinels take it for down: masters alone; and since when they last did.
+    /// Whether it is objectively down: masters only.
     pub o_down: bool,
-    /// See there.
+    /// When it was last marked so.
     pub o_down_at: Ms,
     /// Whether SCRIPT KILL was sent since it went down.
     pub script_kill_sent: bool,
     /// The connections to it.
     pub link: Link,
-    /// When it last took a hello message.
+    /// When a hello message was last published on it.
     pub published_at: Ms,
-    /// What its INFO said last.
+    /// Its last INFO.
     pub report: Report,
 }
 
-/// What INFO of a node said.
+/// The contents of a node's INFO.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The role, and since when it is that.
+    /// The role.
     pub role: Role,
-    /// See there.
+    /// Since when it has that role.
     pub role_at: Ms,
-    /// When INFO last came.
+    /// When INFO last arrived.
     pub at: Ms,
-    /// All that it said then.
+    /// The whole text.
     pub text: Option<String>,
-    /// Whom it follows; kept when it becomes a master.
+    /// The master that it follows; kept when it becomes a master.
     pub master: Option<(String, u16)>,
-    /// Since when it follows that one.
+    /// Since when it has followed that master.
     pub master_at: Ms,
     /// Whether its link to its master is up.
     pub link_up: bool,
     /// For how long that link has been down.
     pub link_down: Ms,
-    /// `replica-priority`: 0 is never to be promoted.
+    /// `replica-priority`: 0 means never promoted.
     pub priority: i64,
-    /// How far it has read its master's stream.
+    /// Its replication offset.
     pub offset: u64,
-    /// Whether it is to be told to clients.
+    /// Whether it is announced to clients.
     pub announced: bool,
 }
 
 impl Instance {
-    /// Somebody just heard of. He counts as heard from now.
+    /// A new instance. It counts as heard from now.
     pub fn new(address: SocketAddrV4, role: Role, now: Ms) -> Instance {
         let report = Report {
             role,
@@ -142,38 +142,38 @@ impl Instance {
         }
     }
 
-    /// Whether it was not down for so long (`sentinelInstanceNoDownFor`).
+    /// Whether it was not down for this long (`sentinelInstanceNoDownFor`).
     pub fn was_up_for(&self, length: Ms, now: Ms) -> bool {
         let last = self.s_down_at.max(self.o_down_at);
         last == 0 || now - last > length
     }
 }
 
-/// The two connections to an instance, and what was heard there.
+/// The two connections to an instance, and when they were last heard.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Where commands are sent.
+    /// The connection for commands.
     pub commands: Option<Line>,
-    /// Where hello messages come: not for Sentinels.
+    /// The connection for hello messages: not for Sentinels.
     pub channel: Option<Line>,
     /// Whether one of them is missing.
     pub disconnected: bool,
     /// When connecting was last tried.
     pub tried_at: Ms,
-    /// Since when a PING has no answer that counts; 0 if none waits.
+    /// When the oldest PING without an accepted reply was sent; 0 if there is none.
     pub waits_since: Ms,
-    /// When the last PING went out.
+    /// When the last PING was sent.
     pub pinged_at: Ms,
-    /// When an answer came last that counts as life.
+    /// When the last reply arrived that counts as a sign of life.
     pub available_at: Ms,
-    /// When any answer to PING came last.
+    /// When the last reply to PING arrived.
     pub answered_at: Ms,
-    /// When anything came last on the channel.
+    /// When the last message arrived on the channel.
     pub channel_heard_at: Ms,
 }
 
 impl Link {
-    /// A link that is not there yet.
+    /// A link that is not connected yet.
     pub fn new(now: Ms) -> Link {
         Link {
             commands: None,
@@ -188,25 +188,25 @@ impl Link {
         }
     }
 
-    /// How many commands wait for their replies.
+    /// How many requests are pending.
     pub fn pending(&self) -> usize {
         let lines = [&self.commands, &self.channel];
         lines.into_iter().flatten().map(|line| line.expected.len()).sum()
     }
 }
 
-/// One connection, as it is known here.
+/// One connection.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its number: never used twice.
+    /// Its number, never reused.
     pub id: u64,
-    /// Since when it is there.
+    /// When it was opened.
     pub since: Ms,
-    /// What the replies that will come are replies to.
+    /// The kinds of the pending requests, in order.
     pub expected: VecDeque<Expect>,
 }
 
-/// What a reply is a reply to.
+/// The request to which a reply belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// PING.
@@ -217,30 +217,30 @@ pub enum Expect {
     Publish,
     /// SENTINEL IS-MASTER-DOWN-BY-ADDR.
     Down,
-    /// Something whose effect is looked at instead.
+    /// A request whose reply is ignored: its effect is observed instead.
     Nothing,
 }
 
 /// A replica of a master.
 #[derive(Clone, Debug)]
 pub struct Replica {
-    /// What it has in common with the others.
+    /// The common part of all instances.
     pub instance: Instance,
-    /// Whether a failover has chosen it.
+    /// Whether a failover has selected it.
     pub promoted: bool,
-    /// How far a failover is with telling it whom to follow.
+    /// How far a failover has reconfigured it.
     pub reconf: Reconf,
-    /// When it was told.
+    /// When it was sent the new master's address.
     pub reconf_sent_at: Ms,
 }
 
 /// See [`Replica::reconf`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reconf {
-    /// It was not told.
+    /// Not sent.
     #[default]
     None,
-    /// It was.
+    /// Sent.
     Sent,
     /// Its INFO names the new master.
     InProgress,
@@ -248,43 +248,43 @@ pub enum Reconf {
     Done,
 }
 
-/// Another Sentinel that watches the same master.
+/// Another Sentinel that monitors the same master.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// What it has in common with the others.
+    /// The common part of all instances.
     pub instance: Instance,
-    /// Whether it takes the master for down.
+    /// Whether it considers the master down.
     pub says_down: bool,
-    /// When it last said whether it does.
+    /// When it last reported that.
     pub said_at: Ms,
-    /// For whom it voted last.
+    /// Its last vote.
     pub leader: Option<String>,
-    /// In which epoch.
+    /// The epoch of that vote.
     pub leader_epoch: u64,
-    /// When its last hello message came.
+    /// When its last hello message arrived.
     pub hello_at: Ms,
 }
 
-/// A master that is watched.
+/// A monitored master.
 #[derive(Clone, Debug)]
 pub struct Master {
-    /// What it has in common with the others.
+    /// The common part of all instances.
     pub instance: Instance,
-    /// How many Sentinels have to take it for down.
+    /// How many Sentinels must consider it down.
     pub quorum: u32,
-    /// After how long without a valid answer somebody is down: it, its replicas and Sentinels.
+    /// Time without a valid reply after which an instance is down: it, its replicas and Sentinels.
     pub down_after: Ms,
     /// See `failover`.
     pub failover_timeout: Ms,
-    /// How many replicas are told at a time to follow the new master.
+    /// How many replicas are reconfigured at a time to follow the new master.
     pub parallel_syncs: u32,
-    /// Of two configurations the one with the higher epoch holds.
+    /// Of two configurations the one with the higher epoch is valid.
     pub config_epoch: u64,
-    /// For whom this Sentinel voted last.
+    /// This Sentinel's last vote.
     pub leader: Option<String>,
-    /// In which epoch.
+    /// The epoch of that vote.
     pub leader_epoch: u64,
-    /// The failover that this Sentinel tries.
+    /// This Sentinel's failover of it.
     pub failover: Failover,
     /// Its replicas.
     pub replicas: BTreeMap<SocketAddrV4, Replica>,
@@ -292,28 +292,28 @@ pub struct Master {
     pub sentinels: BTreeMap<String, Peer>,
 }
 
-/// How far a failover is.
+/// The state of a failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// There is none.
     #[default]
     None,
-    /// Votes are waited for.
+    /// It waits for votes.
     WaitStart,
-    /// A replica is to be chosen.
+    /// It selects a replica.
     SelectReplica,
-    /// It is to be made a master.
+    /// It sends SLAVEOF NO ONE to the replica.
     SendNoOne,
-    /// Its INFO is to say that it is one.
+    /// It waits until the replica's INFO reports a master.
     WaitPromotion,
-    /// The other replicas are to follow it.
+    /// It reconfigures the other replicas.
     Reconfigure,
-    /// It takes the old master's place.
+    /// It replaces the old master by the replica.
     UpdateConfig,
 }
 
 impl State {
-    /// The word of SENTINEL MASTERS.
+    /// Its name in SENTINEL MASTERS.
     pub fn word(self) -> &'static str {
         match self {
             State::None => "none",
@@ -327,26 +327,26 @@ impl State {
     }
 }
 
-/// A failover, or the last one.
+/// A failover, the current or the last one.
 #[derive(Clone, Debug, Default)]
 pub struct Failover {
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// The epoch that it was started in.
+    /// The epoch in which it was started.
     pub epoch: u64,
-    /// When it started, put off by a drawn part of a second; or when this Sentinel voted for
-    /// another one's.
+    /// When it started, plus a drawn fraction of a second; or when this Sentinel voted for
+    /// another's failover.
     pub started_at: Ms,
     /// When `state` last changed.
     pub changed_at: Ms,
-    /// Whether SENTINEL FAILOVER asked for it: then nobody has to agree.
+    /// Whether SENTINEL FAILOVER requested it: then it needs no agreement.
     pub forced: bool,
-    /// The replica that was chosen.
+    /// The selected replica.
     pub promoted: Option<SocketAddrV4>,
 }
 
 impl Master {
-    /// A master just heard of, with the times of Redis.
+    /// A new master, with Redis's default times.
     pub fn new(address: SocketAddrV4, quorum: u32, now: Ms) -> Master {
         Master {
             instance: Instance::new(address, Role::Master, now),
@@ -363,8 +363,8 @@ impl Master {
         }
     }
 
-    /// The address that clients are told: of the replica that is being promoted, once it is a
-    /// master (`sentinelGetCurrentMasterAddress`).
+    /// The address for clients: that of the replica that is being promoted, once it is a master
+    /// (`sentinelGetCurrentMasterAddress`).
     pub fn current_address(&self) -> SocketAddrV4 {
         match self.failover.promoted {
             Some(promoted) if self.failover.state >= State::Reconfigure => promoted,
@@ -372,7 +372,7 @@ impl Master {
         }
     }
 
-    /// Whether it is a master that says so, up, and was heard of lately.
+    /// Whether it reports that it is a master, is up, and its INFO is recent.
     pub fn looks_sane(&self, info_period: Ms, now: Ms) -> bool {
         let Instance { s_down, o_down, report, .. } = &self.instance;
         report.role == Role::Master && !s_down && !o_down && now - report.at < info_period * 2
@@ -405,7 +405,7 @@ impl Master {
         self.sentinels.insert(id.to_owned(), peer);
     }
 
-    /// Somebody who belongs to it, or itself.
+    /// The instance itself, or one that belongs to it.
     pub fn get(&self, who: &Who) -> Option<&Instance> {
         match who {
             Who::Master => Some(&self.instance),
@@ -414,7 +414,7 @@ impl Master {
         }
     }
 
-    /// As [`Master::get`], to change it.
+    /// Like [`Master::get`], to change it.
     pub fn get_mut(&mut self, who: &Who) -> Option<&mut Instance> {
         match who {
             Who::Master => Some(&mut self.instance),

@@ -1,4 +1,4 @@
-//! The connections to everybody: opened, asked, given up.
+//! The connections to all instances: opened, polled, closed.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -7,13 +7,13 @@ use crate::frame::Reply;
 use crate::sentinel::instance::{Expect, Line, Link, Ms, Place, State, Who};
 use crate::sentinel::{Action, Moment, Sentinel};
 
-/// Where hello messages are published.
+/// The channel of hello messages.
 pub const HELLO: &str = "__sentinel__:hello";
-/// With so many commands unanswered no more are sent.
+/// Maximum number of pending requests per link; no more are sent then.
 const MOST_PENDING: usize = 100;
 
 impl Sentinel {
-    /// Opens what is missing, at most once a second.
+    /// Opens missing connections, at most once a second.
     pub fn reconnect(&mut self, place: &Place, now: Ms) {
         let period = self.times.ping;
         let Some(instance) = self.get_mut(place) else { return };
@@ -43,7 +43,7 @@ impl Sentinel {
         self.link_of(place, |link| link.disconnected = false);
     }
 
-    /// Says to another Sentinel who asks, if that is set (`sentinelSendAuthIfNeeded`).
+    /// Authenticates with another Sentinel, if credentials are set (`sentinelSendAuthIfNeeded`).
     fn authenticate(&mut self, place: &Place) {
         let (user, password) = (self.globals.user.clone(), self.globals.password.clone());
         if matches!(place.who, Who::Sentinel(_)) && !password.is_empty() {
@@ -82,8 +82,8 @@ impl Sentinel {
         true
     }
 
-    /// Sends a transaction that lets a node follow another one, or none, and has all who are
-    /// connected to it find out anew what it is (`sentinelSendSlaveOf`).
+    /// Sends a transaction that makes a node follow another one, or none, and closes its clients'
+    /// connections so that they reconnect and learn its role (`sentinelSendSlaveOf`).
     pub fn send_slaveof(&mut self, place: &Place, master: Option<SocketAddrV4>) -> bool {
         let (host, port) = match master {
             Some(master) => (master.ip().to_string(), master.port().to_string()),
@@ -112,7 +112,7 @@ impl Sentinel {
         }
     }
 
-    /// PING, INFO and hello messages, each when it is time.
+    /// Sends PING, INFO and hello messages, each when it is due.
     pub fn send_periodic(&mut self, place: &Place, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
@@ -141,13 +141,13 @@ impl Sentinel {
         }
     }
 
-    /// Closes the connection where commands are sent.
+    /// Closes the connection for commands.
     pub fn close_commands(&mut self, place: &Place) {
         let line = self.get_mut(place).and_then(|instance| instance.link.commands.take());
         self.close(place, line);
     }
 
-    /// Closes the connection where hello messages come.
+    /// Closes the connection for hello messages.
     pub fn close_channel(&mut self, place: &Place) {
         let line = self.get_mut(place).and_then(|instance| instance.link.channel.take());
         self.close(place, line);
@@ -160,13 +160,13 @@ impl Sentinel {
         self.actions.push(Action::Close(line.id));
     }
 
-    /// Closes the connections of one who is about to be forgotten.
+    /// Closes the connections of an instance that is about to be removed.
     pub fn close_all(&mut self, place: &Place) {
         self.close_commands(place);
         self.close_channel(place);
     }
 
-    /// A connection has ended, or did not come up.
+    /// A connection was closed, or could not be opened.
     pub fn lost(&mut self, line: u64) {
         let Some(place) = self.lines.remove(&line) else { return };
         self.link_of(&place, |link| {
@@ -176,7 +176,7 @@ impl Sentinel {
         });
     }
 
-    /// A reply, or a message of a channel, has come.
+    /// A reply, or a message of a channel, arrived.
     pub fn heard(&mut self, line: u64, reply: &Reply, now: Moment) {
         let Some(place) = self.lines.get(&line).cloned() else { return };
         let Some(instance) = self.get_mut(&place) else { return };
@@ -202,8 +202,8 @@ impl Sentinel {
         }
     }
 
-    /// PONG is life, and so are the errors of a node that loads or has lost its master. One that
-    /// is busy with a script and down is told to kill it.
+    /// PONG is a sign of life, and so are the errors of a node that is loading or has lost its
+    /// master. A node that is down and busy with a script is sent SCRIPT KILL.
     fn hear_ping(&mut self, place: &Place, reply: &Reply, now: Ms) {
         let (Reply::Simple(text) | Reply::Error(text)) = reply else { return };
         let Some(instance) = self.get_mut(place) else { return };

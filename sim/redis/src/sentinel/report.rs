@@ -1,4 +1,4 @@
-//! What INFO of a master or replica says, and what comes of it (`sentinelRefreshInstanceInfo`).
+//! The INFO of a master or replica, and the reaction to it (`sentinelRefreshInstanceInfo`).
 
 use std::net::SocketAddrV4;
 
@@ -6,7 +6,7 @@ use crate::sentinel::Sentinel;
 use crate::sentinel::instance::{Instance, Ms, Place, Reconf, Role, State, Who};
 
 impl Sentinel {
-    /// Takes the text of an INFO: first all that it says, then what is to be done about it.
+    /// Takes the text of an INFO: first stores its contents, then reacts to them.
     pub fn refresh(&mut self, place: &Place, text: &str, now: Ms) {
         let Some(instance) = self.get_mut(place) else { return };
         let rebooted = note_run_id(instance, text);
@@ -47,10 +47,10 @@ impl Sentinel {
         }
     }
 
-    /// A replica says that it is a master: the one that was promoted, or one that came back.
+    /// A replica reports that it is a master: the promoted one, or one that came back.
     ///
-    /// One that came back, like the old master, is made a replica only when it has said so, and
-    /// was up, for as long as four hello messages take: there may be a newer configuration.
+    /// One that came back, like the old master, is made a replica only after it has reported that,
+    /// and was up, for four hello periods: there may be a newer configuration.
     fn meet_new_master(&mut self, place: &Place, address: SocketAddrV4, now: Ms) {
         let times = self.times.clone();
         let Some(master) = self.masters.get_mut(&place.master) else { return };
@@ -81,7 +81,7 @@ impl Sentinel {
         }
     }
 
-    /// Everybody is to hear the new configuration with the next tick.
+    /// Makes the next tick send the new configuration to all.
     fn hurry_hello(&mut self, name: &str) {
         let publish = self.times.publish;
         let Some(master) = self.masters.get_mut(name) else { return };
@@ -92,7 +92,7 @@ impl Sentinel {
         }
     }
 
-    /// A replica that has followed somebody else for long is told whom to follow.
+    /// Reconfigures a replica that has followed another master for long.
     fn mend_replica(&mut self, place: &Place, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
@@ -108,7 +108,7 @@ impl Sentinel {
         }
     }
 
-    /// How far a replica is that was told to follow the promoted one.
+    /// Tracks the progress of a replica that was reconfigured to follow the promoted one.
     fn note_reconfiguration(&mut self, place: &Place, address: SocketAddrV4) {
         let Some(master) = self.masters.get_mut(&place.master) else { return };
         let promoted = master.failover.promoted;
@@ -130,13 +130,13 @@ impl Sentinel {
     }
 }
 
-/// Whether a replica says that it follows this master.
+/// Whether a replica reports that it follows this master.
 fn follows(instance: &Instance, master: SocketAddrV4) -> bool {
     let told = instance.report.master.as_ref();
     told.is_some_and(|(host, port)| *host == master.ip().to_string() && *port == master.port())
 }
 
-/// Whether the process is another one than before.
+/// Stores the run id; whether the process was restarted.
 fn note_run_id(instance: &mut Instance, text: &str) -> bool {
     let Some(id) = text.split("\r\n").find_map(|line| line.strip_prefix("run_id:")) else {
         return false;

@@ -1,4 +1,4 @@
-//! The state without a network: a small town of nodes and Sentinels that answer as they are told.
+//! The state without a network: simulated nodes and Sentinels with scripted replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -21,24 +21,24 @@ fn peer_id(n: u8) -> String {
     format!("{n:040x}")
 }
 
-/// One Sentinel, its clock, and those who answer it: node 1 is the master, the others follow it.
+/// One Sentinel, its clock, and its simulated peers: node 1 is the master, the others follow it.
 struct Town {
     sentinel: Sentinel,
     now: Ms,
     lines: BTreeMap<u64, SocketAddrV4>,
-    /// Who gives no answer, and what he was asked meanwhile.
+    /// The silent nodes, and the requests to them meanwhile.
     silent: BTreeSet<u8>,
     held: Vec<(u64, Vec<String>)>,
-    /// Nodes that say that they are masters.
+    /// Nodes that report that they are masters.
     masters: BTreeSet<u8>,
-    /// Replicas that do not do what they are told, and whom the others follow.
+    /// Replicas that ignore SLAVEOF, and the master of each replica.
     stubborn: BTreeSet<u8>,
     follows: BTreeMap<u8, String>,
     nodes: u8,
-    /// What the other Sentinels say of the master, and for whom they vote (`me` is this one).
+    /// The other Sentinels' opinion about the master, and their vote (`me` is this one).
     opinion: (i64, &'static str),
     events: Vec<String>,
-    /// Whom each SLAVEOF made follow whom.
+    /// The effects of each SLAVEOF.
     told: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Town {
         }
     }
 
-    /// Lets time pass in ticks of a tenth of a second.
+    /// Advances time in ticks of a tenth of a second.
     fn pass(&mut self, ms: Ms) {
         for _ in 0..ms / 100 {
             self.now += 100;
@@ -80,7 +80,7 @@ impl Town {
         }
     }
 
-    /// Everybody answers again, first what he was asked meanwhile.
+    /// Makes all nodes reply again, first to the requests received meanwhile.
     fn wake(&mut self) {
         self.silent.clear();
         for (line, words) in std::mem::take(&mut self.held) {
@@ -159,7 +159,8 @@ impl Town {
     }
 }
 
-/// Facts 20 to 24: what a Sentinel has said after a while, and what it has not.
+/// Facts 20 to 24: the events that a Sentinel has published after a while, and those that it has
+/// not.
 fn check(mut town: Town, ms: Ms, said: &[&str], unsaid: &[&str]) -> Town {
     town.pass(ms);
     let lacking: Vec<_> = said.iter().filter(|event| !town.says(event)).collect();
@@ -168,7 +169,7 @@ fn check(mut town: Town, ms: Ms, said: &[&str], unsaid: &[&str]) -> Town {
     town
 }
 
-/// A town that has run for a while, where the master falls silent now.
+/// A simulation that has run for a while, and whose master falls silent now.
 fn dead_master(mut town: Town, opinion: (i64, &'static str)) -> Town {
     town.pass(3_000);
     town.opinion = opinion;
@@ -313,8 +314,8 @@ fn fact_24_the_highest_config_epoch_wins_and_replicas_are_told_one_at_a_time() {
     check(town, 100, &said, &["+failover-end-for-timeout"]);
 }
 
-/// SENTINEL SIMULATE-FAILURE: the process ends where it is told to, with what it has written by
-/// then.
+/// SENTINEL SIMULATE-FAILURE: the process crashes at the requested point, with what it has written
+/// by then.
 #[test]
 fn a_crash_for_a_trial_comes_where_it_is_told() {
     for (after_election, said, unsaid, config_epoch) in
@@ -331,7 +332,8 @@ fn a_crash_for_a_trial_comes_where_it_is_told() {
     }
 }
 
-/// SENTINEL CONFIG: what is told to others, as whom they are asked, and that it is kept.
+/// SENTINEL CONFIG: what is announced, with which credentials others are queried, and that it is
+/// kept.
 #[test]
 fn what_is_set_for_all_is_told_used_and_kept() {
     let mut sentinel = Town::new(1, 1, 1).sentinel;

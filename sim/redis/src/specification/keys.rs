@@ -1,11 +1,11 @@
-//! Which words of a request are keys, and what is done to them: the key specifications.
+//! Which words of a request are keys, and how they are accessed: the key specifications.
 
 use bytes::Bytes;
 
 use crate::frame::integer;
 use crate::specification::Command;
 
-/// How a key may be, or is, accessed.
+/// The permitted or actual access to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Its value is read.
@@ -31,7 +31,7 @@ impl Access {
         (!letters.is_empty()).then_some(access)
     }
 
-    /// What stands before a pattern in an ACL rule.
+    /// Its prefix of a pattern in an ACL rule.
     pub fn prefix(self) -> &'static str {
         match (self.reads, self.writes) {
             (true, false) => "%R~",
@@ -40,12 +40,12 @@ impl Access {
         }
     }
 
-    /// Both together.
+    /// The union of both.
     pub fn and(self, other: Access) -> Access {
         Access { reads: self.reads || other.reads, writes: self.writes || other.writes }
     }
 
-    /// Whether everything that the other does is allowed by this one.
+    /// Whether this access permits the other.
     pub fn covers(self, other: Access) -> bool {
         self.reads >= other.reads && self.writes >= other.writes
     }
@@ -59,9 +59,9 @@ impl Access {
 /// A word of a request that is a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which word.
+    /// Its index.
     pub at: usize,
-    /// What is done to it.
+    /// How it is accessed.
     pub access: Access,
     /// The flags of its specification, joined by `+`.
     pub flags: &'static str,
@@ -89,13 +89,13 @@ pub fn specifications(command: &Command) -> impl Iterator<Item = KeySpecificatio
     })
 }
 
-/// The numbers behind a colon: `range:0,1,0`.
+/// The numbers after a colon: `range:0,1,0`.
 pub fn numbers(text: &str) -> Vec<i64> {
     let list = text.split_once(':').map_or("", |(_, list)| list);
     list.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
-/// The keys of a request; none if its words make no sense.
+/// The keys of a request; none if its words are invalid.
 pub fn keys_of(command: &Command, args: &[Bytes]) -> Vec<Place> {
     match command.name {
         "SET" => set_key(args),
@@ -143,7 +143,7 @@ fn set_key(args: &[Bytes]) -> Vec<Place> {
     vec![place(1, if gets { "RW+access+update" } else { "OW+update" })]
 }
 
-/// SORT writes where its last STORE says.
+/// SORT writes the key after its last STORE.
 fn sort_keys(args: &[Bytes]) -> Vec<Place> {
     let mut places = vec![place(1, "RO+access")];
     let mut store = None;

@@ -1,4 +1,4 @@
-//! The language of ACL rules: what SETUSER takes and LIST tells.
+//! The syntax of ACL rules: the arguments of SETUSER and the output of LIST.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl User {
     /// Applies one rule.
     ///
     /// # Errors
-    /// Redis's words for a rule that is none.
+    /// Redis's error text for an invalid rule.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), &'static str> {
         match rule.to_ascii_lowercase().as_slice() {
             b"on" => self.on = true,
@@ -161,7 +161,7 @@ impl User {
         Ok(())
     }
 
-    /// The words of its flags.
+    /// The names of its flags.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut words = vec![if self.on { "on" } else { "off" }];
         words.extend(self.no_password.then_some("nopass"));
@@ -194,7 +194,7 @@ impl User {
         self.channels.iter().map(told).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// Rules that lead to its commands: best fitting categories first, then single commands.
+    /// Rules that produce its commands: best fitting categories first, then single commands.
     pub fn told_commands(&self) -> String {
         let adds = !self.future;
         let mut rules = vec![if adds { "-@all" } else { "+@all" }.to_owned()];
@@ -241,7 +241,7 @@ fn checked_hash(text: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-/// The category that has more in common with what is left than it differs; fewest differences
+/// The category that shares more with the remaining commands than it differs; fewest differences
 /// first, then most in common.
 fn best_category(
     left: &BTreeSet<&'static str>,

@@ -1,6 +1,6 @@
-//! Facts that were seen on real servers and decide whether a lock is safe: expiry, what is passed
-//! on, scripts, lags, pauses, crashes. Those about resynchronisation, files and Sentinels stand in
-//! the files of those.
+//! Facts observed on real servers that decide whether a lock is safe: expiry, propagation, scripts,
+//! lags, pauses, crashes. Facts about resynchronisation, files and Sentinels are tested in their
+//! own files.
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::SECOND;
@@ -10,7 +10,7 @@ use lockstorm_redis::node::{Append, NodeConfig};
 
 use crate::stage::{MS, append, check, fault, replica, run};
 
-/// One node, one client: the requests, and the answers without times.
+/// Checks the replies of one node to one client, without times.
 #[track_caller]
 fn answers(config: &NodeConfig, script: &'static str, expected: &[&str]) {
     let (log, _) = run(std::slice::from_ref(config), &[script], vec![]);
@@ -18,15 +18,15 @@ fn answers(config: &NodeConfig, script: &'static str, expected: &[&str]) {
     assert_eq!(log.lines().filter_map(answer).collect::<Vec<_>>(), expected, "{log}");
 }
 
-/// Fact 1: a key is alive at its end and gone behind it; an end that has passed deletes at once
-/// or creates nothing, and a length of nothing is refused.
+/// Fact 1: a key exists up to its expiry and not after it; an expiry in the past deletes at once or
+/// creates nothing, and a time to live of zero is refused.
 #[test]
 fn fact_01_a_key_lives_up_to_its_end_and_past_ends_are_obeyed_at_once() {
     let script = "1 SET k v\n1 PEXPIRE k 0\n1 EXISTS k\n1 SET k v PXAT 1\n1 EXISTS k\n\
                   1 SET k v PX 0\n1 SET k v PX -1\n1 EXISTS k";
     let refused = "ERR invalid expire time in 'set' command";
     answers(&NodeConfig::default(), script, &["OK", "1", "0", "OK", "0", refused, refused, "0"]);
-    // It is set at 3 ms and asked for at 13 and at 15: a link takes 1 ms.
+    // It is set at 3 ms and read at 13 and at 15 ms: a link takes 1 ms.
     let script = "1 SET k v PX 10\n@12\n1 EXISTS k\n1 EXISTS k";
     answers(&NodeConfig::default(), script, &["OK", "1", "0"]);
 }
@@ -37,7 +37,7 @@ fn what_has_expired_is_not_there_for_nx_before_the_cycle_comes() {
     answers(&NodeConfig::default(), script, &["OK", "OK", "w", "nil"]);
 }
 
-/// Fact 2: ends are by the wall clock: a step forward ends a key early, one back prolongs it.
+/// Fact 2: expiry is by the wall clock: a step forward expires a key early, a step back late.
 #[test]
 fn fact_02_a_step_of_the_wall_clock_moves_the_end() {
     let script = "1 SET k v PX 10000\n@1000\n1 PTTL k\n1 EXISTS k";
@@ -57,7 +57,7 @@ fn fact_02_a_step_of_the_wall_clock_moves_the_end() {
     );
 }
 
-/// Fact 3: a replica hides a key past its time and keeps it until its master says DEL.
+/// Fact 3: a replica hides an expired key and keeps it until its master sends DEL.
 #[test]
 fn fact_03_a_replica_hides_and_never_expires() {
     let script = "@1000\n1 SET k v PX 1000\n@2500\n2 GET k\n2 EXISTS k\n2 PTTL k\n2 KEYS *\n\
@@ -75,8 +75,8 @@ fn fact_03_a_replica_hides_and_never_expires() {
     assert!(!by_itself, "the replica has expired a key");
 }
 
-/// Fact 7: effects of scripts are passed on, scripts are not: after a failover a replica has the
-/// keys and the functions, and answers NOSCRIPT.
+/// Fact 7: effects of scripts are propagated, scripts are not: after a failover a replica has the
+/// keys and the functions, and replies NOSCRIPT.
 #[test]
 fn fact_07_scripts_are_passed_on_as_effects() {
     let script = "@1000\n1 EVAL return(redis.call('SET',KEYS[1],'v')) 1 k\n1 SCRIPT LOAD return(1)\n\
@@ -88,7 +88,7 @@ fn fact_07_scripts_are_passed_on_as_effects() {
     assert!(lines[4].ends_with(": NOSCRIPT No matching script. Please use EVAL."), "{log}");
 }
 
-/// Fact 8: in a slow script keys do not expire; before Redis 7.2 TIME and PTTL move in it.
+/// Fact 8: keys do not expire during a slow script; before Redis 7.2 TIME and PTTL advance in it.
 #[test]
 fn fact_08_keys_do_not_expire_in_a_script() {
     let script = "1 SET k v PX 30\n1 EVAL return{redis.call('EXISTS','k'),redis.call('PTTL','k')} 0\n\
@@ -105,7 +105,7 @@ fn fact_08_keys_do_not_expire_in_a_script() {
     assert_eq!(answer(&still), ["OK", "[1 28]", "0"]);
 }
 
-/// Fact 9: a script on a replica reads, and is refused at its first write, naming the script.
+/// Fact 9: a script on a replica may read; its first write fails, and the error names the script.
 #[test]
 fn fact_09_a_script_on_a_replica_is_refused_at_its_first_write() {
     let script = "@1000\n1 SET k v\n@1500\n2 EVAL return(redis.call('GET','k')) 0\n\
@@ -118,8 +118,8 @@ fn fact_09_a_script_on_a_replica_is_refused_at_its_first_write() {
     assert!(lines[3].ends_with(": v"), "{log}");
 }
 
-/// Fact 12: a master that needs replicas goes on for the lag in whole seconds, and refuses then;
-/// reads and messages pass.
+/// Fact 12: a master that needs replicas accepts writes for the lag in whole seconds, then refuses
+/// them; reads and messages pass.
 #[test]
 fn fact_12_min_replicas_refuses_after_the_lag() {
     let config =
@@ -135,8 +135,8 @@ fn fact_12_min_replicas_refuses_after_the_lag() {
     assert!(lines[5].contains("NOREPLICAS"), "{log}");
 }
 
-/// Fact 16: while CLIENT PAUSE WRITE holds writes back, keys are hidden and counted, and nothing
-/// expires; the write is answered at its end.
+/// Fact 16: while CLIENT PAUSE WRITE holds writes back, expired keys are hidden but counted, and
+/// nothing expires; the write gets its reply at the end of the pause.
 #[test]
 fn fact_16_a_pause_of_writes_hides_keys_and_expires_none() {
     let pause =
@@ -150,8 +150,8 @@ fn fact_16_a_pause_of_writes_hides_keys_and_expires_none() {
     );
 }
 
-/// Fact 18: what was written before the reply survives the process, also under `everysec`; a
-/// loss of power takes what was not synced, and nothing under `always`.
+/// Fact 18: data written before the reply survives a crash of the process, also under `everysec`; a
+/// loss of power loses unsynced data, and nothing under `always`.
 #[test]
 fn fact_18_a_process_crash_is_no_power_loss() {
     let script = "@1500\n1 SET k v\n@3000\n1 PING\n1 GET k";

@@ -1,4 +1,4 @@
-//! Redis nodes in whole worlds: what clients are answered, what the trace says, what survives.
+//! Redis nodes in whole worlds: replies to clients, events in the trace, and what survives.
 
 mod facts;
 mod persistence;

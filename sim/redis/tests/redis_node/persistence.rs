@@ -1,4 +1,4 @@
-//! What a node writes to its disk and finds there again, as facts of Redis have it.
+//! What a node writes to its disk and reads back, according to facts of Redis.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::SECOND;
@@ -8,7 +8,7 @@ use lockstorm_redis::node::{Append, NodeConfig};
 use crate::replication::tells;
 use crate::stage::{MS, append, check, fault, replica, run};
 
-/// A node that saves all keys after a second in which one changed; a save takes half a second.
+/// A node that saves all keys after a second with a change; a save takes half a second.
 fn saving() -> NodeConfig {
     NodeConfig { save: "1 1".to_owned(), save_time: 500 * MS, ..NodeConfig::default() }
 }
@@ -59,8 +59,8 @@ fn save_and_bgsave_and_shutdown_write_the_file() {
     );
 }
 
-/// Fact 14: after a save that failed, writes and PING are refused with MISCONF, before anything
-/// else is looked at; reads pass, and it is over when a save succeeds.
+/// Fact 14: after a failed save, writes and PING are refused with MISCONF before any other check;
+/// reads pass, and the refusals stop after a successful save.
 #[test]
 fn fact_14_a_save_that_fails_refuses_writes() {
     let script = "1 SET a 1\n@3500\n1 SET a 2\n1 PING\n1 GET a\n1 EVAL \
@@ -99,7 +99,7 @@ fn an_append_only_file_on_a_full_disk_refuses_writes_or_ends_the_node() {
     assert!(log.ends_with("1 SET a 2: (end)\n"), "{log}");
 }
 
-/// A process that ends takes every connection with it: nobody is served any more.
+/// A process that exits closes every connection, and no client is served any more.
 #[test]
 fn a_node_that_ends_by_itself_serves_nobody() {
     let full = fault(Verb::FullDisk, "n1", 1000 * MS, Some(SECOND));
@@ -108,8 +108,8 @@ fn a_node_that_ends_by_itself_serves_nobody() {
     assert!(log.contains("1 GET a: 1\n") && log.ends_with("1 GET a: (end)\n"), "{log}");
 }
 
-/// Fact 18: a process crash loses nothing that was written, a loss of power what was not synced;
-/// a torn end is cut off, or the node does not start with it.
+/// Fact 18: a crash of the process loses no written data, a loss of power loses unsynced data; a
+/// torn end of the file is cut off, or the node does not start with it.
 #[test]
 fn fact_18_a_torn_end_is_cut_off_or_refused() {
     let script = "1 SET a 1\n@2500\n1 SET b 1\n@2550\n1 SET c 1\n@6000\n1 PING\n1 MGET a b c";
@@ -124,8 +124,8 @@ fn fact_18_a_torn_end_is_cut_off_or_refused() {
     }
 }
 
-/// Fact 18: a disk that lies about fsync keeps nothing over a loss of power, though every write
-/// was synced.
+/// Fact 18: a disk with a lying fsync keeps nothing over a loss of power, although every write was
+/// synced.
 #[test]
 fn fact_18_a_disk_that_lies_loses_what_was_synced() {
     let script = "1 SET a 1\n@1500\n1 SET b 1\n@6000\n1 PING\n1 MGET a b";
@@ -135,8 +135,8 @@ fn fact_18_a_disk_that_lies_loses_what_was_synced() {
     assert!(log.ends_with("1 MGET a b: [1 nil]\n"), "{log}");
 }
 
-/// Fact 19: times to live run on while the node is down. From an append-only file a key whose
-/// time is over comes back and expires then; from an RDB a master leaves it out.
+/// Fact 19: times to live continue while the node is down. A key that expired meanwhile is loaded
+/// from an append-only file and expires then; a master omits it when it loads an RDB.
 #[test]
 fn fact_19_ends_are_absolute_over_a_restart() {
     let script = "1 SET k v PX 60000\n1 SET gone v PX 2500\n@6000\n1 PING\n1 PTTL k\n1 GET gone\n\
@@ -159,7 +159,7 @@ fn fact_19_ends_are_absolute_over_a_restart() {
     );
 }
 
-/// Fact 19: a replica keeps from its own RDB what its master has not deleted.
+/// Fact 19: a replica loads from its own RDB what its master has not deleted.
 #[test]
 fn fact_19_a_replica_keeps_keys_past_their_time_from_its_file() {
     let script = "@1500\n1 SET gone v PX 1500\n@2000\n2 SAVE\n@6000\n2 PING\n2 DBSIZE\n2 GET gone";
@@ -169,7 +169,7 @@ fn fact_19_a_replica_keeps_keys_past_their_time_from_its_file() {
     tells(&log, &["2 SAVE: OK", "2 DBSIZE: 1", "2 GET gone: nil"]);
 }
 
-/// Fact 14: while a node reads its file it says so, PING included; INFO is answered.
+/// Fact 14: while a node loads its file it replies LOADING, also to PING; INFO is served.
 #[test]
 fn fact_14_a_node_that_loads_says_so() {
     let script = "1 SET k v\n@3000\n1 PING\n1 GET k\n1 SET k w\n1 INFO persistence\n@5200\n1 GET k";
@@ -191,7 +191,7 @@ fn fact_14_a_node_that_loads_says_so() {
     );
 }
 
-/// Fact 13: a replica that comes back with the place in its file asks for what it lacks.
+/// Fact 13: a restarted replica with the offset in its file requests only what it lacks.
 #[test]
 fn fact_13_a_replica_goes_on_from_its_file() {
     let script =
@@ -201,13 +201,13 @@ fn fact_13_a_replica_goes_on_from_its_file() {
     tells(&log, &["2 MGET a b: [1 1]", "sync_full:1\r\nsync_partial_ok:1"]);
 }
 
-/// A node that keeps a file and answers like another server.
+/// A node that keeps an append-only file and is compatible with another server.
 fn later(compat: Compat, kept: Append) -> NodeConfig {
     NodeConfig { compat, ..append(kept) }
 }
 
-/// WAITAOF waits for the sync of what this connection wrote; a node that never syncs lets the time
-/// run out, one that syncs every write has nothing to wait for. On Valkey what is written counts.
+/// WAITAOF waits for the sync of this connection's writes; on a node that never syncs it times out,
+/// on one that syncs every write it returns at once. On Valkey written data counts.
 #[test]
 fn waitaof_waits_for_the_file_to_be_synced() {
     let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 2000\n1 WAITAOF 0 1 100";
@@ -227,8 +227,8 @@ fn waitaof_waits_for_the_file_to_be_synced() {
     }
 }
 
-/// What WAITAOF has counted survives a loss of power on Redis; on Valkey, where it counted what was
-/// not synced, it may not.
+/// What WAITAOF has counted survives a loss of power on Redis; on Valkey, which counts unsynced
+/// data, it may not.
 #[test]
 fn waitaof_keeps_its_word_on_redis_alone() {
     let script = "@2500\n1 SET k 1\n1 WAITAOF 1 0 0\n@6000\n1 PING\n1 GET k";
@@ -242,8 +242,8 @@ fn waitaof_keeps_its_word_on_redis_alone() {
     }
 }
 
-/// Replicas tell what they have synced when they are asked and each second; CLIENT UNBLOCK ends
-/// the wait with what is there or with an error, and so does the end of the file.
+/// Replicas report their synced offset on request and every second; CLIENT UNBLOCK ends the wait
+/// with the current counts or with an error, as does disabling the file.
 #[test]
 fn waitaof_counts_files_of_replicas_and_can_be_ended() {
     let keeps = later(Compat::Redis82, Append::Everysec);
@@ -273,8 +273,8 @@ fn waitaof_counts_files_of_replicas_and_can_be_ended() {
     );
 }
 
-/// BGREWRITEAOF takes the time of a save; what is appended meanwhile, in another database too,
-/// stands behind it, and nothing is applied twice.
+/// BGREWRITEAOF takes as long as a save; commands appended meanwhile, also in another database,
+/// follow the rewritten part, and nothing is applied twice.
 #[test]
 fn a_rewritten_file_holds_what_came_before_and_behind() {
     let script = "1 INCR a\n1 INCR a\n1 SELECT 3\n1 INCR b\n1 BGREWRITEAOF\n1 BGREWRITEAOF\n\
@@ -320,8 +320,8 @@ fn a_rewrite_on_a_full_disk_fails_and_leaves_the_file_as_it_was() {
     tells(&log, &[failed, "1 GET a: 1"]);
 }
 
-/// With save points FLUSHALL saves at once, so that nothing comes back after a crash; without, the
-/// last file does. A save in the background that is under way is ended.
+/// With save points FLUSHALL saves at once, so that nothing comes back after a crash; without them
+/// the last file is loaded. A background save in progress is aborted.
 #[test]
 fn flushall_saves_at_once_where_there_are_save_points() {
     let script = "1 SET a 1\n1 SAVE\n1 BGSAVE\n1 FLUSHALL\n1 INFO persistence\n@6000\n1 PING\n\

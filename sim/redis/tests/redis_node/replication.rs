@@ -1,4 +1,4 @@
-//! Master and replica as facts of Redis have it: who is given what, what is lost, who is refused.
+//! Master and replica according to facts of Redis: what is transferred, lost and refused.
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::SECOND;
@@ -7,7 +7,7 @@ use lockstorm_redis::node::NodeConfig;
 
 use crate::stage::{MS, address, check, fault, replica, run};
 
-/// The lines of a log that begin so, without what INFO tells besides these fields.
+/// Checks that the log contains these texts, in this order.
 #[track_caller]
 pub fn tells(log: &str, fields: &[&str]) {
     let mut rest = log;
@@ -17,7 +17,7 @@ pub fn tells(log: &str, fields: &[&str]) {
     }
 }
 
-/// How many keys each full resynchronisation brought.
+/// The number of keys in each full resynchronisation.
 fn full_resyncs(script: &'static str, faults: Vec<lockstorm_platform::fault::Fault>) -> Vec<usize> {
     let (_, remains) = run(&[NodeConfig::default(), replica()], &[script], faults);
     let entries = remains.trace.entries().iter();
@@ -28,7 +28,7 @@ fn full_resyncs(script: &'static str, faults: Vec<lockstorm_platform::fault::Fau
     loaded.collect()
 }
 
-/// Fact 13: a link that broke goes on with what is lacking, as long as the backlog has it.
+/// Fact 13: after a broken link a replica receives only what it lacks, while the backlog has it.
 #[test]
 fn fact_13_a_broken_link_goes_on_where_it_was() {
     let script = "@2000\n1 SET a 1\n@4000\n1 SET b 1\n@8000\n2 MGET a b\n1 INFO stats\n2 ROLE";
@@ -40,8 +40,8 @@ fn fact_13_a_broken_link_goes_on_where_it_was() {
     assert_eq!(full_resyncs(long, vec![reset]), [0], "the backlog has at least 16 KiB");
 }
 
-/// Fact 13: promotion gives the history another id and keeps the old one up to that offset; a
-/// demoted master without further writes is given only what it lacks.
+/// Fact 13: promotion gives the history another id and keeps the previous one up to that offset; a
+/// demoted master without further writes receives only what it lacks.
 #[test]
 fn fact_13_a_demotion_without_further_writes_is_partial() {
     let script = "@2000\n1 SET old 1\n@3000\n2 REPLICAOF NO ONE\n2 SET new 1\n\
@@ -66,8 +66,8 @@ fn fact_13_a_demotion_without_further_writes_is_partial() {
     );
 }
 
-/// Fact 13: a demoted master with extra writes is beyond the promotion: all is resynchronised,
-/// and what was not replicated vanishes.
+/// Fact 13: a demoted master with extra writes is past the offset of the promotion: it is fully
+/// resynchronised and loses its unreplicated writes.
 #[test]
 fn fact_13_a_demoted_master_with_extra_writes_loses_them() {
     let script = "@2000\n1 SET old 1\n@3000\n2 REPLICAOF NO ONE\n1 SET lost 1\n\
@@ -78,7 +78,7 @@ fn fact_13_a_demoted_master_with_extra_writes_loses_them() {
     tells(&log, &["1 MGET old lost: [1 nil]", "sync_full:1", "sync_partial_err:1"]);
 }
 
-/// Fact 13: a master that comes back empty replicates its emptiness.
+/// Fact 13: a master that restarts empty replicates its empty data set.
 #[test]
 fn fact_13_a_master_that_starts_empty_empties_its_replicas() {
     let script = "@2000\n1 SET k 1\n@2500\n2 GET k\n@6000\n2 GET k";
@@ -91,8 +91,8 @@ fn fact_13_a_master_that_starts_empty_empties_its_replicas() {
     );
 }
 
-/// The stream passes through a replica byte for byte; when its master's history changes, a
-/// replica of a replica learns of it and stays.
+/// The stream passes through a replica byte for byte; when its master's history changes, a replica
+/// of a replica is notified and stays connected.
 #[test]
 fn a_replica_of_a_replica_has_the_same_history() {
     let second = NodeConfig { replica_of: Some(address(2)), ..NodeConfig::default() };
@@ -115,8 +115,9 @@ fn a_replica_of_a_replica_has_the_same_history() {
     );
 }
 
-/// Fact 11: WAIT counts replicas that have all up to this connection's last command, a fresh
-/// connection's none included; it returns the count when fewer have it, and inside MULTI at once.
+/// Fact 11: WAIT counts the replicas that have everything up to this connection's last command, so
+/// a fresh connection counts every replica; it times out with the count when fewer have it, and
+/// returns at once inside MULTI.
 #[test]
 fn fact_11_wait_counts_from_the_connections_own_offset() {
     let stopped = fault(Verb::Pause, "n2", 2500 * MS, Some(20 * SECOND));
@@ -133,8 +134,8 @@ fn fact_11_wait_counts_from_the_connections_own_offset() {
     );
 }
 
-/// Fact 15: who waits on a master that becomes a replica is told so and loses his connection;
-/// others stay.
+/// Fact 15: a client blocked on a master that becomes a replica receives an error and is
+/// disconnected; other clients stay connected.
 #[test]
 fn fact_15_becoming_a_replica_unblocks_those_who_wait() {
     let told = "UNBLOCKED force unblock from blocking operation, instance state changed \
@@ -155,8 +156,8 @@ fn fact_15_becoming_a_replica_unblocks_those_who_wait() {
     );
 }
 
-/// Fact 17: FAILOVER lets writes wait until a replica has everything, then swaps the two; nothing
-/// is lost.
+/// Fact 17: FAILOVER holds writes back until a replica has everything, then swaps the roles;
+/// nothing is lost.
 #[test]
 fn fact_17_failover_swaps_master_and_replica_and_loses_nothing() {
     let script = "@2000\n1 SET k 1\n1 FAILOVER\n1 INFO replication\n1 SET k 2\n@5000\n1 ROLE\n\
@@ -183,8 +184,8 @@ fn fact_17_failover_swaps_master_and_replica_and_loses_nothing() {
     assert_eq!(entries, [0], "the old master is given only what it lacks");
 }
 
-/// Fact 17: a replica that never catches up ends the failover in time; by force it becomes master
-/// all the same, and a replica that cannot be reached leaves the master what it was.
+/// Fact 17: if the replica never catches up, the failover ends at its timeout; with FORCE the
+/// replica becomes master anyway, and if it cannot be reached the master keeps its role.
 #[test]
 fn fact_17_failover_has_a_time_limit() {
     let refused = "1 SET k 3: READONLY You can't write against a read only replica.";
@@ -202,8 +203,8 @@ fn fact_17_failover_has_a_time_limit() {
     }
 }
 
-/// Fact 14: without its master a replica that may not tell stale data says so; a write is refused
-/// as on every replica before that.
+/// Fact 14: without its master a replica that must not serve stale data replies with an error; a
+/// write is refused before that, as on every replica.
 #[test]
 fn fact_14_refusals_come_in_redis_order() {
     let script = "1 CONFIG SET replica-serve-stale-data no\n1 REPLICAOF 10.0.0.9 1\n1 GET k\n\
@@ -225,8 +226,8 @@ fn fact_14_refusals_come_in_redis_order() {
     );
 }
 
-/// Facts 5 and 6: a lease goes to replicas with its absolute end, its expiry as DEL, and neither
-/// SET NX that fails nor a read says anything.
+/// Facts 5 and 6: a lease is replicated with its absolute expiry and its end as DEL; neither a
+/// failed SET NX nor a read propagates anything.
 #[test]
 fn facts_5_and_6_ends_are_told_absolute_and_expiry_as_deletion() {
     let script = "@2000\n1 SET k v NX PX 500\n1 SET k w NX PX 500\n1 GET k\n1 WAIT 1 100\n\

@@ -1,4 +1,4 @@
-//! A world of nodes and of clients that follow scripts, for the tests beside this file.
+//! A world of nodes and of clients that follow scripts, for the tests in this folder.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn address(host: u8) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 6379)
 }
 
-/// Connects to the node of this number.
+/// Connects to the node with this number.
 async fn connect(host: &Host, node: u8) -> Option<Asker> {
     Some(Asker::new(host.timeout(SECOND, host.connect(address(node))).await?.ok()?))
 }
@@ -50,8 +50,8 @@ fn show(reply: Option<Reply>) -> String {
     }
 }
 
-/// Follows a script: `@ms` waits until that time, `n request` asks node n on one connection, and
-/// notes the answer with the time at which it came.
+/// Follows a script: `@ms` waits until that time, `n request` sends to node n on one connection and
+/// logs the reply with its time.
 async fn follow(host: Host, script: &'static str, log: Log) {
     let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -87,7 +87,7 @@ fn machine(name: &str, last: u8, part: Part, process: Process) -> HostSpec {
     HostSpec { name: name.to_owned(), address: address(last), clocks, part, process }
 }
 
-/// A world of nodes 1, 2, ... and a client a script, on links of one millisecond.
+/// A world of nodes 1, 2, ... and one client per script, on links of one millisecond.
 pub fn run(
     nodes: &[NodeConfig],
     scripts: &[&'static str],

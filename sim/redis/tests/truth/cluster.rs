@@ -1,6 +1,6 @@
-//! A node of a cluster against `redis-server --cluster-enabled yes`: the scripts of
-//! `tests/corpus/cluster/`, written as all others. Both are alone in their cluster: what nodes do
-//! together is tested beside the state. Names and addresses are masked.
+//! A cluster node against `redis-server --cluster-enabled yes`: the scripts of
+//! `tests/corpus/cluster/`, in the usual format. Each is alone in its cluster: interaction between
+//! nodes is tested with the cluster's state. Names and addresses are masked.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -12,7 +12,7 @@ use crate::fake::Fake;
 use crate::real::Real;
 use crate::{EPOCH_MS, difference, fail_if_any, step_on_fake, step_on_real, writes};
 
-/// Where the fake node is; the real one does not know its own address and says nothing.
+/// The address of the fake node; the real one does not know its own address and sends none.
 const OWN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
 
 fn fake() -> Fake {
@@ -43,8 +43,7 @@ fn bus() -> u16 {
     20_000 + u16::try_from(std::process::id() % 20_000).expect("a small number")
 }
 
-/// Puts marks into the places of names and addresses, and leaves the lengths of what they are in
-/// out.
+/// Replaces names and addresses by marks, and omits the lengths of the strings that contain them.
 fn masked(mut echo: Echo) -> Echo {
     for heard in echo.values_mut() {
         let text = String::from_utf8_lossy(&heard.bytes).into_owned();

@@ -1,10 +1,10 @@
-//! Nodes that answer like other servers, against those servers: `redis/compat/`.
+//! Nodes compatible with other servers, against those servers: `redis/compat/`.
 //!
-//! A file that is named like a server is a script of what locks meet there. The file beside it that
-//! is called `known` lists in what the whole corpus still differs, in groups behind a line
-//! `= reason`; what stands behind a reason that begins with `now and then` may be answered alike as
-//! well. Where `LOCKSTORM_SERVER_REDIS_8_2` and its like name a server's file, both are
-//! compared with what it says now; `LOCKSTORM_TRUTH=write` writes them.
+//! A file named after a server is a script of what locks use there. The file `known` beside it
+//! lists the remaining differences in the whole corpus, in groups under a line `= reason`; requests
+//! under a reason that begins with `now and then` may also give equal replies. If
+//! `LOCKSTORM_SERVER_REDIS_8_2` and the like name a server's file, both are compared with its
+//! replies; `LOCKSTORM_TRUTH=write` rewrites them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::corpus::{Script, folder, scripts};
 use crate::real::Real;
 use crate::{against_real, against_recorded, fail_if_any, writes};
 
-/// Why a difference stands in the list that nobody has given a reason yet.
+/// The reason in the list for a difference that has no explanation yet.
 const UNEXPLAINED: &str = "not modelled";
 
-/// How reasons begin for what does not differ in every process.
+/// How the reasons begin for differences that do not occur in every process.
 const SOMETIMES: &str = "now and then";
 
-/// The servers that are not the yardstick.
+/// The servers other than the default one.
 fn others() -> impl Iterator<Item = (&'static str, Compat)> {
     Compat::WORDS.into_iter().filter(|(_, compat)| *compat != Compat::default())
 }
@@ -45,7 +45,7 @@ fn server(word: &str) -> Option<String> {
     server
 }
 
-/// In what the corpus is known to differ: the reason for each request.
+/// The known differences of the corpus: the reason for each request.
 fn known(word: &str) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(path(word, "known")).unwrap_or_default();
     let mut reason = UNEXPLAINED;

@@ -1,8 +1,8 @@
-//! Scripts of requests with the answers that redis-server gave: the files of `tests/corpus/`.
+//! Scripts of requests with the replies of redis-server: the files of `tests/corpus/`.
 //!
-//! Line by line: `# ` opens a comment and `! name value` a setting of both servers. `> request` is
-//! a request, `b> request` the same on a connection of that name; `@ +50` lets 50 ms pass. Behind a
-//! request stands its answer, behind both what other connections were told: `b: >3\r\n...`.
+//! Line by line: `# ` begins a comment and `! name value` a setting of both servers. `> request` is
+//! a request, `b> request` the same on a connection of that name; `@ +50` lets 50 ms pass. A
+//! request is followed by its reply, then by what other connections received: `b: >3\r\n...`.
 //! `<now+50>` is 50 ms after the script's start, in Unix milliseconds.
 
 use std::collections::BTreeMap;
@@ -13,34 +13,34 @@ use lockstorm_redis::frame::request::RequestReader;
 
 use crate::item::{escape, unescape};
 
-/// A request's words.
+/// The words of a request.
 pub type Words = Vec<Vec<u8>>;
 
-/// What stands for no answer at all.
+/// The word for no reply at all.
 const NOTHING: &str = "(nothing)";
-/// What stands behind the last bytes of a connection that was closed.
+/// The mark after the last bytes of a connection that was closed.
 const CLOSED: &str = "(closed)";
 
-/// What a connection was sent since it was last listened to.
+/// What a connection received since the previous step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Whether it was closed behind them.
+    /// Whether it was closed after them.
     pub closed: bool,
 }
 
-/// What all connections were sent, by name; those that were sent nothing are not in it.
+/// What all connections received, by name; silent connections are left out.
 pub type Echo = BTreeMap<String, Heard>;
 
-/// A line that does something.
+/// A line of a script that acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A request of a connection; the one without a name waits for its answer.
+    /// A request on a connection; the one without a name waits for its reply.
     Ask(String, String),
     /// Milliseconds pass.
     Pass(u64),
-    /// Nothing is done: a comment.
+    /// A comment.
     Remark(String),
 }
 
@@ -51,21 +51,21 @@ pub struct Script {
     pub name: String,
     /// Settings of the servers.
     pub settings: Vec<(String, String)>,
-    /// What is done, and what came of it when it was recorded.
+    /// The steps, with the recorded result of each.
     pub steps: Vec<(Step, Echo)>,
 }
 
-/// Where the files are.
+/// The directory of the scripts.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
-/// All scripts of nodes, by name. A file is one by being there.
+/// All scripts of nodes, by name. Every file of the directory is one.
 pub fn scripts() -> Vec<Script> {
     scripts_in(&folder())
 }
 
-/// The scripts of a folder.
+/// The scripts of a directory.
 pub fn scripts_in(folder: &Path) -> Vec<Script> {
     let entries = std::fs::read_dir(folder).expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("an entry can be read").path());
@@ -83,7 +83,7 @@ pub fn scripts_in(folder: &Path) -> Vec<Script> {
     paths.into_iter().map(read).collect()
 }
 
-/// The words of a request as a line has it.
+/// The words of a request line.
 pub fn words(line: &str) -> Words {
     let mut buffer = BytesMut::from(format!("{line}\r\n").as_bytes());
     let args = RequestReader::default().next(&mut buffer);
@@ -91,7 +91,7 @@ pub fn words(line: &str) -> Words {
     args.unwrap_or_else(|| panic!("no words in {line}")).iter().map(|arg| arg.to_vec()).collect()
 }
 
-/// A line that has these words.
+/// The line for these words.
 pub fn line(words: &Words) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     let quoted = |word: &Vec<u8>| {
@@ -103,7 +103,7 @@ pub fn line(words: &Words) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Puts a time into the place of each `<now+...>`.
+/// Replaces each `<now+...>` by a time.
 pub fn with_times(line: &str, start_ms: u64) -> String {
     let mut parts = line.split("<now+");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -115,7 +115,7 @@ pub fn with_times(line: &str, start_ms: u64) -> String {
     out
 }
 
-/// The name of the connection that a line begins with, and what is behind the mark.
+/// The connection's name at the beginning of a line, and what follows the mark.
 fn named<'a>(line: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let (name, rest) = line.split_once(mark)?;
     let is_name = name.len() < 9 && name.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -123,7 +123,7 @@ fn named<'a>(line: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
 }
 
 impl Script {
-    /// Reads a file.
+    /// Parses a file.
     pub fn read(name: &str, text: &str) -> Script {
         let mut script = Script { name: name.to_owned(), ..Script::default() };
         let mut lines = text.lines().peekable();
@@ -183,14 +183,14 @@ impl Script {
     }
 }
 
-/// A request whose answer was not recorded yet has another line behind it.
+/// Whether a line begins a step: then the request before it has no recorded reply yet.
 fn opens_a_step(line: &str) -> bool {
     let opens = ["# ", "! ", "@ +"].iter().any(|mark| line.starts_with(mark));
     opens || named(line, "> ").is_some() || named(line, ": ").is_some()
 }
 
 impl Heard {
-    /// What a line says.
+    /// Parses a line.
     pub fn read(text: &str) -> Heard {
         let (text, closed) = match text.strip_suffix(CLOSED) {
             Some(text) => (text, true),

@@ -1,4 +1,4 @@
-//! Our side: a node without a machine, its clock in our hands.
+//! The fake side: a node without a machine, with a clock set by the test.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,9 +12,9 @@ use lockstorm_redis::session::{After, Block, Closing};
 
 use crate::corpus::{Echo, Heard, Words};
 
-/// How long a request on the connection without a name may wait for its answer.
+/// The maximum time that a request on the connection without a name waits for its reply.
 pub const PATIENCE_MS: u64 = 500;
-/// After so long a pause the active cycle has seen every key.
+/// After a pause of this length the active expire cycle has checked every key.
 const CYCLE_MS: u64 = 200;
 
 /// See the head of this file.
@@ -22,7 +22,7 @@ pub struct Fake {
     /// The node.
     pub node: Node,
     connections: BTreeMap<String, u64>,
-    /// Those who wait for replicas, and until when.
+    /// The connections that wait for replicas, with their deadlines.
     waits: BTreeMap<String, u64>,
     now_ms: u64,
 }
@@ -33,7 +33,7 @@ impl Fake {
         Fake::start_like(Compat::default(), settings, now_ms)
     }
 
-    /// The same that answers like another server.
+    /// The same, compatible with another server.
     pub fn start_like(compat: Compat, settings: &[(String, String)], now_ms: u64) -> Fake {
         let mut config = NodeConfig { compat, ..NodeConfig::default() };
         for (name, value) in settings {
@@ -51,7 +51,7 @@ impl Fake {
         Fake::of(Node::new(config, now_ms, [1, 2, 3]), now_ms)
     }
 
-    /// A node that is there already.
+    /// Wraps an existing node.
     pub fn of(node: Node, now_ms: u64) -> Fake {
         let mut fake =
             Fake { node, connections: BTreeMap::new(), waits: BTreeMap::new(), now_ms: 0 };
@@ -59,7 +59,7 @@ impl Fake {
         fake
     }
 
-    /// Moves the clock, never back, and ends the waits whose time is over.
+    /// Advances the clock, never backwards, and ends the waits that have timed out.
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms.max(self.now_ms);
         self.node.set_time(self.now_ms * 1_000_000);
@@ -69,7 +69,7 @@ impl Fake {
         ended.iter().for_each(|name| self.answer_wait(name));
     }
 
-    /// Lets time pass.
+    /// Advances the clock by `ms`.
     pub fn pass(&mut self, ms: u64) {
         self.set_time(self.now_ms + ms);
         if ms >= CYCLE_MS {
@@ -77,7 +77,7 @@ impl Fake {
         }
     }
 
-    /// Asks on a connection, which is opened if need be.
+    /// Sends a request on a connection, which is opened if necessary.
     pub fn ask(&mut self, name: &str, words: &Words) {
         let nowhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let id = match self.connections.get(name) {
@@ -114,19 +114,19 @@ impl Fake {
         }
     }
 
-    /// A WAIT whose time is over is answered by what is acknowledged: there are no replicas.
+    /// Replies to a WAIT that has timed out with the acknowledged count: there are no replicas.
     fn answer_wait(&mut self, name: &str) {
         self.waits.remove(name);
         self.node.look_for_quorum(self.connections[name], true);
     }
 
-    /// Whether a connection waits for the answer to its last request.
+    /// Whether a connection waits for the reply to its last request.
     pub fn is_waiting(&self, name: &str) -> bool {
         let session = self.connections.get(name).and_then(|id| self.node.clients.get(*id));
         session.is_some_and(|session| session.blocked.is_some())
     }
 
-    /// Lets time pass until a connection is answered, if that is soon.
+    /// Advances the clock until a connection gets its reply, if that is soon.
     pub fn be_patient(&mut self, name: &str) {
         while self.is_waiting(name) {
             let ends = self.waits.values().copied().chain(self.node.clients.next_deadline_ms());
@@ -137,7 +137,7 @@ impl Fake {
         }
     }
 
-    /// What was sent on all connections.
+    /// What all connections received.
     pub fn heard(&mut self) -> Echo {
         let mut echo = Echo::new();
         for (name, id) in &self.connections {

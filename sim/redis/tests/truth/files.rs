@@ -1,5 +1,5 @@
-//! Files: what the node writes is loaded by the installed redis-server, and what that writes is
-//! loaded by the node, with nothing lost on the way.
+//! Files: the installed redis-server loads what the node writes, and the node loads what
+//! redis-server writes, without any loss.
 
 use lockstorm_redis::keyspace::Keyspace;
 use lockstorm_redis::keyspace::limits::Limits;
@@ -11,10 +11,10 @@ use crate::fake::Fake;
 use crate::real::{Real, encode, now_ms};
 use crate::shapes::{Dice, Shapes};
 
-/// Random requests that fill the node besides those of the scripts.
+/// The number of random requests that fill the node in addition to those of the scripts.
 const REQUESTS: usize = 3_000;
 
-/// A node that has been asked what the scripts about values ask, and at random.
+/// A node filled by the scripts about values and by random requests.
 fn filled(start_ms: u64) -> Node {
     let mut fake = Fake::start(&[], start_ms);
     for script in scripts().iter().filter(|script| ["dumps", "sets"].contains(&&*script.name)) {
@@ -26,13 +26,13 @@ fn filled(start_ms: u64) -> Node {
     }
     let (shapes, mut dice) = (Shapes::read(None), Dice(7));
     for nth in 0..REQUESTS {
-        // One connection each: nobody waits for ever.
+        // One connection each, so that no request waits forever.
         ask(&mut fake, &format!("c{nth}"), &shapes.draw(&mut dice));
     }
     fake.node
 }
 
-/// Asks what leaves the other keys and libraries alone.
+/// Sends a request, unless it would flush the other keys and libraries.
 fn ask(fake: &mut Fake, name: &str, words: &Words) {
     let flushes = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"FLUSH");
     if !words.iter().any(flushes) {
@@ -53,7 +53,7 @@ fn names(contents: &Contents) -> Vec<String> {
     contents.facts.iter().map(name).collect()
 }
 
-/// Fails with the first key that differs.
+/// Fails at the first key that differs.
 #[track_caller]
 fn same(read: &Keyspace, written: &Keyspace) {
     for (number, db) in written.iter() {
@@ -70,7 +70,7 @@ fn a_file_goes_to_the_installed_redis_and_back() {
     let start_ms = now_ms();
     let mut node = filled(start_ms);
     node.set_time(now_ms() * 1_000_000);
-    // Nothing that ends on the way.
+    // Removes what would expire on the way.
     for (db, key) in node.keyspace.expired(start_ms + 1_000_000) {
         node.keyspace.db_mut(db).remove(&key);
     }
@@ -105,7 +105,7 @@ fn what_is_no_file_is_refused() {
         assert!(load(&file[..end], &limits).is_err());
         let mut other = file.to_vec();
         other[end] ^= 1 << dice.roll(8);
-        // The checksum finds it, if nothing else does.
+        // The checksum detects it, if nothing else does.
         assert!(load(&other, &limits).is_err());
     }
 }

@@ -9,15 +9,15 @@ use crate::shapes::{Dice, Shapes};
 
 /// Requests in one script.
 const LENGTH: usize = 500;
-/// Bytes that redis-server reads at once, less some.
+/// The number of bytes that redis-server reads at once, with a margin.
 const MOST_BYTES: usize = 12_000;
 /// Requests in one write.
 const MOST_REQUESTS: usize = 60;
-/// After this the scripts that let time pass go on; keys end before, at `<now+400>`.
+/// The length of a pause in scripts that let time pass; keys expire before it ends, at `<now+400>`.
 const PAUSE_MS: u64 = 405;
-/// A script in which so much time was spent waiting ends there: near ends are not far.
+/// A script that has waited for this long stops there: near expiries are close.
 const ENOUGH_MS: u64 = 200;
-/// A script that took longer on the real server shows its times, not its answers.
+/// A script that took longer on the real server would show timing differences, so it is repeated.
 const LONGEST_MS: u64 = 300;
 /// The names of the connections.
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -27,16 +27,16 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 pub enum Move {
     /// A request of a connection.
     Ask(&'static str, Words),
-    /// All keys that were given a near end are over.
+    /// A pause after which all keys with a near expiry have expired.
     Pause,
 }
 
-/// A difference: at which step, and what was answered.
+/// A difference: the step, and the replies.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The step's number.
     pub at: usize,
-    /// Both answers.
+    /// Both replies.
     pub text: String,
 }
 
@@ -51,7 +51,7 @@ pub fn script(shapes: &Shapes, dice: &mut Dice) -> Vec<Move> {
         if dice.one_in(15) {
             name = NAMES[dice.roll(NAMES.len())];
         }
-        // Who listens may do little else: it does not do so for long.
+        // A subscribed connection can do little else, so it resets soon.
         let own = NAMES.iter().position(|known| *known == name).unwrap_or(0);
         let stops = listens[own] && dice.one_in(8);
         let words = if stops { vec![b"RESET".to_vec()] } else { shapes.draw(dice) };
@@ -61,14 +61,14 @@ pub fn script(shapes: &Shapes, dice: &mut Dice) -> Vec<Move> {
     (0..LENGTH).map(ask).collect()
 }
 
-/// Whether a request may make its connection listen.
+/// Whether a request may subscribe its connection.
 fn listens_then(words: &Words) -> bool {
     let first = words[0].to_ascii_uppercase();
     first.ends_with(b"SUBSCRIBE") && !first.ends_with(b"UNSUBSCRIBE")
 }
 
-/// Plays a script on both sides from nothing; how many steps were done, and the first difference.
-/// What takes too long on a busy machine is played again.
+/// Plays a script on both sides from an empty state; returns the number of steps, and the first
+/// difference. A run that takes too long on a busy machine is repeated.
 pub fn play(real: &mut Real, moves: &[Move]) -> (usize, Option<Difference>) {
     let mut last = None;
     for _ in 0..20 {
@@ -84,7 +84,7 @@ pub fn play(real: &mut Real, moves: &[Move]) -> (usize, Option<Difference>) {
     );
 }
 
-/// The same once, with the milliseconds that it took.
+/// One such run, with its duration in milliseconds.
 fn play_once(real: &mut Real, moves: &[Move]) -> (usize, Option<Difference>, u64) {
     real.forget();
     let start_ms = now_ms();
@@ -120,7 +120,7 @@ struct Both<'a> {
     start_ms: u64,
 }
 
-/// A request, and what ours answered.
+/// A request, and the fake node's reply.
 struct Asked {
     words: Words,
     ours: Vec<u8>,
@@ -143,7 +143,7 @@ impl Both<'_> {
         words.iter().map(timed).collect()
     }
 
-    /// Asks on one connection until it waits or is closed; how many moves that took.
+    /// Sends on one connection until it waits or is closed; returns the number of moves taken.
     fn burst(&mut self, from: usize, moves: &[Move]) -> (usize, Option<Difference>) {
         let Move::Ask(name, _) = &moves[0] else { return (1, None) };
         if self.fake.is_waiting(name) {
@@ -178,7 +178,7 @@ impl Both<'_> {
         (asked.len(), self.compare(from, name, &sent, &asked, ours))
     }
 
-    /// A connection that waits for ever is closed once nobody is left to wake it.
+    /// Closes a connection that would wait forever, once no connection is left to wake it.
     fn give_way(&mut self, name: &str) {
         if NAMES.iter().all(|name| self.fake.is_waiting(name)) {
             self.fake.close(name);
@@ -258,7 +258,7 @@ fn front(bytes: &[u8], count: usize) -> &[u8] {
     &bytes[..left.len().min(bytes.len() - rest.len())]
 }
 
-/// The words of a request as a file of cases has them.
+/// The words of a request as in a file of cases.
 pub fn said(step: &Move) -> String {
     match step {
         Move::Ask(name, words) => format!("{name}> {}", line(words)),

@@ -1,18 +1,18 @@
-//! Replies as trees, of RESP2 and RESP3: read and written here by a few lines of their own, which
-//! share nothing with the codec that is compared.
+//! Replies of RESP2 and RESP3 as trees, with a small parser and writer that share nothing with the
+//! codec under test.
 
 /// One reply, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Item {
-    /// Everything that is one line, with its first byte: `+OK`, `:1`, `$-1`, `_`.
+    /// A reply of one line, with its first byte: `+OK`, `:1`, `$-1`, `_`.
     Line(Vec<u8>),
-    /// `$` and `=`: bytes behind their length.
+    /// `$` and `=`: bytes after their length.
     Bulk(u8, Vec<u8>),
-    /// `*`, `%`, `~` and `>`: items behind their number.
+    /// `*`, `%`, `~` and `>`: items after their number.
     Many(u8, Vec<Item>),
 }
 
-/// The whole items at the front of the bytes, and what is left behind them.
+/// The complete items at the front of the bytes, and the remaining bytes.
 pub fn items(mut bytes: &[u8]) -> (Vec<Item>, &[u8]) {
     let mut found = Vec::new();
     while let Some((item, rest)) = item(bytes) {
@@ -69,7 +69,7 @@ impl Item {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// What it holds.
+    /// The items inside.
     pub fn parts(&self) -> &[Item] {
         match self {
             Item::Many(_, parts) => parts,
@@ -83,7 +83,7 @@ impl Item {
     }
 }
 
-/// Bytes as a file of cases has them: one line of plain characters.
+/// Bytes as in a file of cases: one line of plain characters.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -98,7 +98,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes behind [`escape`].
+/// The inverse of [`escape`].
 pub fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,7 +1,7 @@
-//! The fake node against real Redis, byte for byte: scripts with recorded answers, the same scripts
+//! The fake node against real Redis, byte for byte: scripts with recorded replies, the same scripts
 //! on an installed redis-server, and random requests on both.
 //!
-//! `LOCKSTORM_TRUTH=write` records the answers anew. `LOCKSTORM_REQUESTS` and `LOCKSTORM_SEED` say
+//! `LOCKSTORM_TRUTH=write` records the replies again. `LOCKSTORM_REQUESTS` and `LOCKSTORM_SEED` set
 //! how many random requests are compared, and which.
 
 #![expect(
@@ -35,10 +35,10 @@ use crate::real::{Real, encode, now_ms, of, sleep_ms};
 use crate::rules::Rules;
 use crate::shapes::{Dice, Shapes};
 
-/// When a script without a real server starts.
+/// The start time of a script without a real server.
 const EPOCH_MS: u64 = 1_900_000_000_000;
 
-/// Does a step on the fake node.
+/// Runs a step on the fake node.
 fn step_on_fake(fake: &mut Fake, step: &Step, start_ms: u64) -> Echo {
     match step {
         Step::Ask(name, line) => {
@@ -53,7 +53,7 @@ fn step_on_fake(fake: &mut Fake, step: &Step, start_ms: u64) -> Echo {
     fake.heard()
 }
 
-/// Does a step on the real server.
+/// Runs a step on the real server.
 fn step_on_real(real: &mut Real, step: &Step, start_ms: u64) -> Echo {
     match step {
         Step::Ask(name, line) => {
@@ -71,8 +71,8 @@ fn step_on_real(real: &mut Real, step: &Step, start_ms: u64) -> Echo {
     real.heard()
 }
 
-/// The form of all that was heard in which it is compared with the other side's, if that is known
-/// already; and the rules that had a say.
+/// The normal form of an echo for the comparison with the other side's, if that is already known;
+/// and the rules that applied.
 fn normal(rules: &mut Rules, step: &Step, mut echo: Echo, other: &Echo) -> (Echo, Vec<usize>) {
     let mut used = Vec::new();
     if let Step::Ask(name, line) = step
@@ -84,7 +84,7 @@ fn normal(rules: &mut Rules, step: &Step, mut echo: Echo, other: &Echo) -> (Echo
     (echo, used)
 }
 
-/// What was recorded, with the times of a script that starts now.
+/// A recorded echo, with the times of a script that starts now.
 fn with_start(echo: &Echo, start_ms: u64) -> Echo {
     let mut echo = echo.clone();
     for heard in echo.values_mut().filter(|heard| heard.bytes.starts_with(b":<now+")) {
@@ -94,7 +94,7 @@ fn with_start(echo: &Echo, start_ms: u64) -> Echo {
     echo
 }
 
-/// The same with times as distances from the script's start.
+/// The inverse: times relative to the script's start.
 fn without_start(mut echo: Echo, start_ms: u64) -> Echo {
     for heard in echo.values_mut() {
         let text = String::from_utf8_lossy(&heard.bytes);
@@ -108,7 +108,7 @@ fn without_start(mut echo: Echo, start_ms: u64) -> Echo {
     echo
 }
 
-/// What differs between two echoes of a step.
+/// The difference between two echoes of a step, if any.
 fn difference(script: &Script, step: &Step, redis: &Echo, ours: &Echo) -> Option<String> {
     if redis == ours {
         return None;
@@ -141,7 +141,7 @@ fn the_recorded_answers_are_ours() {
     fail_if_any(&wrong.collect::<Vec<_>>());
 }
 
-/// What a node that answers like a server answers otherwise than was recorded of it.
+/// The differences of a compatible node from the recorded replies.
 fn against_recorded(script: &Script, compat: Compat) -> Vec<String> {
     let mut wrong = Vec::new();
     let (mut theirs, mut ours) = (Rules::read_once(), Rules::read_once());
@@ -173,8 +173,8 @@ fn the_installed_redis_answers_alike() {
     fail_if_any(&wrong);
 }
 
-/// What a node that answers like a server answers otherwise than that server, whose answers the
-/// script has from now on.
+/// The differences of a compatible node from the real server, whose replies replace those of the
+/// script.
 fn against_real(script: &mut Script, compat: Compat, real: &mut Real) -> Vec<String> {
     let mut wrong = Vec::new();
     let start_ms = now_ms();
@@ -184,7 +184,7 @@ fn against_real(script: &mut Script, compat: Compat, real: &mut Real) -> Vec<Str
         let step = &script.steps[at].0;
         fake.set_time(now_ms());
         let answered = step_on_real(real, step, start_ms);
-        // What was recorded stays if a rule says that it is as good.
+        // A recorded reply stays if it is equal under the rules.
         let recorded = with_start(&script.steps[at].1, start_ms);
         let (answered, _) = normal(&mut theirs, step, answered, &recorded);
         let told = step_on_fake(&mut fake, step, start_ms);
@@ -195,7 +195,7 @@ fn against_real(script: &mut Script, compat: Compat, real: &mut Real) -> Vec<Str
     wrong
 }
 
-/// Whether the answers of the installed server are recorded.
+/// Whether the replies of the installed server are to be recorded.
 fn writes() -> bool {
     std::env::var("LOCKSTORM_TRUTH").is_ok_and(|word| word == "write")
 }
@@ -218,7 +218,7 @@ fn every_rule_is_used() {
     assert!(idle.is_empty(), "rules for which there is neither a case nor a shape: {idle:?}");
 }
 
-/// A number that the environment may give.
+/// A number from the environment, or the default.
 fn given(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

@@ -1,5 +1,5 @@
-//! The other side: a redis-server of the test's own, on a socket file. Two tests that are told free
-//! ports at the same time may be told the same one.
+//! The real side: a redis-server of the test's own, on a socket file, because two tests that search
+//! for free ports at the same time may find the same one.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -14,7 +14,7 @@ use crate::corpus::{Echo, Heard, Words};
 use crate::fake::PATIENCE_MS;
 use crate::item::items;
 
-/// The name that redis-server gives its RDB.
+/// The name of redis-server's RDB.
 const FILE: &str = "dump.rdb";
 
 /// See the head of this file.
@@ -25,13 +25,13 @@ pub struct Real {
     heard: Echo,
 }
 
-/// What real clocks read.
+/// The reading of the real clock.
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     u64::try_from(since.as_millis()).expect("fits")
 }
 
-/// Lets real time pass.
+/// Waits in real time.
 pub fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
@@ -53,8 +53,8 @@ impl Real {
         Real::start_server("redis-server", settings, None)
     }
 
-    /// Starts a server from this file with these settings, and an RDB to load; `None` if it is
-    /// not there.
+    /// Starts a server from this file with these settings, and an RDB to load; `None` if it does
+    /// not exist.
     pub fn start_server(
         server: &str,
         settings: &[(String, String)],
@@ -87,7 +87,7 @@ impl Real {
         panic!("{server} does not listen in {}", real.folder.path().display());
     }
 
-    /// The RDB that it has written, or begun with.
+    /// The RDB that it has written, or started with.
     pub fn file(&self) -> Vec<u8> {
         std::fs::read(self.folder.path().join(FILE)).expect("there is a file")
     }
@@ -96,36 +96,37 @@ impl Real {
         self.folder.path().join("redis.sock")
     }
 
-    /// A connection that no name stands for.
+    /// A connection without a name.
     pub fn connect(&self) -> UnixStream {
         UnixStream::connect(self.socket()).expect("redis-server listens")
     }
 
-    /// Sends bytes on a connection, which is opened if need be.
+    /// Sends bytes on a connection, which is opened if necessary.
     pub fn send(&mut self, name: &str, bytes: &[u8]) {
         if !self.connections.contains_key(name) {
             let stream = self.connect();
             self.connections.insert(name.to_owned(), stream);
-            // Else this one and the fence's would be taken up, read and closed in the same rounds.
+            // Otherwise this connection and the fence's would go through the server's rounds
+            // together.
             self.fence();
         }
         let stream = self.connections.get_mut(name).expect("it was opened");
         stream.set_nonblocking(false).expect("a socket");
         let _ = stream.write_all(bytes);
-        // It reads 16 KiB a round.
+        // The server reads 16 KiB per round.
         (0..=bytes.len() / 16_000).for_each(|_| self.fence());
     }
 
-    /// Waits until the server has seen all that was sent to it and has answered what it answers at
-    /// once: it accepts, reads and writes in rounds. QUIT is answered even while clients are paused
-    /// and is not shown to MONITOR.
+    /// Waits until the server has read everything sent to it and has sent all immediate replies: it
+    /// accepts, reads and writes in rounds. QUIT gets a reply even while clients are paused and is
+    /// not shown to MONITOR.
     pub fn fence(&self) {
         let mut stream = self.connect();
         stream.write_all(b"QUIT\r\n").expect("redis-server reads");
         let _ = stream.read_to_end(&mut Vec::new());
     }
 
-    /// Waits until something has come on a connection, if that is soon.
+    /// Waits until something has arrived on a connection, if that is soon.
     pub fn be_patient(&mut self, name: &str) {
         let until = Instant::now() + Duration::from_millis(PATIENCE_MS + 50);
         loop {
@@ -137,7 +138,7 @@ impl Real {
         }
     }
 
-    /// What was sent on all connections, whole replies.
+    /// What all connections received, in complete replies.
     pub fn heard(&mut self) -> Echo {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -174,7 +175,7 @@ impl Real {
         self.connections.remove(name);
     }
 
-    /// Closes all connections, and has the server forget all that it keeps.
+    /// Closes all connections, and resets the server's state.
     pub fn forget(&mut self) {
         self.connections.clear();
         self.heard.clear();
@@ -195,7 +196,7 @@ impl Drop for Real {
     }
 }
 
-/// What a connection heard, and nothing if it is not there.
+/// What a connection received; nothing if it does not exist.
 pub fn of(echo: &Echo, name: &str) -> Heard {
     echo.get(name).cloned().unwrap_or_default()
 }

@@ -1,29 +1,29 @@
-//! What may differ between two servers, and why: `rules.txt`. Everything else is compared byte for
-//! byte; an error always is.
+//! What may differ between two servers, and why: `rules.txt`. Everything else, including every
+//! error, is compared byte for byte.
 
 use std::collections::BTreeMap;
 
 use crate::corpus::{Words, folder};
 use crate::item::{Item, items};
 
-/// How a reply is brought into the form in which it is compared.
+/// How a reply is normalised for the comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The elements have no order.
+    /// The elements are unordered.
     Sorted,
-    /// The elements have no order, two by two.
+    /// The elements are unordered pairs.
     SortedPairs,
-    /// The elements of each array in the reply have no order.
+    /// The elements of each array in the reply are unordered.
     SortedInside,
     /// A number that is not negative.
     AnyCount,
-    /// The bytes of a bulk string have no order, but for the checksum behind them.
+    /// The bytes of a bulk string are unordered, except for the checksum at the end.
     BytesSorted,
     /// Every bulk string.
     AnyBulks,
-    /// A number that is not negative and at most so far from the other side's.
+    /// A non-negative number that differs from the other side's by at most this much.
     Within(u64),
-    /// The values of these names in text of `name=value` or `name:value`, or behind these names.
+    /// The values with these names in text of `name=value` or `name:value`, or after these names.
     Fields(Vec<String>),
 }
 
@@ -35,7 +35,7 @@ pub struct Rule {
     what: What,
 }
 
-/// All rules, and what is queued on each connection: the reply of EXEC has those of others inside.
+/// All rules, and the requests queued on each connection: the reply of EXEC contains theirs.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The lines of the file.
@@ -49,21 +49,21 @@ pub const CALL: &str = "return redis.call(unpack(ARGV))";
 pub const PCALL: &str = "return redis.pcall(unpack(ARGV))";
 
 impl Rules {
-    /// Reads `rules.txt`: lines of `command: what: reason`.
+    /// Parses `rules.txt`: lines of `command: what: reason`.
     pub fn read() -> Rules {
         let text = std::fs::read_to_string(folder().join("rules.txt")).expect("there are rules");
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         Rules { rules: lines.map(rule).collect(), queued: BTreeMap::new() }
     }
 
-    /// The same, of a file that is read once in a process.
+    /// The same, read once per process.
     pub fn read_once() -> Rules {
         static READ: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(Rules::read);
         READ.clone()
     }
 
-    /// The form in which the answer to a request is compared with the other side's form, if that is
-    /// known already; and which rules had a say.
+    /// The normal form of the reply to a request for the comparison with the other side's, if that
+    /// is already known; and the rules that applied.
     pub fn apply(
         &mut self,
         connection: &str,
@@ -79,7 +79,7 @@ impl Rules {
                 queued.extend(std::iter::repeat_n(words.clone(), replies_to(words)));
             }
             b"EXEC" => {
-                // What is more than was announced stands behind.
+                // Replies beyond the announced ones follow.
                 if let Some((Item::Many(_, replies), more)) = found.split_first_mut() {
                     let others = other.first().map_or(&[][..], Item::parts);
                     let others: Vec<&Item> = others.iter().chain(other.iter().skip(1)).collect();
@@ -132,7 +132,7 @@ fn replies_to(words: &Words) -> usize {
     if is_for_each { words.len().max(2) - 1 } else { 1 }
 }
 
-/// The request that a script of ours calls, or the request itself.
+/// The request that one of the test's scripts calls, or the request itself.
 pub fn inner(words: &[Vec<u8>]) -> &[Vec<u8>] {
     let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text.as_bytes());
     let wraps = (is(1, CALL) || is(1, PCALL)) && is(2, "0") && words.len() > 3;
@@ -214,7 +214,7 @@ impl What {
     }
 }
 
-/// Whether a dump begins like that of a set or a hash in its large form.
+/// Whether a dump begins like that of a set or a hash in its large encoding.
 fn has_no_order(dump: &[u8]) -> bool {
     dump.len() > 10 && matches!(dump[0], 2 | 4)
 }
@@ -225,7 +225,7 @@ fn count(item: &Item) -> Option<u64> {
     std::str::from_utf8(line.strip_prefix(b":")?).ok()?.parse().ok()
 }
 
-/// Text with stars in the place of the named values.
+/// Text with the named values replaced by stars.
 fn masked(text: &[u8], names: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
     for part in text.split_inclusive(|byte| matches!(byte, b' ' | b'\r' | b'\n')) {

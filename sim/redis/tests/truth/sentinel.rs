@@ -1,6 +1,6 @@
-//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/corpus/sentinel/`, written
-//! as all others. The master that both watch is not there: what Sentinels do is tested in
-//! `sentinel.rs` beside this folder. Values that pass with time are masked.
+//! A Sentinel against `redis-server --sentinel`: the scripts of `tests/corpus/sentinel/`, in the
+//! usual format. The monitored master does not exist: what Sentinels do is tested in `sentinel.rs`
+//! in the parent folder. Values that change with time are masked.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::fake::Fake;
 use crate::real::{encode, sleep_ms};
 use crate::{EPOCH_MS, difference, fail_if_any, writes};
 
-/// Fields of instances whose values pass with time.
+/// Fields of instances whose values change with time.
 const VOLATILE: [&str; 9] = [
     "runid",
     "flags",
@@ -31,7 +31,7 @@ const VOLATILE: [&str; 9] = [
 ];
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
 
-/// How long the answer may take; and what others hear, once it has come.
+/// The maximum time for a reply; and the wait for other connections after it.
 const PATIENCE_MS: u64 = 2_000;
 const REST_MS: u64 = 10;
 
@@ -115,7 +115,7 @@ fn step_on_fake(fake: &mut Fake, step: &Step) -> Echo {
     fake.heard()
 }
 
-/// Puts a mark into the place of each value that passes with time.
+/// Replaces each value that changes with time by a mark.
 fn masked(mut echo: Echo) -> Echo {
     for heard in echo.values_mut() {
         for field in VOLATILE {

@@ -1,7 +1,7 @@
 //! The shapes of random requests: `shapes.txt`, and the generator that fills them.
 //!
-//! `name: this | that` gives the words that `<name>` may stand for, `[family]` opens a family,
-//! `3 SET <key> <value> {NX|XX|}` is a shape with its weight. `<name>+` is one to three of them.
+//! `name: this | that` lists the words that `<name>` may become, `[family]` begins a family, `3 SET
+//! <key> <value> {NX|XX|}` is a shape with its weight. `<name>+` is one to three of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use lockstorm_redis::specification::{all, look_up_in};
 use crate::corpus::{Words, folder, line, words};
 use crate::rules::{CALL, PCALL, inner};
 
-/// A generator of its own: the same numbers from the same seed for ever (splitmix64).
+/// A separate generator that always gives the same numbers for a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Dice(pub u64);
 
@@ -27,7 +27,7 @@ impl Dice {
         usize::try_from(word % u64::try_from(sides).expect("fits")).expect("fits")
     }
 
-    /// Whether this one of so many happens.
+    /// True in one of `cases` cases.
     pub fn one_in(&mut self, cases: usize) -> bool {
         self.roll(cases) == 0
     }
@@ -40,12 +40,12 @@ impl Dice {
 /// All shapes of commands that the node has.
 pub struct Shapes {
     pools: BTreeMap<String, Vec<String>>,
-    /// Text of a shape, as often as its weight says.
+    /// The text of each shape, repeated by its weight.
     shapes: Vec<String>,
 }
 
 impl Shapes {
-    /// Reads `shapes.txt`; with a family's name only what is below that heading.
+    /// Parses `shapes.txt`; with a family's name only what is under that heading.
     pub fn read(family: Option<&str>) -> Shapes {
         let text = std::fs::read_to_string(folder().join("shapes.txt")).expect("there are shapes");
         let (mut pools, mut shapes, mut heading) = (BTreeMap::new(), Vec::new(), String::new());
@@ -87,7 +87,7 @@ impl Shapes {
     fn draw_any(&self, dice: &mut Dice) -> Words {
         let shape = dice.pick(&self.shapes).clone();
         let mut request = words(&self.fill(&shape, dice));
-        // A cursor that no scan gave means something else on each side.
+        // A cursor that no scan returned means something else on each side.
         if dice.one_in(40) && !request[0].ends_with(b"SCAN") {
             let at = dice.roll(request.len());
             match dice.roll(3) {
@@ -108,7 +108,7 @@ impl Shapes {
         request
     }
 
-    /// Fills the places of a text.
+    /// Fills the placeholders of a text.
     fn fill(&self, text: &str, dice: &mut Dice) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -145,8 +145,8 @@ impl Shapes {
     }
 }
 
-/// What may stand in the place of `{this|that}` at the text's front, and the place's length; what
-/// holds no choice is a brace and nothing else.
+/// The choices of a `{this|that}` at the text's front, and its length; braces without a choice are
+/// plain text.
 fn choices(text: &str) -> (Vec<&str>, usize) {
     let (mut found, mut depth, mut from) = (Vec::new(), 0, 1);
     for (at, byte) in text.bytes().enumerate() {
@@ -168,7 +168,7 @@ fn choices(text: &str) -> (Vec<&str>, usize) {
     (vec![text], 1)
 }
 
-/// Whether the node has the command of a shape; its name stands there in full.
+/// Whether the node has the command of a shape; its full name must be in the shape.
 fn is_known(shape: &str) -> bool {
     let words: Vec<Bytes> = shape.split(' ').map(|word| word.to_owned().into()).collect();
     words[0].starts_with(b"{") || &words[0][..] == b"NOSUCH" || look_up_in(all(), &words).is_some()

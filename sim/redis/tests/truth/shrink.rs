@@ -1,9 +1,9 @@
-//! From a long random script that shows a difference to a short one.
+//! Shrinks a long random script that shows a difference to a short one.
 
 use crate::hunt::{Move, play, said};
 use crate::real::Real;
 
-/// A script in which nothing can be left out without losing the difference.
+/// A script from which nothing can be removed without losing the difference.
 pub fn shrink(real: &mut Real, mut moves: Vec<Move>, at: usize) -> Vec<Move> {
     moves.truncate(at + 1);
     let mut size = moves.len().div_ceil(2);
@@ -27,7 +27,7 @@ pub fn shrink(real: &mut Real, mut moves: Vec<Move>, at: usize) -> Vec<Move> {
     shorten(real, moves)
 }
 
-/// Leaves words out of the requests.
+/// Removes words from the requests.
 fn shorten(real: &mut Real, mut moves: Vec<Move>) -> Vec<Move> {
     for nth in 0..moves.len() {
         let mut word = 1;
@@ -48,8 +48,7 @@ fn shorten(real: &mut Real, mut moves: Vec<Move>) -> Vec<Move> {
     moves
 }
 
-/// What is to be read of a difference: a script that can be put into a file of cases, and what the
-/// last request of it came to.
+/// The report of a difference: a script for a file of cases, and the result of its last request.
 pub fn report(real: &mut Real, moves: &[Move]) -> String {
     let script: Vec<String> = moves.iter().map(said).collect();
     let what = play(real, moves).1.map_or("it came once only".to_owned(), |found| found.text);

@@ -1,9 +1,9 @@
-//! Raw bytes: what redis-server answers to bytes that are no request, and whether it closes
-//! (`raw.txt`); and random bytes, which must harm nobody.
+//! Raw bytes: redis-server's replies to bytes that are no request, and whether it closes the
+//! connection (`raw.txt`); and random bytes, which must do no harm.
 //!
-//! `> bytes` is one write, escaped; `{70000*a}` is 70000 times what is behind the star. Behind the
-//! writes of a case stands what came back; each case has a connection of its own. `! requirepass x`
-//! is for all that follows.
+//! `> bytes` is one write, escaped; `{70000*a}` repeats the text after the star 70000 times. The
+//! writes of a case are followed by the received bytes; each case has its own connection. `!
+//! requirepass x` applies to everything after it.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::writes;
 /// One connection.
 struct Case {
     password: String,
-    /// As they stand in the file.
+    /// As in the file.
     sent: Vec<String>,
     answer: Heard,
 }
 
-/// The file's cases, each with the line on which its answer stands.
+/// The file's cases, by the line of their replies.
 fn cases() -> BTreeMap<usize, Case> {
     let text = std::fs::read_to_string(folder().join("raw.txt")).expect("there are raw cases");
     let (mut cases, mut sent, mut password) = (BTreeMap::new(), Vec::new(), String::new());
@@ -118,7 +118,7 @@ fn what_is_announced_takes_no_memory_before_it_comes() {
     assert!(wire.serves_others());
 }
 
-/// Bytes that mean something to a parser, and now and then any byte.
+/// Bytes that are special to a parser, and sometimes any byte.
 fn byte() -> impl Strategy<Value = u8> {
     let known = || proptest::sample::select(&b"*$+-:%~>_#\r\n0123\"'\\ aPING{"[..]);
     prop_oneof![known(), known(), known(), any::<u8>()]
@@ -143,7 +143,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A number of pieces, their lengths, and the bytes: as the fuzz target takes it.
+/// A number of pieces, their lengths, and the bytes: the input format of the fuzz target.
 fn in_pieces(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let pieces = proptest::collection::vec(0_u8..20, 0..20);
     (pieces, bytes).prop_map(|(pieces, bytes)| {

@@ -1,7 +1,7 @@
-//! What faults met, counted where they act: the evidence that a fault touched something.
+//! Counts of what faults met, taken where they act: the evidence that a fault had an effect.
 //!
-//! Each count only grows, and moves only where a fault is at work; what one fault met is the
-//! difference of two looks. Nothing here enters the trace, and nothing is decided by it.
+//! Each count only grows, and only while a fault is active; the difference of two readings is what
+//! one fault met. Nothing here enters the trace or decides anything.
 
 use lockstorm_platform::host::Slowness;
 
@@ -10,24 +10,24 @@ use lockstorm_platform::host::Slowness;
 pub struct LinkCounters {
     /// Messages that met the link closed.
     pub held: u64,
-    /// Messages that a fixed length was added to.
+    /// Messages with a fixed added delay.
     pub delayed: u64,
-    /// Messages that a drawn length was added to.
+    /// Messages with a drawn added delay.
     pub jittered: u64,
-    /// Tries that were lost.
+    /// Tries lost by faults.
     pub lost: u64,
-    /// Tries that were lost by what the link loses without any fault.
+    /// Tries lost by the link's own loss, without a fault.
     pub lost_anyway: u64,
     /// Connections that were broken.
     pub broken: u64,
 }
 
-/// What happened on a machine that faults touched.
+/// What faults touched on a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineCounters {
     /// Tasks and messages that had to wait while it was halted.
     pub waited: u64,
-    /// Looks at its clocks by its processes, and sleeps until a time of day.
+    /// Readings of its clocks by its processes, and sleeps until a time of day.
     pub looks: u64,
     /// Sleeps for a length.
     pub sleeps: u64,
@@ -41,7 +41,7 @@ pub struct MachineCounters {
     pub starts: u64,
 }
 
-/// What a disk swallowed.
+/// What faults touched on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Syncs that were answered and not done though something was to be synced.

@@ -1,4 +1,4 @@
-//! A host's files: what is in the page cache, and how much of it would survive a loss of power.
+//! A host's files: the content of the page cache, and how much of it survives a loss of power.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::engine::counters::DiskCounters;
 #[derive(Default)]
 struct File {
     bytes: Vec<u8>,
-    /// What is on the medium.
+    /// The content on the medium.
     durable: Vec<u8>,
-    /// Where the last write begins.
+    /// The offset of the last write.
     last: usize,
-    /// The mark of the bytes, and of what is on the medium.
+    /// The mark of the bytes, and of the content on the medium.
     mark: u64,
     durable_mark: u64,
 }
@@ -26,19 +26,19 @@ struct File {
 #[derive(Default)]
 pub struct Files {
     files: BTreeMap<String, File>,
-    /// Whether fsync answers and does nothing.
+    /// Whether fsync returns without syncing.
     pub lies: bool,
-    /// Whether a loss of power finds the last write half done.
+    /// Whether a loss of power tears the last write.
     pub tears: bool,
-    /// Whether nothing more can be written.
+    /// Whether every write fails.
     pub is_full: bool,
     /// What faults met on it.
     pub counters: DiskCounters,
 }
 
 impl Files {
-    /// What a loss of power leaves: what was synced. From a disk that tears, the kernel had
-    /// written all but half of the last write that was not.
+    /// Reverts to what survives a loss of power: the synced data. On a tearing disk, the kernel had
+    /// written all unsynced data except half of the last write.
     pub fn lose_power(&mut self) {
         for file in self.files.values_mut() {
             debug_assert!(file.last <= file.bytes.len(), "the last write lies within the file");
@@ -55,7 +55,7 @@ impl Files {
         }
     }
 
-    /// The file of this name, if the disk takes anything.
+    /// The file of this name, unless the disk is full.
     fn writable(&mut self, file: &str) -> io::Result<&mut File> {
         if self.is_full {
             self.counters.refused += 1;
@@ -114,7 +114,7 @@ impl Disk for HostDisk {
     }
 }
 
-/// Files grow at their end: only what is new has to be copied, unless the file was replaced.
+/// Files are append-only: only new data must be copied, unless the file was replaced.
 fn sync_tail(bytes: &[u8], durable: &mut Vec<u8>) {
     if bytes.starts_with(durable) {
         durable.extend_from_slice(&bytes[durable.len()..]);

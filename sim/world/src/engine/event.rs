@@ -1,9 +1,8 @@
 //! The event engine: a single-threaded executor and one queue of events in integer nanoseconds.
 //!
-//! There are no ticks and no busy loop: time jumps to the next event. All events that are due in
-//! an instant come before the tasks that they wake; the tasks run in the order of drawn
-//! priorities. The engine knows hosts, links, disks and clocks; faults as such are the
-//! [`crate::world`]'s.
+//! There are no ticks and no busy loop: time jumps to the next event. All events that are due at an
+//! instant are handled before the tasks that they wake; the tasks run in the order of drawn
+//! priorities. The engine knows hosts, links, disks and clocks; [`crate::world`] handles faults.
 
 mod connection;
 mod disturbance;
@@ -34,16 +33,16 @@ use crate::engine::event::shared::EventShared;
 use crate::engine::interface::{Engine, Process, Stop};
 use crate::engine::state::State;
 
-/// See the head of this file. Dropping it ends every task.
+/// See the head of this file. Dropping it drops every task.
 pub struct EventEngine {
     shared: Rc<EventShared>,
 }
 
-/// What comes next.
+/// The next action.
 enum Next {
     /// A task is ready.
     Run(Running),
-    /// The world has to act.
+    /// The world must act.
     Stop(Stop),
 }
 
@@ -64,7 +63,7 @@ impl EventEngine {
         EventEngine { shared: Rc::new(shared) }
     }
 
-    /// Handles events until a task is to run or the world has to act.
+    /// Handles events until a task is to run or the world must act.
     fn next(&self, limit: Nanos) -> Next {
         let kernel = &mut *self.shared.kernel.borrow_mut();
         let executor = &mut *self.shared.executor.borrow_mut();
@@ -96,7 +95,8 @@ impl EventEngine {
         }
     }
 
-    /// Tasks hold the engine and the engine holds the tasks: without an end nothing is freed.
+    /// Drops all tasks. The tasks refer to the engine and the engine owns the tasks: without this,
+    /// nothing would be freed.
     fn end(&self) {
         let tasks = self.shared.executor.borrow_mut().take_all();
         drop(tasks);

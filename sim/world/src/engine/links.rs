@@ -16,17 +16,17 @@ use crate::engine::flow::{Ordinal, SYN_TIMEOUT, Way};
 pub struct Disturbance {
     /// Nanoseconds added to each message.
     pub extra: i64,
-    /// Nanoseconds of which up to so many are added to each message.
+    /// Maximum nanoseconds of a random addition to each message.
     pub jitter: i64,
-    /// Lost tries in a million.
+    /// Lost tries per million.
     pub loss_per_million: i64,
 }
 
 /// A directed link between two hosts.
 pub struct Link {
-    /// How long a message takes where nothing disturbs it.
+    /// The latency of an undisturbed message.
     pub latency: Latency,
-    /// How many faults cut it.
+    /// The number of faults that cut it.
     pub blocked: u32,
     /// What faults met on it.
     pub counters: LinkCounters,
@@ -53,8 +53,7 @@ impl Link {
         }
     }
 
-    /// The two directions of one more connection along this link: to the one who is called, and
-    /// back.
+    /// The two directions of a new connection along this link: to the server, and back.
     pub fn dial(&mut self) -> [Way; 2] {
         self.dialled += 1;
         [false, true].map(|back| Way { nth: self.dialled, back })

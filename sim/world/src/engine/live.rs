@@ -1,9 +1,9 @@
-//! The live engine: the platform on real sockets and in real time, for clients of any kind.
+//! The live engine: the platform on real sockets and in real time, for any client.
 //!
-//! True time is the real time since the start, and wall clocks begin at the real time of day. What
-//! connects from outside is one host to the world. Links do nothing unless a fault disturbs them:
-//! then bytes wait in [`wire`] until the network model lets them pass. Nothing here can be run
-//! again: the trace has no hash.
+//! True time is the real time since the start, and wall clocks begin at the real time of day. To
+//! the world, all outside clients are one host. Links have no effect unless a fault disturbs them:
+//! then bytes wait in [`wire`] until the network model lets them pass. A run cannot be repeated, so
+//! the trace has no hash.
 
 mod lane;
 mod machine;
@@ -48,7 +48,7 @@ pub struct LiveEngine {
     shared: Rc<LiveShared>,
     runtime: Runtime,
     local: Option<LocalSet>,
-    /// What the wall clocks' own epoch is behind the real time of day, in nanoseconds.
+    /// How far the wall clocks' epoch is behind the real time of day, in nanoseconds.
     ahead: i64,
 }
 
@@ -59,17 +59,17 @@ pub fn state(seed: u64) -> State {
 }
 
 impl LiveEngine {
-    /// An engine without hosts at true time zero, with ports that are bound already.
+    /// An engine without hosts at true time zero, with already bound ports.
     ///
     /// # Panics
-    /// If the system gives no event queue.
+    /// If the system provides no event queue.
     pub fn new(state: State, ports: Ports) -> LiveEngine {
         LiveEngine::begin(state, ports, false)
     }
 
-    /// As [`LiveEngine::new`], for a world that has an end and whose clients are all its own: how
-    /// far each request has come is recorded, each machine has an IP address of its own, and who
-    /// connects from there is it, even a process that is not of this world.
+    /// As [`LiveEngine::new`], for a finite world that includes all its clients: the progress of
+    /// each request is recorded, each machine has its own IP address, and connections from that
+    /// address belong to it, even those of a process outside this world.
     ///
     /// # Panics
     /// As [`LiveEngine::new`].
@@ -263,7 +263,7 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     }
 }
 
-/// Waits so long, or until a task has something for the world to do.
+/// Waits for at most `longest`, or until a task has work for the world.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn next_call(shared: &LiveShared, limit: Duration) {
     let tasks = &shared.tasks;

@@ -1,6 +1,6 @@
-//! What every engine keeps of a world: machines with their clocks and disks, links, names, the
-//! trace and the anchors that watch it. It runs nothing: runtime, timers, connections and the
-//! life of processes are each engine's own.
+//! The part of a world that all engines share: machines with their clocks and disks, links, names,
+//! the trace and the anchors that watch it. It runs nothing: each engine has its own runtime,
+//! timers, connections and process lifecycle.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use crate::engine::counters::MachineCounters;
 use crate::engine::disk::Files;
 use crate::engine::links::Links;
 
-/// The world itself, where it writes events of its own.
+/// The world itself, as the host of its own events.
 const WORLD: HostId = HostId(u16::MAX);
 
 /// One machine.

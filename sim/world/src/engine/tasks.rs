@@ -1,7 +1,7 @@
-//! Processes as tasks of a tokio runtime, for every engine that rides on one: a gate in front of
-//! each task, the life of processes, sleeps by a machine's clocks, the agenda of the world.
+//! Processes as tasks of a tokio runtime, for every engine that runs on one: a gate before each
+//! task, the process lifecycle, sleeps by a machine's clocks, the world's agenda.
 //!
-//! Runtime, true time and connections are the engine's own.
+//! Runtime, true time and connections belong to the engine.
 
 pub mod agenda;
 mod gate;
@@ -22,25 +22,25 @@ use crate::engine::state::State;
 use crate::engine::tasks::agenda::Agenda;
 use crate::engine::tasks::life::Life;
 
-/// Where the true time is read, where it is not the engine's loop that moves it.
+/// The source of true time, where the engine's loop does not advance it.
 pub type TrueTime = Box<dyn Fn() -> Option<Nanos>>;
 
-/// What tasks, timers and the engine hold on to.
+/// The state that tasks, timers and the engine share.
 pub struct Tasks {
-    /// What the world consists of.
+    /// The parts of the world.
     pub state: RefCell<State>,
-    /// What the world is to be called back for.
+    /// The times at which the world must act.
     pub agenda: RefCell<Agenda>,
-    /// What each machine runs.
+    /// The process of each machine.
     pub lives: RefCell<Vec<Life>>,
     /// Tasks that wait until the faults of this instant have struck.
     pub waiting: RefCell<Vec<Waker>>,
     /// What a task has panicked with: tokio would swallow it.
     pub panic: RefCell<Option<Box<dyn Any + Send>>>,
-    /// Whoever runs the engine, while it waits for something to do.
+    /// The engine's driver, while it waits for work.
     pub driver: RefCell<Option<Waker>>,
     true_time: Option<TrueTime>,
-    /// Whether a panic is to come out of the machine's supervisor.
+    /// Whether the machine's supervisor resumes a panic.
     pub fails_in_host: bool,
 }
 
@@ -59,8 +59,8 @@ impl Tasks {
         }
     }
 
-    /// Moves the world's time to what it is now. Done before each task runs: within one run of a
-    /// task no time passes.
+    /// Advances the world's time to the true time. Called before each task runs: no time passes
+    /// within one run of a task.
     pub fn look_at_clock(&self) {
         if let Some(now) = self.true_time.as_ref().and_then(|true_time| true_time()) {
             let mut state = self.state.borrow_mut();
@@ -73,12 +73,12 @@ impl Tasks {
         self.state.borrow_mut()
     }
 
-    /// Does something to what a machine runs.
+    /// Calls `act` on a machine's process state.
     pub fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
         act(&mut self.lives.borrow_mut()[usize::from(host.0)])
     }
 
-    /// Writes an event of a machine, or of the world itself, into the trace.
+    /// Records an event of a machine, or of the world itself, in the trace.
     pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
         let mut state = self.state();
         let (stamp, later) = match host {
@@ -95,7 +95,7 @@ impl Tasks {
         stamp
     }
 
-    /// Ready when no fault waits to strike in this instant.
+    /// Ready when no fault is waiting to strike at this instant.
     pub fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.state().strikes.is_empty() {
             return Poll::Ready(());
@@ -104,7 +104,7 @@ impl Tasks {
         Poll::Pending
     }
 
-    /// Forgets every anchor that still waits and every strike that is still to come.
+    /// Cancels every waiting anchor and every scheduled strike.
     pub fn forget_strikes(&self) {
         let mut state = self.state();
         state.watches.clear();
@@ -112,7 +112,7 @@ impl Tasks {
         self.agenda.borrow_mut().forget_strikes();
     }
 
-    /// Has the engine's loop look again.
+    /// Makes the engine's loop check again.
     pub fn wake_driver(&self) {
         if let Some(driver) = self.driver.take() {
             driver.wake();
@@ -126,7 +126,7 @@ impl Tasks {
         }
     }
 
-    /// Forgets what every machine runs.
+    /// Drops the process of every machine.
     pub fn clear(&self) {
         self.lives.borrow_mut().iter_mut().for_each(Life::clear);
     }

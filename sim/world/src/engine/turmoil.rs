@@ -1,9 +1,9 @@
 //! The turmoil engine: the platform on `turmoil::Sim`, an independent second opinion.
 //!
-//! Runtime, timers, TCP and the life of hosts are turmoil's. The links stay on hold for ever, and
-//! each message is delivered by hand when the plan's network model says so: this carries one-way
-//! partitions, loss as delay and back-off, which turmoil's own partitions do not. Time moves in
-//! ticks of a millisecond; everything that happens in a tick happens at its start.
+//! Runtime, timers, TCP and the lifecycle of hosts are turmoil's. The links stay on hold forever,
+//! and each message is delivered manually when the plan's network model says so: this supports
+//! one-way partitions, loss as delay, and back-off, which turmoil's own partitions do not. Time
+//! moves in ticks of one millisecond; everything that happens in a tick happens at its start.
 
 pub mod guest;
 mod machine;
@@ -30,16 +30,16 @@ use crate::engine::turmoil::machine::TurmoilMachine;
 use crate::engine::turmoil::network::Network;
 use crate::engine::turmoil::shared::{TurmoilShared, run_host};
 
-/// Longer than any plan: turmoil refuses to run on after its simulation's duration.
+/// Longer than any plan: turmoil refuses to run beyond its simulation's duration.
 const FOR_EVER: Duration = Duration::from_secs(1 << 40);
-/// Segments that a connection or a listener holds: turmoil's buffers must never be what blocks.
+/// Segments that a connection or a listener holds: turmoil's buffers must never block a sender.
 const CAPACITY: usize = 1 << 16;
 
 /// See the head of this file. Dropping it ends every task.
 pub(crate) struct TurmoilEngine {
     shared: Rc<TurmoilShared>,
     sim: Option<Sim<'static>>,
-    /// Whether the present tick has been run.
+    /// Whether the current tick has been run.
     is_stepped: bool,
 }
 

@@ -1,8 +1,8 @@
-//! What a fault met: how many messages, tasks, commands, writes or keys it touched.
+//! What a fault met: the number of messages, tasks, commands, writes or keys it touched.
 //!
-//! Engines count where a fault acts ([`crate::engine::counters`]); a look when it strikes and one
-//! when it is over give what it met. Of commands that an operator types the trace has the effects.
-//! Where two faults of a verb overlap on a target, both met what came in both.
+//! Engines count where a fault acts ([`crate::engine::met`]); the difference of the counts at its
+//! strike and at its end is what it met. For an operator's commands the trace has the effects. If
+//! two faults of a verb overlap on a target, both met whatever occurred during both.
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
@@ -18,11 +18,11 @@ use crate::world::remains::Missed;
 pub enum Known {
     /// At once: it acts in one instant.
     AtOnce,
-    /// When it is over.
+    /// When it ends.
     AtItsEnd,
-    /// When the world is healed: a clock that was stepped stays so.
+    /// At the heal: a stepped clock stays stepped.
     AtTheHeal,
-    /// From the trace, once the operator's command has been answered.
+    /// From the trace, after the reply to the operator's command.
     FromTheTrace,
 }
 
@@ -88,7 +88,7 @@ impl Machines {
         let disk = state.machine(host).disk.borrow().counters;
         match verb {
             Verb::Pause | Verb::Suspend => met.waited,
-            // What starts again works again, even if it had ended before.
+            // A start restores the process, even if it had already exited.
             Verb::Crash | Verb::PowerLoss => met.kills + met.starts,
             Verb::Restart => met.starts,
             Verb::ClockStep { .. } | Verb::ClockFreeze => met.looks,

@@ -1,5 +1,4 @@
-//! A world that somebody steers while it runs: faults that no plan knew, and a look at how things
-//! stand.
+//! Control of a world while it runs: faults that no plan contains, and queries of its condition.
 
 use lockstorm_platform::fault::Fault;
 use lockstorm_platform::time::{Instant, Readings};
@@ -8,20 +7,20 @@ use lockstorm_platform::trace::{Entry, HostId};
 use crate::world::World;
 use crate::world::spec::Part;
 
-/// How a machine is.
+/// The condition of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineStatus {
     /// Whether its process lives.
     pub is_up: bool,
     /// Whether its process is not scheduled.
     pub is_halted: bool,
-    /// What its clocks read.
+    /// The readings of its clocks.
     pub readings: Readings,
 }
 
 impl World {
-    /// Has a fault strike that no plan knew: at once if its time has passed, else when its anchor
-    /// comes.
+    /// Adds a fault that is not in the plan: it strikes at once if its time has passed, otherwise
+    /// when its anchor comes.
     ///
     /// # Panics
     /// If it names a host that is not there, or has the number of another fault.
@@ -37,7 +36,7 @@ impl World {
         self.faults.end_where(which, &mut self.machines)
     }
 
-    /// Forgets what waits for an event to strike.
+    /// Cancels the faults that wait for an event.
     pub fn disarm(&mut self) {
         self.machines.engine.state().watches.clear();
     }
@@ -50,12 +49,12 @@ impl World {
     /// The number of a machine.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no machine has this name.
     pub fn number(&self, name: &str) -> HostId {
         self.machines.id(name)
     }
 
-    /// How a machine is.
+    /// The condition of a machine.
     ///
     /// # Panics
     /// If there is none of this name.
@@ -76,7 +75,7 @@ impl World {
         }
     }
 
-    /// Takes what was recorded since the last time.
+    /// Takes the events recorded since the previous call.
     pub fn drain(&mut self) -> Vec<Entry> {
         self.machines.engine.state().trace.drain()
     }

@@ -104,7 +104,7 @@ impl Machines {
         self.note_clocks_of(host);
     }
 
-    /// What other nodes send to the replica arrives later.
+    /// Delays what other nodes send to the replica.
     fn lag(&self, replica: HostId, extra: Nanos, begin: bool) {
         let extra = if begin { signed(extra) } else { -signed(extra) };
         for node in self.other_nodes(replica) {
@@ -112,7 +112,7 @@ impl Machines {
         }
     }
 
-    /// Faults that act by command: the operator carries them out.
+    /// Has the operator carry out a fault that acts by command.
     fn command(&self, verb: &Verb, host: HostId) {
         let order = Order {
             host: self.desk.clone(),
@@ -128,7 +128,7 @@ impl Machines {
     }
 }
 
-/// A length of a plan as a signed number: plans are bounded far below the type's edge.
+/// A length of a plan as a signed number; plans are bounded far below the type's maximum.
 fn signed(length: Nanos) -> i64 {
     i64::try_from(length).expect("lengths of plans are bounded")
 }

@@ -1,4 +1,4 @@
-//! What CLUSTER tells of the nodes: INFO, NODES, SLOTS, SHARDS, REPLICAS, LINKS.
+//! The subcommands of CLUSTER that report nodes: INFO, NODES, SLOTS, SHARDS, REPLICAS, LINKS.
 
 use bytes::Bytes;
 
@@ -35,7 +35,7 @@ pub fn replicas(call: &mut Call) -> Outcome {
     Ok(Reply::Array(lines.collect()))
 }
 
-/// CLUSTER SLOTS: replicas that have nothing yet are not told of.
+/// CLUSTER SLOTS: replicas without data yet are left out.
 pub fn slots(call: &mut Call) -> Outcome {
     let cluster = cluster(call)?;
     let mut ranges: Vec<((u16, u16), &Peer)> = Vec::new();

@@ -9,7 +9,7 @@ use crate::frame::{digits, word};
 use crate::keyspace::Kept;
 use crate::rdb;
 
-/// No dump, or one by a newer version.
+/// The error for bytes that are no dump, or one of a newer version.
 pub const WRONG_FOOT: &str = "ERR DUMP payload version or checksum are wrong";
 const WRONG_BODY: &str = "ERR Bad data format";
 const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
@@ -21,7 +21,7 @@ pub fn dump(call: &mut Call) -> Outcome {
     Ok(entry.map_or(Reply::Nil, |entry| Reply::Bulk(rdb::dump(&entry.value, &limits))))
 }
 
-/// What the words behind the payload say.
+/// The options after the payload.
 #[derive(Default)]
 struct Asked {
     replaces: bool,
@@ -77,11 +77,11 @@ pub fn restore(call: &mut Call) -> Outcome {
     let value = rdb::dumped(dump, &call.node.limits).map_err(|_| Reply::error(WRONG_BODY))?;
     let old = asked.replaces && call.node.keyspace.db(call.session.db).get(key).is_some();
     let now_ms = call.node.now_ms;
-    // As in C, what is beyond the last instant is before the first one.
+    // As in C, a time beyond the maximum wraps around to the past.
     let begin = if asked.is_absolute { 0 } else { now_ms.cast_signed() };
     let until_ms = (ttl > 0).then(|| u64::try_from(ttl.wrapping_add(begin)).unwrap_or(0));
-    // As for every end that is given: what is over already is not created. A replica leaves that
-    // to its master.
+    // As for every new expiry time: an expired key is not created. A replica leaves that to its
+    // master.
     let is_over = until_ms.is_some_and(|until_ms| until_ms <= now_ms);
     if is_over && !call.node.loading && call.node.master.is_none() {
         if old && call.remove(key) {
@@ -104,7 +104,7 @@ pub fn restore(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// A relative end is told as an absolute one.
+/// A relative expiry time is propagated as an absolute one.
 fn tell(call: &mut Call, until_ms: Option<u64>) {
     let Some(until_ms) = until_ms else { return call.tell_verbatim() };
     let args = call.args;

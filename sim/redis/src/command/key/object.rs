@@ -1,15 +1,15 @@
-//! OBJECT: how a value is kept. The forms are those that Redis would have chosen.
+//! OBJECT: the encoding of a value. Encodings are those that Redis would choose.
 
 use crate::call::{Call, Outcome};
 use crate::frame::{Reply, integer};
 use crate::keyspace::{Entry, Kept, Value};
 
-/// The longest string that Redis keeps beside its head.
+/// Maximum length of a string that Redis embeds in its object header.
 const LONGEST_EMBEDDED: usize = 44;
-/// Integers from 0 up to this one are shared by all who have them.
+/// Integers from 0 up to this one are shared objects.
 const SHARED: i64 = 10_000;
 
-/// The frequency of a key that is new: accesses are not counted.
+/// The frequency of a new key: accesses are not counted.
 const FIRST_FREQUENCY: i64 = 5;
 
 const HELP: [&str; 15] = [
@@ -41,7 +41,7 @@ pub fn encoding(call: &mut Call) -> Outcome {
     Ok(entry.map_or(Reply::Nil, |entry| Reply::word(encoding_of(entry))))
 }
 
-/// The word that OBJECT ENCODING has for what is under a key.
+/// The name of an entry's encoding in OBJECT ENCODING.
 pub fn encoding_of(entry: &Entry) -> &'static str {
     match &entry.value {
         Value::String(text) => match entry.kept {
@@ -60,7 +60,7 @@ fn is_number(text: &[u8]) -> bool {
     text.len() <= 20 && integer(text).is_some()
 }
 
-/// OBJECT REFCOUNT key: small numbers are shared, unless each has to tell when it was used.
+/// OBJECT REFCOUNT key: small integers are shared, unless the policy needs each one's access time.
 pub fn refcount(call: &mut Call) -> Outcome {
     let tracks = call.node.config.max_memory > 0 && policy(call).ends_with(['u']);
     let is_shared = |entry: &Entry| match &entry.value {
@@ -75,12 +75,12 @@ pub fn refcount(call: &mut Call) -> Outcome {
     }))
 }
 
-/// How keys are chosen that must go when memory is used up.
+/// The eviction policy.
 fn policy<'a>(call: &'a Call) -> &'a str {
     call.node.settings.text("maxmemory-policy")
 }
 
-/// OBJECT IDLETIME key: in whole seconds, by a clock of whole seconds.
+/// OBJECT IDLETIME key: in whole seconds, by a clock with a resolution of a second.
 pub fn idletime(call: &mut Call) -> Outcome {
     let (counts, now_ms) = (policy(call).ends_with("lfu"), call.node.now_ms);
     let Some(entry) = call.node.live(call.session, &call.args[2]) else { return Ok(Reply::Nil) };
@@ -95,7 +95,7 @@ pub fn idletime(call: &mut Call) -> Outcome {
     Ok(Reply::Integer(i64::try_from(idle_s).unwrap_or(i64::MAX)))
 }
 
-/// OBJECT FREQ key: as if it had been used a while ago and never since.
+/// OBJECT FREQ key: as if the key had been used a while ago and never since.
 pub fn freq(call: &mut Call) -> Outcome {
     let counts = policy(call).ends_with("lfu");
     if call.node.live(call.session, &call.args[2]).is_none() {

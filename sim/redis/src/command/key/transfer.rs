@@ -1,4 +1,4 @@
-//! Keys that get another name or another database: RENAME, COPY, MOVE, SWAPDB.
+//! Keys that change their name or database: RENAME, COPY, MOVE, SWAPDB.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
@@ -149,7 +149,7 @@ pub fn swapdb(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// Notes the keys that a database has now, and those that it has no longer.
+/// Notes the keys that a database has after a swap, and those that it has lost.
 fn tell_swapped(call: &mut Call, db: usize, before: usize) {
     let keys = |db: usize| -> Vec<Key> {
         call.node.keyspace.db(db).iter().map(|(key, _)| Key::clone(key)).collect()

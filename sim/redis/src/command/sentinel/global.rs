@@ -1,4 +1,4 @@
-//! SENTINEL CONFIG, DEBUG, SIMULATE-FAILURE and INFO-CACHE: what concerns the process as a whole.
+//! SENTINEL CONFIG, DEBUG, SIMULATE-FAILURE and INFO-CACHE: the process as a whole.
 
 use bytes::Bytes;
 
@@ -50,7 +50,7 @@ pub fn config(call: &mut Call) -> Outcome {
     }
 }
 
-/// SENTINEL DEBUG [name ms ...]: those before a wrong one are set.
+/// SENTINEL DEBUG [name ms ...]: those before an invalid one are set.
 pub fn debug(call: &mut Call) -> Outcome {
     let mut words = call.from(2);
     let times = &mut state(call).times;
@@ -93,8 +93,8 @@ pub fn simulate_failure(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SENTINEL INFO-CACHE name ...: how old the last INFO of each master and its replicas is, in ms,
-/// and what it said. As in Redis, a replica's age is told once its master's is known.
+/// SENTINEL INFO-CACHE name ...: age in ms and text of the last INFO of each master and its
+/// replicas. As in Redis, a replica's age is reported only once its master's is known.
 pub fn info_cache(call: &mut Call) -> Outcome {
     let now = now(call);
     let asked: Vec<String> = call.from(2).iter().map(|name| text(name)).collect();

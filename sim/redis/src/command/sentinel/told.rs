@@ -1,5 +1,5 @@
-//! Instances as SENTINEL MASTERS and its like tell them, and what INFO tells: names and values in
-//! the order of Redis.
+//! Instances as SENTINEL MASTERS and its like report them, and the section of INFO: names and
+//! values in the order of Redis.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ impl Fields {
         self.0.push(Reply::Bulk(value.to_string().into()));
     }
 
-    /// What is told of everybody.
+    /// The fields common to all instances.
     fn begin(name: &str, flags: &[&str], of: &Instance, master: &Master, now: Ms) -> Fields {
         let mut fields = Fields(Vec::new());
         let link = &of.link;
@@ -54,7 +54,7 @@ fn since(at: Ms, now: Ms) -> Ms {
     if at == 0 { 0 } else { now - at }
 }
 
-/// Those of the words whose condition holds, in the order of Redis.
+/// The words whose condition holds, in the order of Redis.
 fn flags(words: &[(&'static str, bool)]) -> Vec<&'static str> {
     words.iter().filter(|(_, holds)| *holds).map(|(word, _)| *word).collect()
 }

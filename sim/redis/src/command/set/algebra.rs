@@ -8,7 +8,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
 use crate::keyspace::set::Set;
 
-/// What is made of some sets; `None` stands for one that is missing.
+/// The result for some sets; `None` is a missing one.
 type Operation = fn(&[Option<&Set>]) -> Set;
 
 /// SINTER key ... and SMEMBERS key
@@ -55,7 +55,7 @@ pub fn sintercard(call: &mut Call) -> Outcome {
     Ok(Reply::count(if limit == 0 { size } else { size.min(limit) }))
 }
 
-/// `LIMIT n` of the commands that only count; the last one is good.
+/// `LIMIT n` of the commands that only count; the last one is used.
 fn limit(options: &[Bytes]) -> Result<usize, Reply> {
     let mut limit = 0;
     for option in options.chunks(2) {
@@ -80,7 +80,7 @@ fn keep(call: &mut Call, operation: Operation, event: &str) -> Outcome {
     call.store(&call.args[1], Value::Set(result), b's', event)
 }
 
-/// The sets under these keys.
+/// The sets of these keys.
 fn sets<'c>(call: &'c mut Call, keys: &[Bytes]) -> Result<Vec<Option<&'c Set>>, Reply> {
     let mut there = Vec::new();
     for key in keys {

@@ -1,4 +1,4 @@
-//! SPOP and SRANDMEMBER: members by chance.
+//! SPOP and SRANDMEMBER: random members.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::frame::word;
 use crate::frame::{Reply, integer};
 use crate::keyspace::set::Set;
 
-/// How many members one SREM tells at most when SPOP has taken many.
+/// Maximum number of members in one propagated SREM of an SPOP.
 const MOST_TOLD: usize = 1024;
 
 /// SPOP key [count]
@@ -39,7 +39,7 @@ pub fn spop(call: &mut Call) -> Outcome {
     }
 }
 
-/// Replicas are told which members chance has taken.
+/// Propagates which members were picked.
 fn tell(call: &mut Call, picked: &[Bytes], whole: bool) {
     let key = &call.args[1];
     if whole {
@@ -50,7 +50,7 @@ fn tell(call: &mut Call, picked: &[Bytes], whole: bool) {
     }
 }
 
-/// SRANDMEMBER key [count]: with a negative count a member may come twice.
+/// SRANDMEMBER key [count]: with a negative count a member may be returned repeatedly.
 pub fn srandmember(call: &mut Call) -> Outcome {
     let key = &call.args[1];
     let count = match call.from(2) {
@@ -75,7 +75,7 @@ pub fn srandmember(call: &mut Call) -> Outcome {
     Ok(Reply::Array(picked.into_iter().map(Reply::Bulk).collect()))
 }
 
-/// So many different members of the set under the command's key; all of them in its own order.
+/// `count` different members of the set of the command's key; all of them in its own order.
 fn pick(call: &mut Call, size: usize, count: usize) -> Vec<Bytes> {
     let mut places: Vec<usize> = match count {
         count if count >= size => (0..size).collect(),
@@ -97,13 +97,13 @@ fn pick(call: &mut Call, size: usize, count: usize) -> Vec<Bytes> {
     picked
 }
 
-/// A count that may not be negative.
+/// A non-negative count.
 pub fn positive(count: &[u8]) -> Result<usize, Reply> {
     let count = integer(count).and_then(|count| usize::try_from(count).ok());
     count.ok_or(Reply::error("ERR value is out of range, must be positive"))
 }
 
-/// A count that may be negative, but not so far that it has no positive twin.
+/// A count that may be negative, but must have a positive counterpart.
 pub fn either_way(count: &[u8]) -> Result<i64, Reply> {
     let number = integer(count).ok_or(Reply::error(NOT_INTEGER))?;
     if number == i64::MIN {

@@ -9,7 +9,7 @@ use crate::frame::Reply;
 use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// What ZADD may be told beside scores and members.
+/// The options of ZADD.
 #[derive(Clone, Copy, Default)]
 struct Options {
     only_new: bool,
@@ -20,12 +20,12 @@ struct Options {
     increments: bool,
 }
 
-/// What became of one member.
+/// The outcome for one member.
 #[derive(Clone, Copy, PartialEq)]
 enum Change {
-    /// Nothing, as a condition asked for it.
+    /// Unchanged, because of an option.
     Refused,
-    /// It had that score already.
+    /// It already had that score.
     Same(f64),
     Updated(f64),
     Added(f64),
@@ -36,7 +36,7 @@ pub fn zadd(call: &mut Call) -> Outcome {
     add(call, false)
 }
 
-/// ZINCRBY key increment member: Redis takes the options of ZADD here too.
+/// ZINCRBY key increment member: Redis accepts the options of ZADD here too.
 pub fn zincrby(call: &mut Call) -> Outcome {
     add(call, true)
 }
@@ -80,7 +80,7 @@ fn add(call: &mut Call, increments: bool) -> Outcome {
     })
 }
 
-/// The options, and what stands behind them.
+/// The options, and the words after them.
 fn options(words: &[Bytes], increments: bool) -> Result<(Options, &[Bytes]), Reply> {
     let mut options = Options { increments, ..Options::default() };
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets; plain sets take part with scores of 1.
+//! Unions, intersections and differences of sorted sets; plain sets count with scores of 1.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// What is made of some sets.
+/// The operation on the sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -18,7 +18,7 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of the scores of one member.
+/// How the scores of one member are combined.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -49,7 +49,7 @@ impl Aggregate {
     }
 }
 
-/// What was asked for.
+/// The arguments of a request.
 struct Asked {
     weights: Vec<f64>,
     aggregate: Aggregate,
@@ -57,7 +57,7 @@ struct Asked {
     limit: usize,
 }
 
-/// What a command is by its name.
+/// The form of a command, from its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Answers,
@@ -131,7 +131,7 @@ fn run(call: &mut Call, operation: Operation, form: Form) -> Outcome {
     }
 }
 
-/// The members of every key with their scores; of a missing one there are none.
+/// The members of every key with their scores; a missing key is empty.
 fn sources(call: &mut Call, keys: &[Bytes]) -> Result<Vec<SortedSet>, Reply> {
     let mut sources = Vec::new();
     for key in keys {
@@ -198,7 +198,7 @@ fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &Asked) -> Sort
         }
         return result;
     }
-    // Sums of floating point numbers depend on their order: in Redis the smallest set comes first.
+    // Floating point sums depend on their order: in Redis the smallest set comes first.
     let mut sources: Vec<(&SortedSet, f64)> =
         sources.iter().zip(asked.weights.iter().copied()).collect();
     sources.sort_by_key(|(set, _)| set.len());
@@ -216,7 +216,7 @@ fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &Asked) -> Sort
     result
 }
 
-/// The score of a member whose score in the first of these sets is known.
+/// The combined score of a member with a known score in the first of these sets.
 fn total(
     sources: &[(&SortedSet, f64)],
     member: &[u8],

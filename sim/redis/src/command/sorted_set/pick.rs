@@ -1,4 +1,4 @@
-//! ZRANDMEMBER: members by chance.
+//! ZRANDMEMBER: random members.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::errors::SYNTAX;
 use crate::frame::Reply;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// ZRANDMEMBER key [count [WITHSCORES]]: with a negative count a member may come twice.
+/// ZRANDMEMBER key [count [WITHSCORES]]: with a negative count a member may be returned repeatedly.
 pub fn zrandmember(call: &mut Call) -> Outcome {
     let key = &call.args[1];
     let (count, with_scores) = match call.from(2) {

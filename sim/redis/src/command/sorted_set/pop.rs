@@ -1,4 +1,4 @@
-//! ZPOPMIN, ZPOPMAX, ZMPOP: the members at an end are taken away.
+//! ZPOPMIN, ZPOPMAX, ZMPOP: remove members from an end.
 
 use bytes::Bytes;
 
@@ -10,17 +10,17 @@ use crate::frame::{Protocol, Reply, integer};
 use crate::frame::{digits, word};
 use crate::keyspace::sorted_set::SortedSet;
 
-/// From which end members are taken.
+/// The end from which members are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The least first.
+    /// The lowest score first.
     Least,
-    /// The greatest first.
+    /// The highest score first.
     Greatest,
 }
 
 impl Side {
-    /// The side that `MIN` or `MAX` names.
+    /// The side named by `MIN` or `MAX`.
     pub fn read(text: &[u8]) -> Result<Side, Reply> {
         match &text.to_ascii_uppercase()[..] {
             b"MIN" => Ok(Side::Least),
@@ -29,7 +29,7 @@ impl Side {
         }
     }
 
-    /// The plain command that takes from this side: replicas are told it.
+    /// The plain command that takes from this side, for propagation.
     pub fn command(self) -> &'static str {
         match self {
             Side::Least => "ZPOPMIN",
@@ -65,12 +65,12 @@ fn pop_one_key(call: &mut Call, side: Side) -> Outcome {
     if !members.is_empty() {
         call.tell_verbatim();
     }
-    // One member without a count is no list of pairs even in RESP3.
+    // A single member without a count is not a list of pairs, even in RESP3.
     let protocol = count.map_or(Protocol::Two, |_| call.session.protocol);
     Ok(listed(protocol, members.into_iter(), true))
 }
 
-/// Takes up to `count` members from one side of the sorted set under a key.
+/// Takes up to `count` members from one side of the sorted set of a key.
 pub fn pop(
     call: &mut Call,
     key: &[u8],
@@ -95,18 +95,18 @@ pub fn pop(
     Ok(members)
 }
 
-/// What ZMPOP and BZMPOP are asked for.
+/// The arguments of ZMPOP and BZMPOP.
 pub struct Several<'a> {
-    /// Where to look, in order.
+    /// The keys, in order.
     pub keys: &'a [Bytes],
-    /// See there.
+    /// The side.
     pub side: Side,
-    /// How many members at most.
+    /// The maximum number of members.
     pub count: usize,
 }
 
 impl<'a> Several<'a> {
-    /// Reads `numkeys key ... MIN | MAX [COUNT count]`.
+    /// Parses `numkeys key ... MIN | MAX [COUNT count]`.
     pub fn read(words: &'a [Bytes]) -> Result<Several<'a>, Reply> {
         let wrong = || Reply::error(SYNTAX);
         let (number, words) = words.split_first().ok_or_else(wrong)?;
@@ -125,7 +125,7 @@ impl<'a> Several<'a> {
         Ok(Several { keys, side, count })
     }
 
-    /// Takes from the first key that has something; `None` if none has.
+    /// Takes from the first key that has members; `None` if none has.
     pub fn pop(&self, call: &mut Call) -> Result<Option<Reply>, Reply> {
         for key in self.keys {
             if call.sorted_set(key)?.is_some() {

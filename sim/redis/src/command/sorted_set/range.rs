@@ -9,30 +9,30 @@ use crate::float;
 use crate::frame::{Reply, integer};
 use crate::keyspace::sorted_set::{MemberEnd, MemberRange, ScoreRange, SortedSet};
 
-/// By what a range is given.
+/// How a range is specified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Places, from the end if negative.
+    /// By index, from the end if negative.
     Rank,
-    /// Scores.
+    /// By score.
     Score,
-    /// Members, where all scores are equal.
+    /// By member, where all scores are equal.
     Member,
 }
 
-/// A range as it was asked for.
+/// A range as requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked<'a> {
-    /// From one place to another.
+    /// From one index to another.
     Ranks([i64; 2]),
-    /// See there.
+    /// Scores.
     Scores(ScoreRange),
-    /// See there.
+    /// Members.
     Members(MemberRange<'a>),
 }
 
 impl<'a> Asked<'a> {
-    /// Reads the two ends, the least first.
+    /// Parses the two bounds, the lower one first.
     pub fn read(by: By, [least, most]: [&'a Bytes; 2]) -> Result<Asked<'a>, Reply> {
         match by {
             By::Rank => {
@@ -50,7 +50,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The ranks that it selects, counted from the least even if it is asked for from the end.
+    /// The selected ranks, counted from the lowest score even if requested in reverse.
     pub fn of(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
         match self {
             Asked::Ranks(ends) => ranks(*ends, set.len(), reverse),
@@ -60,7 +60,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A score, and whether the bracket before it leaves it out.
+/// A score, and whether the bracket before it excludes it.
 fn score_end(text: &[u8]) -> Result<(f64, bool), Reply> {
     let (text, open) = match text {
         [b'(', rest @ ..] => (rest, true),
@@ -70,7 +70,7 @@ fn score_end(text: &[u8]) -> Result<(f64, bool), Reply> {
     Ok((read.number, open))
 }
 
-/// Ranks as Redis counts them: from the other end if negative, cut to what there is.
+/// Ranks as Redis counts them: from the other end if negative, clamped to the set.
 fn ranks([start, end]: [i64; 2], length: usize, reverse: bool) -> Range<usize> {
     let length_signed = i64::try_from(length).unwrap_or(i64::MAX);
     let place = |rank: i64| if rank < 0 { rank.saturating_add(length_signed) } else { rank };
@@ -83,8 +83,8 @@ fn ranks([start, end]: [i64; 2], length: usize, reverse: bool) -> Range<usize> {
     if reverse { length - end..length - start } else { start..end }
 }
 
-/// The part of some ranks that LIMIT leaves: nothing with a negative offset, all behind the
-/// offset with a negative count.
+/// The part of some ranks that LIMIT leaves: nothing for a negative offset, all after the offset
+/// for a negative count.
 pub fn limited(ranks: Range<usize>, [offset, count]: [i64; 2], reverse: bool) -> Range<usize> {
     let Ok(offset) = usize::try_from(offset) else { return 0..0 };
     let offset = offset.min(ranks.len());

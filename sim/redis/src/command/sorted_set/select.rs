@@ -1,4 +1,4 @@
-//! The commands that answer, keep, count or remove a range of a sorted set.
+//! The commands that return, store, count or remove a range of a sorted set.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;
 
-/// What is asked for behind the ends of a range.
+/// The options after the bounds of a range.
 struct Options {
     by: By,
     reverse: bool,
@@ -18,7 +18,7 @@ struct Options {
     with_scores: bool,
 }
 
-/// What a command says by its name; what it leaves open, options may say.
+/// What a command's name determines; options may set the rest.
 #[derive(Clone, Copy, Default)]
 struct Form {
     by: Option<By>,

@@ -1,4 +1,4 @@
-//! BZPOPMIN, BZPOPMAX, BZMPOP: the pops that wait until there is something.
+//! BZPOPMIN, BZPOPMAX, BZMPOP: the blocking pops.
 
 use crate::call::{Call, Outcome};
 use crate::command::blocking::{pop_or_wait, until, wait};
@@ -56,7 +56,7 @@ pub fn serve_members(call: &mut Call, key: &Key) -> Option<Reply> {
     holds.then(|| several.pop_from(call, key).unwrap_or_else(|error| error))
 }
 
-/// Whether a waiting pop finds something: another type does not end the wait.
+/// Whether a blocked pop can be served: another type does not end the wait.
 fn holds_members(call: &mut Call, key: &Key) -> bool {
     matches!(call.sorted_set(key), Ok(Some(_)))
 }

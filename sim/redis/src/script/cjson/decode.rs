@@ -1,4 +1,4 @@
-//! `cjson.decode`: JSON, and what C's number reader takes beyond it, as a Lua value.
+//! `cjson.decode`: JSON, and the extensions of C's number parser, as a Lua value.
 
 use mlua::{Lua, Table, Value};
 
@@ -42,7 +42,7 @@ enum Token {
 }
 
 impl Token {
-    /// As it stands in an error.
+    /// Its name in an error.
     fn name(&self) -> &'static str {
         match self {
             Token::ObjectBegin => "T_OBJ_BEGIN",
@@ -61,13 +61,13 @@ impl Token {
     }
 }
 
-/// An array or object that is being read.
+/// An array or object being parsed.
 struct Level {
     table: Table,
     place: Place,
 }
 
-/// Where the next value goes.
+/// The position of the next value.
 enum Place {
     Index(usize),
     Key(Vec<u8>),
@@ -95,7 +95,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Reads one value with all that is in it.
+    /// Parses one value, nested ones included.
     fn document(&mut self) -> mlua::Result<Value> {
         let lua = self.arguments.lua;
         let (mut token, mut at) = self.token();
@@ -165,7 +165,7 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    /// A table for one level more.
+    /// Opens a table one level deeper.
     fn descend(&mut self) -> mlua::Result<Table> {
         let depth = self.levels.len() + 1;
         if depth > self.settings.decode_max_depth.min(MOST_LEVELS) as usize {
@@ -187,7 +187,7 @@ impl Parser<'_> {
         self.text.get(self.at + distance).copied().unwrap_or(0)
     }
 
-    /// The next token and where it stands.
+    /// The next token and its position.
     fn token(&mut self) -> (Token, usize) {
         while matches!(self.ahead(0), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
@@ -280,7 +280,7 @@ impl Parser<'_> {
         Token::Text(text)
     }
 
-    /// The code point of an escape, with its second half where it is a pair.
+    /// The code point of an escape; a surrogate pair is combined.
     fn unicode(&mut self) -> Option<u32> {
         let point = self.four_digits(2)?;
         if point & 0xf800 != 0xd800 {
@@ -306,13 +306,13 @@ impl Parser<'_> {
     }
 }
 
-/// UTF-8 of a code point that is no half of a pair.
+/// UTF-8 of a code point that is not a surrogate.
 fn push_utf8(text: &mut Vec<u8>, point: u32) {
     let letter = char::from_u32(point).expect("halves of pairs were refused");
     text.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Whether C would read a number here that JSON has not.
+/// Whether C would parse a number here that JSON does not have.
 fn is_no_json_number(text: &[u8]) -> bool {
     let text = match text {
         [b'+', ..] => return true,

@@ -28,7 +28,7 @@ pub fn encode(
     arguments.lua.create_string(writer.json)
 }
 
-/// A table that is being written.
+/// A table being written.
 struct Level {
     table: Table,
     written: usize,
@@ -39,7 +39,7 @@ enum Shape {
     Array {
         length: usize,
     },
-    /// With the key that was written last.
+    /// With the last written key.
     Object {
         key: Value,
     },
@@ -55,7 +55,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a value; a table is opened only.
+    /// Writes a value; of a table only the opening.
     fn write(&mut self, value: &Value) -> mlua::Result<()> {
         match value {
             Value::String(text) => write_text(&mut self.json, &text.as_bytes()),
@@ -72,7 +72,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the next element of a table, or its end.
+    /// Writes the next element of a table, or its closing.
     fn advance(&mut self, mut level: Level) -> mlua::Result<()> {
         let comma = level.written > 0;
         level.written += 1;
@@ -139,14 +139,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The highest index of a table with whole positive keys alone, and 0 for any other.
+    /// The highest index of a table whose keys are all positive integers, otherwise 0.
     fn array_length(&self, table: &Table) -> mlua::Result<usize> {
         let (mut most, mut items) = (0i64, 0i64);
         for pair in table.pairs::<Value, Value>() {
             match pair?.0 {
                 Value::Integer(index) if index >= 1 => {
                     if index > most {
-                        // C keeps the index in 32 bits, and what does not fit as their least.
+                        // C keeps the index in 32 bits, and out of range gives their minimum.
                         most = i64::from(i32::try_from(index).unwrap_or(i32::MIN));
                     }
                 }

@@ -1,13 +1,14 @@
-//! `cmsgpack.unpack` and its kin: MessagePack as Lua values.
+//! `cmsgpack.unpack` and its variants: MessagePack as Lua values.
 
 use mlua::{MultiValue, Table, Value};
 
 use crate::script::arguments::Arguments;
 use crate::script::raised::Raised;
 
-/// Lua stack slots that a C function may use.
+/// Maximum number of Lua stack slots of a C function.
 const MOST_SLOTS: usize = 8000;
-/// Strings and tables that are held at a time: references of the machine, of which there are less.
+/// Maximum number of strings and tables held at a time: references of the machine are fewer than
+/// slots.
 const MOST_HELD: usize = 6000;
 
 const TOO_MANY: &str = "stack overflow (too many return values at once; use unpack_one or \
@@ -27,7 +28,7 @@ pub fn unpack_one(arguments: &Arguments) -> mlua::Result<MultiValue> {
     unpack_some(arguments, 1, offset, 1)
 }
 
-/// `cmsgpack.unpack_limit(data, limit [, offset])`: the next offset and so many values.
+/// `cmsgpack.unpack_limit(data, limit [, offset])`: the next offset and up to `limit` values.
 pub fn unpack_limit(arguments: &Arguments) -> mlua::Result<MultiValue> {
     let limit = arguments.integer(2)?;
     let offset = arguments.integer_or(3, 0)?;
@@ -69,14 +70,14 @@ fn unpack_some(
     Ok(MultiValue::from_iter(values))
 }
 
-/// An array or a map that is being read.
+/// An array or a map being parsed.
 struct Level {
     table: Table,
     left: u32,
     place: Place,
 }
 
-/// Where the next value goes.
+/// The position of the next value.
 enum Place {
     Index(usize),
     Key,
@@ -87,12 +88,12 @@ struct Reader<'a> {
     arguments: &'a Arguments<'a>,
     rest: &'a [u8],
     levels: Vec<Level>,
-    /// How much of its stack the library would use by now.
+    /// Lua stack slots that the library would use by now.
     slots: usize,
     held: usize,
 }
 
-/// What stands behind a code.
+/// The contents after a code.
 enum Found {
     Value(Value),
     Text(usize),
@@ -101,7 +102,7 @@ enum Found {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads one value with all that is in it.
+    /// Parses one value, nested ones included.
     fn value(&mut self) -> mlua::Result<Value> {
         loop {
             let found = self.found()?;
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Counts a reference that will be held.
+    /// Counts a reference that is held.
     fn hold(&mut self) -> mlua::Result<()> {
         self.held += 1;
         if self.held > MOST_HELD {
@@ -221,7 +222,7 @@ impl<'a> Reader<'a> {
             0xd0 => f64::from(self.number(1)? as i8),
             0xd1 => f64::from(self.number(2)? as i16),
             0xd2 => f64::from(self.number(4)? as i32),
-            // Lua's integers have a sign, so a large one without comes out negative.
+            // Lua's integers are signed, so a large unsigned one becomes negative.
             0xcf | 0xd3 => self.number(8)? as i64 as f64,
             0xc0 => return Ok(Found::Value(Value::Nil)),
             0xc2 | 0xc3 => return Ok(Found::Value(Value::Boolean(code == 0xc3))),

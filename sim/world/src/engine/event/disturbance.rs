@@ -1,4 +1,4 @@
-//! What faults do to the network: links close and open, connections break, machines forget.
+//! The effects of faults on the network: closed links, broken and lost connections.
 
 use std::io;
 
@@ -16,7 +16,7 @@ impl Kernel {
         }
     }
 
-    /// Lets held segments towards or from a host travel again, after it came back.
+    /// Retries held segments to and from a host that is up again.
     pub fn retry_all(&mut self, host: HostId) {
         for other in self.state.names.ids() {
             self.retry_held(host, other);
@@ -75,8 +75,8 @@ impl Kernel {
         alive
     }
 
-    /// A machine loses power: its sides of all connections are forgotten, silently. What it has
-    /// sent goes on, unless that has to be sent again.
+    /// A machine loses power: its sides of all connections are lost silently. Its segments in
+    /// flight continue, unless they need retransmission.
     pub fn forget_connections(&mut self, host: HostId) {
         for pair in &mut self.connections.pairs {
             for side in [usize::from(CLIENT), usize::from(SERVER)] {

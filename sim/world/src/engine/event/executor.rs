@@ -17,7 +17,7 @@ use crate::engine::event::waker::{TaskId, TaskWaker, forget_woken, swap_woken};
 
 struct Task {
     host: HostId,
-    /// The future and its waker; away while it is polled.
+    /// The future and its waker; taken out while it is polled.
     body: Option<Body>,
     note: Arc<TaskWaker>,
     ties: Draws,
@@ -30,20 +30,20 @@ struct Slot {
     task: Option<Task>,
 }
 
-/// What is polled, and with what.
+/// A future and the waker to poll it with.
 pub struct Body {
     future: LocalFuture<'static, ()>,
     waker: Waker,
 }
 
-/// A task taken out to be polled: nothing is borrowed while it runs.
+/// A task taken out to be polled, so that nothing is borrowed while it runs.
 pub struct Running {
     id: TaskId,
     body: Body,
 }
 
 impl Running {
-    /// Polls the task once; whether it is done.
+    /// Polls the task once; returns whether it is done.
     pub fn poll(&mut self) -> bool {
         let Body { future, waker } = &mut self.body;
         future.as_mut().poll(&mut Context::from_waker(waker)).is_ready()
@@ -55,7 +55,7 @@ pub struct Executor {
     world: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// By priority, then in order of waking.
+    /// Ordered by priority, then by wake-up.
     ready: BinaryHeap<Reverse<(u64, u64, TaskId)>>,
     woken: u64,
     taken: Vec<(u64, TaskId)>,
@@ -92,7 +92,7 @@ impl Executor {
         place.task = Some(Task { host, body: Some(Body { future, waker }), note, ties, wakes: 0 });
     }
 
-    /// Makes the tasks that were woken ready, or parks them where their host is paused.
+    /// Makes woken tasks ready, or parks them if their host is halted.
     pub fn collect(&mut self, kernel: &mut Kernel) {
         let mut taken = std::mem::take(&mut self.taken);
         swap_woken(&mut taken);
@@ -104,7 +104,7 @@ impl Executor {
         self.taken = taken;
     }
 
-    /// Makes tasks ready that were parked.
+    /// Makes parked tasks ready.
     pub fn unpark(&mut self, kernel: &mut Kernel, parked: Vec<TaskId>) {
         for id in parked {
             self.make_ready(kernel, id);
@@ -123,8 +123,8 @@ impl Executor {
         self.ready.push(Reverse((priority, self.woken, id)));
     }
 
-    /// Takes the next ready task out to be polled. One whose host has been paused meanwhile is
-    /// parked.
+    /// Takes out the next ready task to be polled. If its host has been halted meanwhile, the task
+    /// is parked.
     pub fn next(&mut self, kernel: &mut Kernel) -> Option<Running> {
         while let Some(Reverse((priority, _, id))) = self.ready.pop() {
             let Some(task) = live(&mut self.slots, id) else { continue };
@@ -145,7 +145,7 @@ impl Executor {
         None
     }
 
-    /// Puts a polled task back, or frees its slot and hands its future over to be dropped.
+    /// Puts a polled task back; if it is done, frees its slot and returns its future to be dropped.
     pub fn put_back(&mut self, running: Running, done: bool) -> Option<Running> {
         let id = running.id;
         let task = live(&mut self.slots, id).expect("a running task is not killed");
@@ -158,12 +158,12 @@ impl Executor {
         Some(running)
     }
 
-    /// Takes all tasks of a host out, to be dropped when nothing is borrowed.
+    /// Takes out all tasks of a host, to be dropped when nothing is borrowed.
     pub fn take_of(&mut self, host: HostId) -> Vec<Body> {
         self.take_where(|task| task.host == host)
     }
 
-    /// Takes all tasks out, to be dropped when nothing is borrowed.
+    /// Takes out all tasks, to be dropped when nothing is borrowed.
     pub fn take_all(&mut self) -> Vec<Body> {
         self.ready.clear();
         self.take_where(|_| true)

@@ -1,6 +1,6 @@
 //! The state of a world on the event engine: time, queue, trace, hosts, timers, network.
 //!
-//! It polls nothing: it changes state and notes wakers. Tasks are the executor's.
+//! It polls nothing: it changes state and wakes wakers. The executor owns the tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -14,8 +14,8 @@ use crate::engine::event::queue::{Due, Queue};
 use crate::engine::event::waker::TaskId;
 use crate::engine::state::{Appointments, State};
 
-/// The first port that a connecting socket gets; the next one the next port. After the last it
-/// begins anew.
+/// The first port of a connecting socket; the next socket gets the next port. After the last,
+/// numbering restarts.
 pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
 /// What the engine knows of a machine beside its [`State`].
@@ -24,12 +24,12 @@ pub struct KernelHost {
     pub parked: Vec<TaskId>,
     pub listening: BTreeMap<u16, Listening>,
     pub next_port: u16,
-    /// The ports that were in use when the numbers began anew.
+    /// The ports that were in use when the numbering restarted.
     pub taken: BTreeSet<u16>,
     pub spawned: u32,
 }
 
-/// A timer: `due` is the true time for which it stands in the queue.
+/// A timer; `due` is the true time of its entry in the queue.
 struct Timer {
     generation: u32,
     host: HostId,
@@ -74,13 +74,13 @@ impl Kernel {
         &mut self.hosts[usize::from(id.0)]
     }
 
-    /// Lets a task wait until its host is no longer halted.
+    /// Makes a task wait until its host is no longer halted.
     pub fn park(&mut self, host: HostId, task: TaskId) {
         self.host(host).parked.push(task);
         self.state.machine(host).counters.waited += 1;
     }
 
-    /// A name for the next task of a host: its tasks are counted in the order of spawning.
+    /// A name for the next task of a host: tasks are numbered in the order of spawning.
     pub fn name_task(&mut self, host: HostId) -> String {
         let spawned = &mut self.host(host).spawned;
         *spawned += 1;
@@ -140,8 +140,8 @@ impl Kernel {
         self.queue.pop_due(self.state.now)
     }
 
-    /// Jumps to the next event that is still alive, or to `limit` if that comes first; whether
-    /// there is an event. A dead timer moves no clock.
+    /// Jumps to the next live event, or to `limit` if that comes first; returns whether there is an
+    /// event. A disarmed timer advances no time.
     pub fn advance(&mut self, limit: Nanos) -> bool {
         while let Some((at, due)) = self.queue.first() {
             if let Due::Timer { slot, generation } = due
@@ -164,8 +164,8 @@ impl Kernel {
 
 /// Timers.
 impl Kernel {
-    /// Arms a timer for the true time at which `clock` reads `reading`, or wakes nobody until
-    /// the clock is changed. `None` if it reads that already.
+    /// Arms a timer for the true time at which `clock` reads `reading`; if it never does, the timer
+    /// fires only after a change of the clock. `None` if it already reads that.
     pub fn arm(
         &mut self,
         host: HostId,
@@ -196,7 +196,7 @@ impl Kernel {
         Some(slot)
     }
 
-    /// Whether an armed timer still stands for the right time; then `waker` takes its place.
+    /// Whether an armed timer still has the correct due time; if so, `waker` replaces its waker.
     pub fn still_armed(&mut self, slot: u32, clock: Clock, reading: Nanos, waker: &Waker) -> bool {
         let host = self.timers[slot as usize].host;
         let due = self.state.machine(host).clocks.line(clock).reaches(reading);
@@ -210,7 +210,7 @@ impl Kernel {
         armed
     }
 
-    /// Gives a timer back.
+    /// Disarms and frees a timer.
     pub fn disarm(&mut self, slot: u32) {
         let timer = &mut self.timers[slot as usize];
         timer.generation = timer.generation.wrapping_add(1);
@@ -233,7 +233,7 @@ impl Kernel {
         self.happen(Happening::Timer, u32::from(host.0), slot, &[]);
     }
 
-    /// Changes a host's clocks and lets its sleepers look at them again.
+    /// Changes a host's clocks and makes its sleepers check them again.
     pub fn change_clocks(&mut self, host: HostId, change: impl FnOnce(&mut HostClocks, Nanos)) {
         let now = self.state.now;
         change(&mut self.state.machine(host).clocks, now);

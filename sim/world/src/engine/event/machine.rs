@@ -127,7 +127,7 @@ impl Platform for EventMachine {
     }
 }
 
-/// Waits until a clock reads enough. Its timer is given back when it is dropped.
+/// Waits until a clock reads at least `reading`. Frees its timer when dropped.
 struct Sleep {
     shared: Rc<EventShared>,
     host: HostId,

@@ -1,4 +1,4 @@
-//! The life of a host's process on the event engine: start, pause, crash, power loss.
+//! The lifecycle of a host's process on the event engine: start, pause, crash, power loss.
 
 use std::rc::Rc;
 
@@ -57,7 +57,7 @@ impl EventShared {
     /// See [`crate::engine::interface::Engine::power_off`].
     pub fn power_off(&self, host: HostId) {
         let mut kernel = self.kernel.borrow_mut();
-        // Forgotten before the tasks are dropped: their sockets close without a word to the peers.
+        // Before the kill, so that the dropped streams send neither FIN nor reset.
         kernel.forget_connections(host);
         kernel.state.machine(host).powered = false;
         let disk = Rc::clone(&kernel.state.machine(host).disk);

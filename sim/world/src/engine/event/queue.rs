@@ -1,4 +1,4 @@
-//! The queue of events: by time, then in the order in which they were put in.
+//! The queue of events: by time, then by insertion.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -8,9 +8,9 @@ use lockstorm_platform::time::Nanos;
 /// Something that happens at a known time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// The first segments under way to this side of a connection may have arrived.
+    /// The first segments in flight to this side of a connection may have arrived.
     Arrival { connection: u32, side: u8 },
-    /// A timer fires, if its generation is still the same.
+    /// A timer fires, if its generation is unchanged.
     Timer { slot: u32, generation: u32 },
     /// A fault strikes.
     Strike(u32),
@@ -26,7 +26,7 @@ struct Queued {
 }
 
 impl Ord for Queued {
-    /// The earliest is the greatest: `BinaryHeap` gives the greatest first.
+    /// The earliest is the greatest, because `BinaryHeap` returns the greatest first.
     fn cmp(&self, other: &Queued) -> Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }
@@ -38,7 +38,7 @@ impl PartialOrd for Queued {
     }
 }
 
-/// Events to come.
+/// Future events.
 #[derive(Default)]
 pub struct Queue {
     heap: BinaryHeap<Queued>,
@@ -46,13 +46,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Puts an event in.
+    /// Inserts an event.
     pub fn push(&mut self, at: Nanos, due: Due) {
         self.order += 1;
         self.heap.push(Queued { at, order: self.order, due });
     }
 
-    /// Takes the first event if it is due at `now`.
+    /// Removes and returns the first event if it is due at `now`.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Due> {
         if self.heap.peek()?.at > now {
             return None;
@@ -65,17 +65,17 @@ impl Queue {
         self.heap.peek().map(|queued| (queued.at, queued.due))
     }
 
-    /// Takes the first event out.
+    /// Removes the first event.
     pub fn discard_first(&mut self) {
         self.heap.pop();
     }
 
-    /// Keeps only the events for which `keep` says so.
+    /// Keeps only the events that `keep` selects.
     pub fn retain(&mut self, keep: impl Fn(Due) -> bool) {
         self.heap.retain(|queued| keep(queued.due));
     }
 
-    /// Forgets everything.
+    /// Removes all events.
     pub fn clear(&mut self) {
         self.heap.clear();
     }

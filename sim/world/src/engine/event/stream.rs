@@ -1,4 +1,4 @@
-//! One side of a connection as an `AsyncRead` + `AsyncWrite`, and the socket that accepts.
+//! One side of a connection as an `AsyncRead` + `AsyncWrite`, and the listening socket.
 
 use std::io;
 use std::pin::Pin;

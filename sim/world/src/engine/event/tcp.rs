@@ -1,8 +1,8 @@
-//! TCP as an application sees it, over links that delay, lose and hold.
+//! TCP as an application sees it, over links that delay, lose and hold messages.
 //!
-//! A connection is two directions. Each direction carries segments in order; a segment that is
-//! lost comes later (retransmission), one that meets a closed link is held and tried again with
-//! back-off after the link has opened. SYN and its answers are segments like any other.
+//! A connection has two directions. Each direction carries segments in order: a lost segment
+//! arrives later (retransmission), a segment that meets a closed link is held and retried with
+//! back-off after the link has opened. SYN and its replies are segments like any other.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -18,7 +18,7 @@ use crate::engine::event::queue::Due;
 
 /// What an application does with its side.
 impl Kernel {
-    /// Sends a SYN. `None` if no machine has the address, or this one no port left.
+    /// Sends a SYN. `None` if no machine has the address, or no port is free.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
         let server = self.state.names.at(*to.ip())?;
         let ip = self.state.machine(from).ip;
@@ -33,7 +33,7 @@ impl Kernel {
         Some(connection)
     }
 
-    /// The next port of a machine that none of its connections has. `None` if each has one.
+    /// The next port of a machine that none of its connections uses. `None` if all are in use.
     fn free_port(&mut self, from: HostId) -> Option<u16> {
         for _ in FIRST_EPHEMERAL_PORT..=u16::MAX {
             let host = self.host(from);
@@ -52,7 +52,7 @@ impl Kernel {
         None
     }
 
-    /// Whether the connection has come up; otherwise `waker` is woken when that is decided.
+    /// Whether the connection is established; otherwise `waker` is woken when that is decided.
     pub fn connected(&mut self, connection: u32, waker: &Waker) -> Option<io::Result<()>> {
         let side = self.connections.side(connection, CLIENT);
         match side.state {
@@ -65,8 +65,8 @@ impl Kernel {
         }
     }
 
-    /// Takes received bytes into `into`: how many, 0 at the end of the stream. `None` if there
-    /// are none yet.
+    /// Moves received bytes into `into`; none at the end of the stream. `None` if none are there
+    /// yet.
     pub fn read(
         &mut self,
         connection: u32,
@@ -107,13 +107,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Which operation and attempt the next messages serve.
+    /// Sets the operation and attempt that subsequent messages serve.
     pub fn tag(&mut self, connection: u32, tag: u32) {
         self.connections.pairs[connection as usize].tag = tag;
     }
 
-    /// The application lets go of its side: the peer sees the end of the stream, or a reset if
-    /// bytes were left unread. A machine without power sends nothing.
+    /// The application closes its side: the peer sees the end of the stream, or a reset if bytes
+    /// were left unread. A machine without power sends nothing.
     pub fn close(&mut self, connection: u32, side: u8) {
         let end = self.connections.side(connection, side);
         if std::mem::replace(&mut end.closed, true) {
@@ -133,13 +133,13 @@ impl Kernel {
         self.send(connection, 1 - side, if unread { Payload::Reset } else { Payload::Fin });
     }
 
-    /// Closes the stream to the other side; what comes from there can still be read.
+    /// Closes the stream to the other side; bytes from there can still be read.
     pub fn shut_down(&mut self, connection: u32, side: u8) {
         self.send(connection, 1 - side, Payload::Fin);
     }
 }
 
-/// How segments travel.
+/// Transport of segments.
 impl Kernel {
     fn send(&mut self, connection: u32, to: u8, payload: Payload) {
         let pair = &self.connections.pairs[connection as usize];
@@ -219,7 +219,7 @@ impl Kernel {
                 self.note_connection(connection, ConnectionChange::Ended);
             }
             Payload::Fin => {}
-            // Nobody is there to take it: the kernel answers with a reset.
+            // The side is closed: its kernel replies with a reset.
             Payload::SynAck | Payload::Bytes(_) => self.send(connection, 1 - side, Payload::Reset),
         }
     }

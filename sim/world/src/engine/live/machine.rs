@@ -20,7 +20,7 @@ use crate::engine::live::socket::{LiveAcceptor, LiveSocket, v4};
 use crate::engine::live::wire::Ends;
 use crate::engine::tasks::sleep::sleep;
 
-/// How long a connect that meets a cut link waits before it looks again.
+/// How long a connect that meets a cut link waits before it checks again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// See the head of this file.
@@ -108,7 +108,7 @@ impl Platform for LiveMachine {
     }
 }
 
-/// Connects as a machine of this world: its end is known before the other machine sees it.
+/// Connects as a machine of this world: its address is registered before the other machine sees it.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn dial(shared: Rc<LiveShared>, own: HostId, to: SocketAddrV4) -> io::Result<Stream> {
     let peer = shared.tasks.state().names.of(to).ok_or(io::ErrorKind::HostUnreachable)?;

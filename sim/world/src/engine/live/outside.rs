@@ -1,4 +1,4 @@
-//! Connections of a live world's processes to what stands outside of it: no link lies between, so
+//! Connections of a live world's processes to servers outside it: there is no link between them, so
 //! no fault acts on them.
 
 use std::io;
@@ -16,10 +16,10 @@ use crate::engine::live::socket::v4;
 /// See the head of this file.
 struct Outside(TcpStream);
 
-/// Connects to whoever listens there. To be awaited by a task of a live world.
+/// Connects to a server outside the world. To be awaited by a task of a live world.
 ///
 /// # Errors
-/// What the system reports.
+/// Those of the system.
 pub async fn connect(server: SocketAddrV4) -> io::Result<Stream> {
     let stream = TcpStream::connect(SocketAddr::V4(server)).await?;
     stream.set_nodelay(true)?;

@@ -12,16 +12,16 @@ const MAX_TRIES: u32 = 1_000;
 #[derive(Default)]
 pub struct Ports {
     bound: BTreeMap<SocketAddrV4, TcpListener>,
-    /// Addresses at which a machine listens on every address of the computer.
+    /// Known addresses of machines that listen on all interfaces, with the bound address.
     everywhere: BTreeMap<SocketAddrV4, SocketAddrV4>,
 }
 
 impl Ports {
-    /// Binds a port; 0 lets the system choose. Returns the address by which peers reach it: for
-    /// the unspecified IP that of the loopback.
+    /// Binds a port; 0 lets the system choose. Returns the address by which peers reach it: the
+    /// loopback address for the unspecified IP.
     ///
     /// # Errors
-    /// `AddrInUse` if the port is taken, and what else the system refuses.
+    /// `AddrInUse` if the port is in use, and other errors of the system.
     pub fn bind(&mut self, at: SocketAddrV4) -> io::Result<SocketAddrV4> {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
@@ -37,8 +37,8 @@ impl Ports {
         Ok(known)
     }
 
-    /// Binds a port and the one that lies so far above it; 0 lets the system choose until both are
-    /// free. Returns the address of the lower one.
+    /// Binds a port and the port `above` higher; 0 lets the system choose until both are free.
+    /// Returns the address of the lower port.
     ///
     /// # Errors
     /// As [`Ports::bind`], of either.
@@ -58,7 +58,7 @@ impl Ports {
         }
     }
 
-    /// The listener that was bound for this address, the first time; else a new one.
+    /// The listener that was bound for this address, at the first call; otherwise a new one.
     ///
     /// # Errors
     /// As [`Ports::bind`].

@@ -1,4 +1,4 @@
-//! Real streams and listeners as the platform's.
+//! Real streams and listeners behind the platform's traits.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -16,8 +16,8 @@ use tokio::time::Sleep;
 use crate::engine::live::shared::LiveShared;
 use crate::engine::live::wire::{Ends, Wire};
 
-/// How long a listener rests that gets no connection though one has come: no descriptor is left,
-/// or its port is not free again yet.
+/// How long a listener waits after a failed accept or bind: no descriptor is left, or its port is
+/// not free again yet.
 const REST: Duration = Duration::from_millis(50);
 
 /// One end of a connection; dropping it closes it.
@@ -139,7 +139,7 @@ impl Listen for LiveAcceptor {
                 continue;
             };
             match ready!(listener.poll_accept(cx)) {
-                // One that is gone again harms nobody.
+                // A connection that was closed again already needs no handling.
                 Ok((stream, client)) => match self.take(stream, client) {
                     Ok(stream) => return Poll::Ready(Ok(stream)),
                     Err(_) => continue,
@@ -150,7 +150,7 @@ impl Listen for LiveAcceptor {
     }
 }
 
-/// An address of an IPv4 socket.
+/// The address as IPv4.
 pub fn v4(address: SocketAddr) -> io::Result<SocketAddrV4> {
     match address {
         SocketAddr::V4(address) => Ok(address),

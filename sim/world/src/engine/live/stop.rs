@@ -1,4 +1,4 @@
-//! How a person ends a live world: Ctrl-C, or SIGTERM from whoever started it.
+//! Shutdown of a live world by a user: Ctrl-C, or SIGTERM from a parent process.
 
 use std::future::Future;
 use std::pin::pin;

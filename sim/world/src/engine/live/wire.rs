@@ -1,9 +1,9 @@
-//! One end of a real connection, and what faults do to the bytes on their way.
+//! One end of a real connection, and the effect of faults on its bytes.
 //!
-//! While nothing disturbs the link, bytes go straight through. Else they wait here, in order,
-//! until the network model lets them pass: on the way in after they were read from the socket, on
-//! the way out before they are written to it, by a task of the machine's kernel that no pause
-//! stops. Where both ends belong to the world, only the way out counts.
+//! While nothing disturbs the link, bytes pass straight through. Otherwise they wait here, in
+//! order, until the network model lets them pass: inward bytes after they were read from the
+//! socket, outward bytes before they are written to it, by a kernel task of the machine that no
+//! pause stops. If both ends belong to the world, only the outward direction is disturbed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,22 +28,22 @@ const MAX_WAITING: usize = 1 << 20;
 /// Bytes that are taken from a socket at a time on a disturbed link.
 const CHUNK: usize = 16 * 1024;
 
-/// Whose ends a connection has.
+/// The hosts at the two ends of a connection.
 #[derive(Clone, Copy)]
 pub struct Ends {
-    /// Whose end this is.
+    /// The host of this end.
     pub own: HostId,
-    /// Who is at the other.
+    /// The host of the other end.
     pub peer: HostId,
-    /// Whether the way in is disturbed here: the other end is not of this world.
+    /// Whether the inward direction is disturbed here: the other end is outside this world.
     pub takes_inward: bool,
-    /// Whether this end has connected.
+    /// Whether this end opened the connection.
     pub dialled: bool,
 }
 
 /// See the head of this file.
 pub struct Wire {
-    /// The machine that this end belongs to.
+    /// The machine of this end.
     pub own: HostId,
     /// The machine at the other end.
     pub peer: HostId,
@@ -157,7 +157,7 @@ impl Wire {
         }
     }
 
-    /// Tries again what is held.
+    /// Retries what is held.
     pub fn retry(&self) {
         self.inward.borrow_mut().retry(&self.tasks, (self.peer, self.own));
         self.outward.borrow_mut().retry(&self.tasks, (self.own, self.peer));
@@ -180,7 +180,7 @@ impl Wire {
     }
 }
 
-/// Keeps who waits, without a new copy where it is the same task as before.
+/// Stores the waker of the waiting task, without a clone if it is unchanged.
 fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
     let mut place = place.borrow_mut();
     if place.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
@@ -188,7 +188,7 @@ fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
     }
 }
 
-/// The way in.
+/// The inward direction.
 impl Wire {
     /// See [`AsyncRead::poll_read`].
     pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -216,7 +216,7 @@ impl Wire {
         }
     }
 
-    /// Sends what the socket has on its way through the disturbed link.
+    /// Sends the bytes that the socket has into the disturbed link.
     fn take_in(&self, cx: &mut Context<'_>, lane: &mut Lane) -> io::Result<()> {
         let mut chunk = [0; CHUNK];
         while lane.waiting < MAX_WAITING && !lane.has_ended {
@@ -236,7 +236,7 @@ impl Wire {
     }
 }
 
-/// The way out.
+/// The outward direction.
 impl Wire {
     /// See [`AsyncWrite::poll_write`].
     pub fn poll_write(
@@ -281,7 +281,7 @@ impl Wire {
         self.start_pump();
     }
 
-    /// The kernel sends on what waits, whatever the process does.
+    /// Starts the kernel task that sends waiting bytes, whatever the process does.
     fn start_pump(self: &Rc<Wire>) {
         if let Some(pump) = self.writer.take() {
             pump.wake();
@@ -297,7 +297,7 @@ impl Wire {
         }
     }
 
-    /// Writes what is due; ready when nothing waits any more.
+    /// Writes the bytes that are due; ready when none wait any more.
     fn poll_pump(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut lane = self.outward.borrow_mut();
         loop {

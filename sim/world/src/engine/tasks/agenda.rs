@@ -1,4 +1,4 @@
-//! What the world is to be called back for: strikes and ends of faults, by their times.
+//! The agenda of the world: strikes and ends of faults, by their times.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use lockstorm_platform::time::Nanos;
 
 use crate::engine::interface::Stop;
 
-/// By time, then in the order in which they were put in.
+/// Ordered by time, then by insertion.
 #[derive(Default)]
 pub struct Agenda {
     entries: BTreeMap<(Nanos, u64), Stop>,
@@ -14,7 +14,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// Has [`Agenda::pop_due`] give `stop` at a time.
+    /// Makes [`Agenda::pop_due`] return `stop` at a time.
     pub fn push(&mut self, at: Nanos, stop: Stop) {
         self.count += 1;
         self.entries.insert((at, self.count), stop);
@@ -31,7 +31,7 @@ impl Agenda {
         self.entries.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Strikes that are still to come do not come.
+    /// Cancels scheduled strikes.
     pub fn forget_strikes(&mut self) {
         self.entries.retain(|_, stop| !matches!(stop, Stop::Strike(_)));
     }

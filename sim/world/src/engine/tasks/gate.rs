@@ -1,5 +1,5 @@
-//! What stands between a task and the runtime: nothing of a process runs while its machine
-//! is halted, or before the faults of this instant have struck.
+//! The gate between a task and the runtime: no task of a process runs while its machine is halted,
+//! or before the faults of this instant have struck.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -34,7 +34,7 @@ impl Gate {
         Gate { tasks, host, future, is_kernels, _alive: alive }
     }
 
-    /// Whether the task has to wait; it is woken when it may go on.
+    /// Whether the task must wait; it is woken when it may continue.
     fn is_shut(&self, cx: &Context<'_>) -> bool {
         self.tasks.look_at_clock();
         if self.is_kernels {

@@ -1,5 +1,5 @@
-//! The life of a machine's process: its runs, each from a start to a death, and the tasks that wait
-//! to be started.
+//! The lifecycle of a machine's process: its tasks run under a supervisor that never exits, so that
+//! a dead process leaves a live machine that refuses connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use tokio::task::AbortHandle;
 
 use crate::engine::interface::Process;
 
-/// What a machine runs.
+/// The process state of a machine.
 #[derive(Default)]
 pub struct Life {
     /// What its process runs.
     pub process: Option<Process>,
     /// Notified whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
-    /// Ports that are listened on.
+    /// Listening ports.
     pub ports: BTreeSet<u16>,
     incarnation: Rc<Incarnation>,
     dying: Vec<Rc<Incarnation>>,
@@ -88,8 +88,8 @@ impl Job {
 }
 
 impl Life {
-    /// Has the supervisor start a task. One of the machine's kernel runs while the process is
-    /// paused, and dies with it all the same.
+    /// Makes the supervisor start a task. A kernel task runs while the process is paused, but is
+    /// dropped with it.
     pub fn spawn(&mut self, future: LocalFuture<'static, ()>, is_kernels: bool) -> Rc<Job> {
         let handle = Rc::<Job>::default();
         let incarnation = Rc::clone(&self.incarnation);
@@ -103,12 +103,12 @@ impl Life {
         handle
     }
 
-    /// Has tasks of the process wait until the machine runs again.
+    /// Makes a task wait until the machine runs again.
     pub fn park(&mut self, waker: &Waker) {
         self.parked.push(waker.clone());
     }
 
-    /// Lets them go on.
+    /// Wakes the parked tasks.
     pub fn unpark(&mut self) {
         self.parked.drain(..).for_each(Waker::wake);
     }
@@ -123,22 +123,22 @@ impl Life {
         self.wake_supervisor();
     }
 
-    /// Tasks from here on are those of a new run of the process: it starts when the last task of
-    /// the one before is gone.
+    /// Assigns subsequent tasks to a new run of the process, which starts when the last task of the
+    /// previous one has been dropped.
     pub fn renew(&mut self) {
         debug_assert!(self.incarnation.dead.get(), "a process is killed before it starts anew");
         let before = std::mem::take(&mut self.incarnation);
         self.dying.push(before);
     }
 
-    /// Forgets what holds on to the world.
+    /// Drops what refers to the world.
     pub fn clear(&mut self) {
         self.process = None;
         self.inbox.clear();
         self.parked.clear();
     }
 
-    /// Has the supervisor look again.
+    /// Makes the supervisor check again.
     pub fn wake_supervisor(&mut self) {
         if let Some(waker) = self.supervisor.take() {
             waker.wake();

@@ -1,4 +1,4 @@
-//! What happens to a machine and its process: start, death, pause, sleep, clocks.
+//! Changes of a machine and its process: start, death, pause, suspension, clocks.
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{HostClocks, Nanos};
@@ -8,7 +8,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
 
 impl Tasks {
-    /// See [`crate::engine::interface::Engine::start`]. `platform` is what the process gets.
+    /// See [`crate::engine::Engine::start`]. `platform` is passed to the process.
     pub fn start(&self, host: HostId, platform: Host) {
         self.kill(host);
         let mut state = self.state();
@@ -52,7 +52,7 @@ impl Tasks {
         self.unpark(host);
     }
 
-    /// See [`crate::engine::interface::Engine::suspend`]. Whether the machine is awake now.
+    /// See [`crate::engine::Engine::suspend`]. Returns whether the machine now runs.
     pub fn suspend(&self, host: HostId, suspended: bool) -> bool {
         let mut state = self.state();
         let count = &mut state.machine(host).suspended;
@@ -76,7 +76,7 @@ impl Tasks {
         self.life(host, |life| life.clock_changed.notify_waiters());
     }
 
-    /// Lets the tasks of a machine go on that is no longer halted.
+    /// Wakes the parked tasks of a machine that is no longer halted.
     fn unpark(&self, host: HostId) {
         if !self.state().machine(host).is_halted() {
             self.life(host, Life::unpark);

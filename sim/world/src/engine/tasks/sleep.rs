@@ -1,4 +1,4 @@
-//! Sleeping by a machine's clock, on tokio's timers.
+//! Sleeps by a machine's clock, on tokio's timers.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::engine::tasks::Tasks;
 /// No timer of tokio's is set for longer: whoever sleeps on looks at the clock and sleeps again.
 const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
 
-/// Sleeps until a clock reads enough, and looks again whenever the clock is changed.
+/// Sleeps until a clock reads at least `reading`, and checks again whenever the clock is changed.
 #[expect(clippy::disallowed_methods, reason = "tokio's timers follow the engine's true time")]
 pub async fn sleep(tasks: Rc<Tasks>, host: HostId, clock: Clock, reading: Nanos) {
     let changed = Rc::clone(&tasks.lives.borrow()[usize::from(host.0)].clock_changed);

@@ -1,7 +1,7 @@
-//! A machine in a `turmoil::Sim` of the user's own, beside his services.
+//! A machine in a user's own `turmoil::Sim`, among the user's services.
 //!
-//! The network, its latencies and its partitions are the user's: he has them from turmoil. Clocks
-//! and faults of the machine are here.
+//! The network, its latencies and its partitions are the user's, through turmoil. This file
+//! provides the clocks and faults of the machine.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -23,10 +23,10 @@ use crate::engine::turmoil::shared::{TurmoilShared, run_host};
 /// The only machine of its own small world.
 const GUEST: HostId = HostId(0);
 
-/// A handle on a machine that stands in a simulation of the user's own.
+/// A handle on a machine in a user's own simulation.
 ///
-/// Faults may strike between two steps of the simulation, or out of any of its hosts. They take
-/// hold when the machine's host runs next.
+/// Faults may strike between two steps of the simulation, or from any of its hosts. They take
+/// effect when the machine's host runs next.
 #[derive(Clone)]
 pub struct Guest {
     shared: Rc<TurmoilShared>,
@@ -35,15 +35,15 @@ pub struct Guest {
 /// Adds a machine to a simulation, as the host `name`, and starts its process.
 ///
 /// Clients reach it by that name, over `turmoil::net::TcpStream`. Its wall clock begins at
-/// [`lockstorm_platform::time::EPOCH`] and follows the simulation's time until a fault moves it.
-/// `seed` is where its draws come from.
+/// [`lockstorm_platform::time::EPOCH`] and follows the simulation's time until a fault changes it.
+/// `seed` determines its draws.
 ///
 /// # Panics
 /// If the simulation gives its hosts IPv6 addresses.
 pub fn add_guest(sim: &mut Sim<'_>, name: &str, process: Process, seed: u64) -> Guest {
     let IpAddr::V4(ip) = sim.lookup(name) else { panic!("a guest needs an IPv4 address") };
     let chance = Chance::new(seed, std::collections::BTreeMap::new());
-    // The latency is that of links which this small world does not have.
+    // The latency is unused: this small world has no links.
     let latency = Latency::Constant(MILLISECOND);
     let mut state = State::new(chance, latency, Trace::new(false), MILLISECOND);
     state.add_host(name, ip, ClockSetting::default());
@@ -63,7 +63,7 @@ pub fn add_guest(sim: &mut Sim<'_>, name: &str, process: Process, seed: u64) -> 
 }
 
 impl Guest {
-    /// Its tasks, at the present time: the user's own simulation moves it.
+    /// The tasks, at the current time of the user's simulation.
     fn tasks(&self) -> &Tasks {
         self.shared.tasks.look_at_clock();
         &self.shared.tasks
@@ -72,63 +72,63 @@ impl Guest {
 
 /// Its clocks.
 impl Guest {
-    /// What one of its clocks reads, in nanoseconds.
+    /// The reading of one of its clocks, in nanoseconds.
     pub fn now(&self, clock: Clock) -> Nanos {
         self.tasks().state().readings(GUEST).of(clock)
     }
 
-    /// Steps the wall clock by nanoseconds.
+    /// Steps the wall clock by `by` nanoseconds.
     pub fn step_clock(&self, by: i64) {
         self.tasks().change_clocks(GUEST, |clocks, now| clocks.step_wall(now, by));
     }
 
-    /// Makes all clocks run so many parts per million fast; `None`: at the right rate again.
+    /// Makes all clocks run `ppm` parts per million fast; `None` restores the correct rate.
     pub fn set_clock_rate(&self, ppm: Option<i32>) {
         self.tasks().change_clocks(GUEST, |clocks, now| clocks.set_rate(now, ppm));
     }
 
-    /// Stops the wall clock, or lets it go on.
+    /// Stops the wall clock, or lets it continue.
     pub fn freeze_clock(&self, frozen: bool) {
         self.tasks().change_clocks(GUEST, |clocks, now| clocks.freeze_wall(now, frozen));
     }
 }
 
-/// What it suffers.
+/// Its faults.
 impl Guest {
-    /// Stops scheduling the process, or goes on with it. Its kernel still completes connections.
+    /// Stops scheduling the process, or resumes it. Its kernel still completes connections.
     pub fn pause(&self, paused: bool) {
         self.tasks().pause(GUEST, paused);
     }
 
-    /// Kills the process. What it wrote survives, what it kept in memory does not; connects are
-    /// refused until [`Guest::start`].
+    /// Kills the process. Written data survives, memory does not; connects are refused until
+    /// [`Guest::start`].
     pub fn crash(&self) {
         self.tasks().kill(GUEST);
     }
 
-    /// As [`Guest::crash`], and what was not synced to the disk is gone. Its peers see their
-    /// connections end; hold the links first if they are to see silence.
+    /// As [`Guest::crash`], and data not synced to the disk is lost. Its peers see their
+    /// connections close; hold the links first if they must see silence.
     pub fn lose_power(&self) {
         self.tasks().power_off(GUEST);
     }
 
-    /// Starts the process anew.
+    /// Starts a new process.
     pub fn start(&self) {
         self.tasks().start(GUEST, TurmoilMachine::host(&self.shared, GUEST));
     }
 
-    /// Makes each command and each script take longer by so many nanoseconds.
+    /// Makes each command and each script take this many nanoseconds longer.
     pub fn slow(&self, command: Nanos, script: Nanos) {
         let mut state = self.tasks().state();
         state.machine(GUEST).slowness = Slowness { command, script };
     }
 
-    /// Makes fsync answer and do nothing, or be honest again.
+    /// Makes fsync return without syncing, or work again.
     pub fn lie_about_fsync(&self, lies: bool) {
         self.tasks().state().machine(GUEST).disk.borrow_mut().lies = lies;
     }
 
-    /// What has been recorded so far.
+    /// The events recorded so far.
     pub fn trace(&self) -> Vec<Entry> {
         self.tasks().state().trace.entries().to_vec()
     }

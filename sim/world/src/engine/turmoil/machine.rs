@@ -122,7 +122,7 @@ impl Platform for TurmoilMachine {
     }
 }
 
-/// What has come of a connect.
+/// The result of a connect.
 #[derive(Default)]
 struct Call {
     result: Option<io::Result<TcpStream>>,
@@ -160,7 +160,7 @@ async fn dial(shared: Rc<TurmoilShared>, from: HostId, to: SocketAddrV4, call: R
     call.waker.take().into_iter().for_each(Waker::wake);
 }
 
-/// Cancels a task that nobody waits for any more.
+/// Cancels a task when its waiter is dropped.
 struct OnDrop(Rc<Job>);
 
 impl Drop for OnDrop {

@@ -1,8 +1,8 @@
-//! The plan's network over turmoil's links: every message stays on hold, and is delivered when
-//! the model says so.
+//! The plan's network over turmoil's links: every message stays on hold until the model delivers
+//! it.
 //!
-//! turmoil gives no name to a message on a link, but keeps them in order: a mirror of each link
-//! names them by their places.
+//! turmoil does not identify the messages on a link, but keeps them in order: a mirror of each link
+//! numbers them by their positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -33,14 +33,14 @@ struct PlannedConnection {
     flows: [Flow<Parcel>; 2],
     /// Which operation each message serves that was written and is not seen on the link yet.
     tags: [VecDeque<u32>; 2],
-    /// Whether the client knows what came of its SYN.
+    /// Whether the client has received the reply to its SYN.
     is_answered: bool,
-    /// Whose machine has lost power since.
+    /// The sides whose machine has lost power since.
     forgotten: [bool; 2],
     broken: Option<io::ErrorKind>,
-    /// Which sides their applications let go of.
+    /// The sides that their applications have closed.
     closed: [bool; 2],
-    /// Who waits for an answer, or wants to know of a break.
+    /// The tasks that wait for a reply to the SYN or for a break.
     wakers: [Option<Waker>; 2],
 }
 
@@ -68,7 +68,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Notes that a SYN is about to be sent.
+    /// Registers a SYN that is about to be sent.
     pub fn dial(&mut self, from: HostId, to: SocketAddrV4) -> Dialled {
         let dialled = Dialled::default();
         self.dialling.entry((from, to)).or_default().push_back(Rc::clone(&dialled));
@@ -342,7 +342,7 @@ impl Network {
     }
 }
 
-/// The bytes of a message that carries some.
+/// The payload of a data segment.
 fn bytes_of(sent: &Protocol) -> Option<&[u8]> {
     match sent {
         Protocol::Tcp(Segment::Data(_, bytes)) => Some(bytes),

@@ -1,4 +1,4 @@
-//! turmoil's streams and listeners as the platform's.
+//! turmoil's streams and listeners behind the platform's traits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ impl TurmoilSocket {
     }
 }
 
-/// Which connection a stream belongs to, of which it is this side.
+/// The connection of which `stream` is the `side`.
 fn name(stream: &TcpStream, side: usize) -> Connection {
     let local = v4(stream.local_addr().expect("a stream has an address"));
     let peer = v4(stream.peer_addr().expect("a stream has a peer"));
@@ -110,7 +110,7 @@ impl Drop for TurmoilSocket {
     }
 }
 
-/// Connections that came up and were not accepted by the process yet.
+/// Connections that are established and not yet accepted by the process.
 #[derive(Default)]
 pub struct Backlog {
     streams: VecDeque<TcpStream>,
