@@ -1,6 +1,7 @@
 //! From what was typed to the command that does it.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,7 +14,7 @@ use crate::cli::comparing;
 use crate::cli::{confirming, serving};
 use crate::cli::{explaining, hunting, listing, replaying, running};
 use crate::edge::ending::Ending;
-use crate::edge::terminal::{colour_on_stderr, complain};
+use crate::edge::terminal::complain;
 use crate::refusal::Refusal;
 
 /// Does what the arguments say.
@@ -56,4 +57,9 @@ fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
         #[cfg(not(feature = "turmoil"))]
         None => unreachable!("there is one engine"),
     }
+}
+
+/// Colours go to a terminal only, and only if `NO_COLOR` is empty or not there.
+fn colour_on_stderr() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
 }

@@ -179,7 +179,10 @@ const DOORS: &[(&str, &[&str], &str)] = &[
 const TIED_FILES: &[(&str, &str)] = &[];
 
 /// (a package whose folders stand in circles, why that is let be)
-const TIED_FOLDERS: &[(&str, &str)] = &[];
+const TIED_FOLDERS: &[(&str, &str)] = &[(
+    "sim/redis",
+    "let be: a node keeps the functions that Lua registered, and Lua has one door",
+)];
 
 /// Longest file and widest line that the house allows; function length is clippy's.
 const LONGEST_FILE: usize = 500;
@@ -239,7 +242,7 @@ fn check_circles(tied: &[(&str, &str)], among: impl Fn(Uses) -> Uses) {
         }
     }
     let needless = tied.iter().filter(|(name, _)| !needed.iter().any(|package| package == name));
-    wrong.extend(needless.map(|(name, why)| format!("{name} has no circle and is not {why}")));
+    wrong.extend(needless.map(|(name, why)| format!("{name} has no circle and need not be {why}")));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
