@@ -2,7 +2,7 @@
 //!
 //! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
 //! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
-//! [`Cluster::actions`], which `process` carries out. The rules are those of Redis 7.0's
+//! [`Cluster::actions`], which `process/cluster` carries out. The rules are those of Redis 7.0's
 //! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
 //! nodes in turn and not by chance, and replicas do not move to masters that have none.
 //!
@@ -10,12 +10,13 @@
 //! - `message`: what nodes say to each other, and its bytes
 //! - `links`: connections to the others, pings, and who does not answer
 //! - `gossip`: what others say: roles, slots, failures
-//! - `election`: a replica that asks for votes, and who gives them
+//! - `peer`: one node, as another one knows it
+//! - `election`: a replica that asks for votes, and who gives them; `candidacy`: how far it is
 //! - `view`: whether the cluster is up, and how nodes are told of
 //! - `file`: what outlives the process
-//! - `redirect`: which requests are answered here
-//! - `command`: CLUSTER and its kin
-//! - `process`: tasks
+//!
+//! CLUSTER and its kin are in `command/cluster`, which requests are answered here in
+//! `permission/redirect`, tasks in `process/cluster`.
 
 pub mod candidacy;
 pub mod election;

@@ -15,8 +15,8 @@
 //! - `election`: epochs and votes
 //! - `failover`: the steps of a failover
 //! - `file`: what survives the process
-//! - `command`: what a Sentinel answers
-//! - `process`: the tasks that move its bytes
+//!
+//! What it answers is in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
 
 pub mod down;
 pub mod election;
