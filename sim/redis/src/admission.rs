@@ -8,14 +8,14 @@ use crate::errors::wrong_arity;
 use crate::eviction;
 use crate::frame::Reply;
 use crate::node::Node;
-use crate::permission::redirect;
-use crate::permission::{MASTERDOWN, OOM, access, check_write, is_stale};
+use crate::permission::{MASTERDOWN, OOM, access, check_write, is_stale, redirect};
 use crate::script::declared;
 use crate::session::Session;
 use crate::specification::Command;
 use crate::specification::flags::Flags;
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
+
 /// Refuses what may not be asked now.
 ///
 /// # Errors

@@ -1,21 +1,22 @@
 //! Redis Cluster: one node's view of the others, and its reactions.
 //!
-//! A value without a machine. It receives the time ([`Cluster::tick`], ten times a second) and
-//! messages of the bus ([`Cluster::take`]); its requests to the outside go to [`Cluster::actions`],
-//! which `process` carries out. The rules are those of Redis 7.0's `cluster.c`. Simplifications:
-//! messages have a format of our own (`message`), their gossip covers nodes in turn and not at
-//! random, and replicas do not migrate to orphaned masters.
+//! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
+//! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
+//! [`Cluster::actions`], which `process/cluster` carries out. The rules are those of Redis 7.0's
+//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
+//! nodes in turn and not by chance, and replicas do not move to masters that have none.
 //!
 //! - `slots`: keys to slots, sets of slots
-//! - `message`: messages between nodes, and their bytes
-//! - `links`: connections to the others, pings, failure detection
-//! - `gossip`: received roles, slots and failures
-//! - `election`: vote requests of replicas, and votes
-//! - `view`: whether the cluster is up, and how nodes are reported
-//! - `file`: the persistent state
-//! - `redirect`: which requests are served here
-//! - `command`: CLUSTER and related commands
-//! - `process`: tasks
+//! - `message`: what nodes say to each other, and its bytes
+//! - `links`: connections to the others, pings, and who does not answer
+//! - `gossip`: what others say: roles, slots, failures
+//! - `peer`: one node, as another one knows it
+//! - `election`: a replica that asks for votes, and who gives them; `candidacy`: how far it is
+//! - `view`: whether the cluster is up, and how nodes are told of
+//! - `file`: what outlives the process
+//!
+//! CLUSTER and its kin are in `command/cluster`, which requests are answered here in
+//! `permission/redirect`, tasks in `process/cluster`.
 
 pub mod candidacy;
 pub mod election;

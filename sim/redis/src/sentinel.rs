@@ -14,9 +14,9 @@
 //! - `down`: which instances are down
 //! - `election`: epochs and votes
 //! - `failover`: the steps of a failover
-//! - `file`: the persistent state
-//! - `command`: a Sentinel's commands
-//! - `process`: the tasks that move its bytes
+//! - `file`: what survives the process
+//!
+//! What it answers is in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
 
 pub mod down;
 pub mod election;

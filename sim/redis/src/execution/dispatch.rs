@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::call::{Call, Family, Run};
-use crate::command::sentinel;
 use crate::command::{
-    acl, blocking, client, compare, config, connection, diagnosis, expiry, function, hash, info,
-    introspection, key, list, lpos, monitor, number, pubsub, replication, scan, scripting, server,
-    set, sort, sorted_set, string, substring, transaction,
+    acl, blocking, client, cluster, compare, config, connection, diagnosis, expiry, function, hash,
+    info, introspection, key, list, lpos, monitor, number, pubsub, replication, scan, scripting,
+    sentinel, server, set, sort, sorted_set, string, substring, transaction,
 };
 use crate::frame::{Arguments, Reply};
 use crate::script::Program;
@@ -29,10 +28,10 @@ pub enum Step {
 
 /// The families of a node's commands.
 const FAMILIES: [Family; 29] = [
-    crate::command::cluster::FAMILY,
     acl::FAMILY,
     blocking::FAMILY,
     client::FAMILY,
+    cluster::FAMILY,
     compare::FAMILY,
     config::FAMILY,
     connection::FAMILY,
