@@ -37,17 +37,15 @@ impl Dice {
 }
 
 /// The generator behind `math.random`: Redis's own (`rand.c`), 48 bits of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ScriptDice(u64);
 
-impl Default for ScriptDice {
-    /// Where it begins in every process: the words of `rand.c`.
-    fn default() -> ScriptDice {
+impl ScriptDice {
+    /// As it begins in every process: the words of `rand.c`.
+    pub fn of_process() -> ScriptDice {
         ScriptDice(0x1234_ABCD_330E)
     }
-}
 
-impl ScriptDice {
     /// `redisSrand48`: goes on from a seed.
     pub fn seed(&mut self, seed: u64) {
         self.0 = (seed & 0xffff_ffff) << 16 | 0x330E;

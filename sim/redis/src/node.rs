@@ -334,6 +334,7 @@ impl Node {
             settings,
             clients,
             dice: Dice::new(id),
+            script_dice: ScriptDice::of_process(),
             ..Node::default()
         }
     }
