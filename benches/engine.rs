@@ -6,14 +6,13 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time, turmoil uses tokio")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
+use lockstorm_platform::time::{MILLISECOND, SECOND};
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -72,18 +71,8 @@ fn on_event_engine(seconds: u64) -> u64 {
         hosts.push(host(format!("c{n}"), address, move |host| ask(host, Rc::clone(&count))));
     }
     let mut world = World::new(WorldSpec {
-        engine: lockstorm_world::engine::kind::EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(3 * MILLISECOND),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts,
-        names: BTreeMap::new(),
-        faults: Vec::new(),
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(lockstorm_world::engine::kind::EngineKind::Event, 1, hosts)
     });
     world.run_until(seconds * SECOND);
     count.get()
@@ -95,7 +84,7 @@ where
 {
     let process: lockstorm_world::engine::interface::Process =
         Rc::new(move |host| Box::pin(run(host)));
-    HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
+    HostSpec::new(name, address, Part::Other, process)
 }
 
 async fn serve(host: Host) {

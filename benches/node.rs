@@ -7,7 +7,6 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::Instant;
@@ -15,7 +14,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{ClockSetting, SECOND};
+use lockstorm_platform::time::SECOND;
 use lockstorm_redis::frame::decode::decode_reply;
 use lockstorm_redis::frame::encode_request;
 use lockstorm_redis::frame::request::RequestReader;
@@ -138,28 +137,12 @@ fn node(nth: u8) -> HostSpec {
 }
 
 fn host(name: &str, ip: Ipv4Addr, process: Process) -> HostSpec {
-    HostSpec {
-        name: name.to_owned(),
-        address: SocketAddrV4::new(ip, 6379),
-        clocks: ClockSetting::default(),
-        part: Part::Other,
-        process,
-    }
+    HostSpec::new(name, SocketAddrV4::new(ip, 6379), Part::Other, process)
 }
 
 fn world(hosts: Vec<HostSpec>) -> World {
     World::new(WorldSpec {
-        engine: EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(50_000),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts,
-        names: BTreeMap::new(),
-        faults: Vec::new(),
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(EngineKind::Event, 1, hosts)
     })
 }

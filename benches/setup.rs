@@ -5,14 +5,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
+use lockstorm_platform::time::{MILLISECOND, SECOND};
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
@@ -69,18 +68,12 @@ fn build() -> World {
     let servers = (1..=SERVERS).map(|n| host(format!("n{n}"), server(n), serve));
     let callers = (1..=CALLERS).map(|n| host(format!("c{n}"), caller(n), call));
     World::new(WorldSpec {
-        engine: lockstorm_world::engine::kind::EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(MILLISECOND),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: servers.chain(callers).collect(),
-        names: BTreeMap::new(),
-        faults: Vec::new(),
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(
+            lockstorm_world::engine::kind::EngineKind::Event,
+            1,
+            servers.chain(callers).collect(),
+        )
     })
 }
 
@@ -90,7 +83,7 @@ where
 {
     let process: lockstorm_world::engine::interface::Process =
         Rc::new(move |host| Box::pin(run(host)));
-    HostSpec { name, address, clocks: ClockSetting::default(), part: Part::Other, process }
+    HostSpec::new(name, address, Part::Other, process)
 }
 
 async fn serve(host: Host) {

@@ -2,7 +2,6 @@
 //! reply is late, too few nodes grant. One caller on whole nodes, without checkers.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
@@ -12,11 +11,12 @@ use lockstorm::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, S
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process::serve;
+use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
@@ -118,13 +118,8 @@ where
     F: Fn(Host) -> R + 'static,
     R: Future<Output = ()> + 'static,
 {
-    HostSpec {
-        name,
-        address: SocketAddrV4::new(Ipv4Addr::from(ip), 6379),
-        clocks: ClockSetting::default(),
-        part: Part::Other,
-        process: Rc::new(move |host| Box::pin(run(host))),
-    }
+    let process: Process = Rc::new(move |host| Box::pin(run(host)));
+    HostSpec::new(name, SocketAddrV4::new(Ipv4Addr::from(ip), 6379), Part::Other, process)
 }
 
 /// Runs a script as caller `c` with this many nodes.
@@ -147,18 +142,9 @@ where
         }
     }));
     let mut world = World::new(WorldSpec {
-        engine: EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(5 * MILLISECOND),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts,
-        names: BTreeMap::new(),
         faults,
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(EngineKind::Event, 1, hosts)
     });
     world.run_until(100 * SECOND);
     world.finish();

@@ -1,7 +1,6 @@
 //! Every lock and workload on whole worlds, with nodes reduced to the command executor.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
@@ -18,7 +17,7 @@ use lockstorm::workload::{Job, RESOURCE_PORT, client, probe};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::{Host, Stream};
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_redis::execution::apply;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::node::{Node, NodeConfig};
@@ -126,7 +125,7 @@ fn outcome(who: &str, what: &str) -> Pattern {
 impl Run {
     fn machine(name: &str, ip: [u8; 4], port: u16, part: Part, process: Process) -> HostSpec {
         let address = SocketAddrV4::new(Ipv4Addr::from(ip), port);
-        HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
+        HostSpec::new(name, address, part, process)
     }
 
     fn play(self) -> (Vec<Op>, Vec<Access>) {
@@ -160,18 +159,9 @@ impl Run {
         let run = process(move |host| probe::run(host, job.clone()));
         hosts.push(Run::machine(PROBE, [10, 0, 4, 1], 1, Part::Late, run));
         let mut world = World::new(WorldSpec {
-            engine: EngineKind::Event,
-            whole_ms: false,
-            seed: self.seed,
-            draws: BTreeMap::new(),
             latency: Latency::Uniform { min: MILLISECOND, max: 3 * MILLISECOND },
-            named_links: Vec::new(),
-            loss_per_million: 0,
-            hosts,
-            names: BTreeMap::new(),
             faults: self.faults,
-            operator: None,
-            whole_trace: false,
+            ..WorldSpec::new(EngineKind::Event, self.seed, hosts)
         });
         world.run_until(HEAL);
         stop.set(true);

@@ -211,19 +211,14 @@ impl Ground for RealGround {
 
     fn world(&mut self, mut spec: WorldSpec) -> World {
         let is_interrupted = Rc::clone(&self.is_interrupted);
-        spec.hosts.push(HostSpec {
-            name: WATCHMAN.to_owned(),
-            address: WATCHMAN_ADDRESS,
-            clocks: ClockSetting::default(),
-            part: Part::Other,
-            process: process(move |_| {
-                let is_interrupted = Rc::clone(&is_interrupted);
-                async move {
-                    stop::requested().await;
-                    is_interrupted.set(true);
-                }
-            }),
+        let watch = process(move |_| {
+            let is_interrupted = Rc::clone(&is_interrupted);
+            async move {
+                stop::requested().await;
+                is_interrupted.set(true);
+            }
         });
+        spec.hosts.push(HostSpec::new(WATCHMAN, WATCHMAN_ADDRESS, Part::Other, watch));
         let chance = Chance::new(spec.seed, spec.draws.clone());
         let state = State::new(chance, spec.latency, Trace::unhashed(), 1);
         let ports = self.ports.take().expect("a ground has one world");

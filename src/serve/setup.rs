@@ -5,12 +5,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use lockstorm_platform::fault::verbs::Strains;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process;
-use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
@@ -137,24 +135,20 @@ impl Setup {
         let mut hosts: Vec<HostSpec> = nodes.collect();
         hosts.extend(self.sentinel_hosts(addresses));
         let outside = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        hosts.push(host(CLIENTS, outside, Part::Late, process(|_| std::future::pending())));
+        hosts.push(HostSpec::new(
+            CLIENTS,
+            outside,
+            Part::Late,
+            process(|_| std::future::pending()),
+        ));
         let desk = desk.clone();
         let port = addresses.desk.port();
         let run = process(move |host| desk::attend(host, port, desk.clone()));
-        hosts.push(host(DESK, addresses.desk, Part::Other, run));
+        hosts.push(HostSpec::new(DESK, addresses.desk, Part::Other, run));
         WorldSpec {
-            engine: EngineKind::Live,
-            whole_ms: false,
-            seed: self.seed,
-            draws: BTreeMap::new(),
-            latency: Latency::Constant(0),
-            named_links: Vec::new(),
-            loss_per_million: 0,
-            hosts,
             names: [(MASTER.to_owned(), addresses.nodes[0])].into(),
-            faults: Vec::new(),
             operator: Some(operator()),
-            whole_trace: false,
+            ..WorldSpec::new(EngineKind::Live, self.seed, hosts)
         }
     }
 
@@ -172,7 +166,7 @@ impl Setup {
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();
         let run = process(move |host| process::serve(host, config.clone()));
-        HostSpec { clocks, ..host(&name, address, Part::Node, run) }
+        HostSpec { clocks, ..HostSpec::new(name, address, Part::Node, run) }
     }
 
     fn sentinel_hosts(&self, addresses: &Addresses) -> Vec<HostSpec> {
@@ -181,14 +175,10 @@ impl Setup {
             let config = run::sentinel_config(&terms, address.port(), addresses.nodes[0]);
             let run = process(move |host| process::sentinel::serve(host, config.clone()));
             let clocks = self.clocks.get(&name).copied().unwrap_or_default();
-            HostSpec { clocks, ..host(&name, *address, Part::Sentinel, run) }
+            HostSpec { clocks, ..HostSpec::new(name, *address, Part::Sentinel, run) }
         };
         self.sentinels().into_iter().zip(&addresses.sentinels).map(sentinel).collect()
     }
-}
-
-fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
-    HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
 }
 
 /// A scenario's fault as it can happen here, where its clients are not.

@@ -3,7 +3,6 @@
 //! Faults strike the present master, a clock is that of all servers. Everything here is called
 //! between two moments of the world, on the thread that drives it.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
@@ -12,13 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
-use lockstorm_platform::network::Latency;
 use lockstorm_platform::order::{Operator, Order};
-use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::Leg;
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::node::NodeConfig;
-use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_world::world::World;
@@ -80,25 +77,15 @@ impl Live {
         let hosts = looks.iter().enumerate().map(|(place, look)| {
             let config = config(builder, &access, place);
             let process = look.process(builder, &requests, config);
-            host(&name(place), access.addresses[place], Part::Node, process)
+            HostSpec::new(name(place), access.addresses[place], Part::Node, process)
         });
         let mut hosts: Vec<HostSpec> = hosts.collect();
         let outside = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let nothing = Rc::new(|_| Box::pin(std::future::pending()) as _);
-        hosts.push(host(CLIENTS, outside, Part::Late, nothing));
+        hosts.push(HostSpec::new(CLIENTS, outside, Part::Late, nothing));
         let spec = WorldSpec {
-            engine: EngineKind::Live,
-            whole_ms: false,
-            seed: builder.seed,
-            draws: BTreeMap::new(),
-            latency: Latency::Constant(0),
-            named_links: Vec::new(),
-            loss_per_million: 0,
-            hosts,
-            names: BTreeMap::new(),
-            faults: Vec::new(),
             operator: Some(operator(builder)),
-            whole_trace: false,
+            ..WorldSpec::new(EngineKind::Live, builder.seed, hosts)
         };
         let world = World::on(Box::new(engine), spec);
         Ok(Live { world, looks, requests, access, next_fault: 1 })
@@ -240,10 +227,6 @@ impl Live {
 
 fn name(place: usize) -> String {
     format!("n{}", place + 1)
-}
-
-fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
-    HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
 }
 
 /// How a server is set up when it starts: whoever is not the master then follows it.

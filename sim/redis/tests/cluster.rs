@@ -8,7 +8,7 @@ use std::rc::Rc;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
@@ -92,34 +92,20 @@ async fn follow(host: Host, script: &'static str, log: Log) {
     }
 }
 
-fn machine(name: &str, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
-    let clocks = ClockSetting::default();
-    HostSpec { name: name.to_owned(), address, clocks, part, process }
-}
-
 #[track_caller]
 fn check(script: &'static str, faults: Vec<Fault>, expected: &str) {
     let log = Log::default();
     let node = |n: u8| {
         let process: Process = Rc::new(|host| Box::pin(serve(host, config())));
-        machine(&format!("n{n}"), address(n), Part::Node, process)
+        HostSpec::new(format!("n{n}"), address(n), Part::Node, process)
     };
     let own = Rc::clone(&log);
     let process: Process = Rc::new(move |host| Box::pin(follow(host, script, Rc::clone(&own))));
-    let client = machine("c1", address(101), Part::Other, process);
+    let client = HostSpec::new("c1", address(101), Part::Other, process);
     let mut world = World::new(WorldSpec {
-        engine: EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(MS),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: (1..=6).map(node).chain([client]).collect(),
-        names: BTreeMap::new(),
         faults,
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(EngineKind::Event, 1, (1..=6).map(node).chain([client]).collect())
     });
     world.run_until(60 * SECOND);
     world.finish();

@@ -2,14 +2,12 @@
 //! world. No test depends on an exact time, only on the order of events.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
-use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::node::{Append, NodeConfig};
 use lockstorm_redis::process::serve;
 use lockstorm_world::engine::interface::Process;
@@ -31,10 +29,6 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-fn host(name: &str, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
-    HostSpec { name: name.to_owned(), address, clocks: ClockSetting::default(), part, process }
-}
-
 /// A node `n1` on a port chosen by the system, and a client `c1` that runs `ask`.
 fn world<F, R>(append: Append, ask: F) -> (World, Log)
 where
@@ -49,23 +43,14 @@ where
     let run_node = process(move |host| serve(host, config.clone()));
     let run_client = process(move |host| ask(host, node, Rc::clone(&kept)));
     let client = SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 1), 0);
-    let spec = WorldSpec {
-        engine: EngineKind::Live,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
-        latency: Latency::Constant(0),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: vec![
-            host("n1", node, Part::Node, run_node),
-            host("c1", client, Part::Other, run_client),
+    let spec = WorldSpec::new(
+        EngineKind::Live,
+        1,
+        vec![
+            HostSpec::new("n1", node, Part::Node, run_node),
+            HostSpec::new("c1", client, Part::Other, run_client),
         ],
-        names: BTreeMap::new(),
-        faults: Vec::new(),
-        operator: None,
-        whole_trace: false,
-    };
+    );
     let engine = LiveEngine::new(live::state(1), ports);
     (World::on(Box::new(engine), spec), log)
 }

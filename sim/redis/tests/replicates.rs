@@ -1,15 +1,13 @@
 //! Simulated nodes and an installed redis-server as each other's replicas, over real sockets.
 //! Skipped if redis-server is not installed.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{ClockSetting, MILLISECOND};
+use lockstorm_platform::time::MILLISECOND;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process::serve;
 use lockstorm_world::engine::interface::Process;
@@ -57,30 +55,19 @@ fn world() -> (World, u16) {
     let address = ports.bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     let config = NodeConfig { port: address.port(), ..NodeConfig::default() };
     let process: Process = Rc::new(move |host| Box::pin(serve(host, config.clone())));
-    let clocks = ClockSetting::default();
-    let spec = WorldSpec {
-        engine: EngineKind::Live,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
-        latency: Latency::Constant(0),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: vec![
-            HostSpec { name: "n1".to_owned(), address, clocks, part: Part::Node, process },
-            HostSpec {
-                name: "clients".to_owned(),
-                address: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-                clocks,
-                part: Part::Late,
-                process: Rc::new(|_| Box::pin(std::future::pending())),
-            },
+    let spec = WorldSpec::new(
+        EngineKind::Live,
+        1,
+        vec![
+            HostSpec::new("n1", address, Part::Node, process),
+            HostSpec::new(
+                "clients",
+                SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+                Part::Late,
+                Rc::new(|_| Box::pin(std::future::pending())),
+            ),
         ],
-        names: BTreeMap::new(),
-        faults: Vec::new(),
-        operator: None,
-        whole_trace: false,
-    };
+    );
     let engine = LiveEngine::new(live::state(1), ports);
     (World::on(Box::new(engine), spec), address.port())
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
@@ -133,10 +133,6 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-fn machine(name: String, address: SocketAddrV4, part: Part, process: Process) -> HostSpec {
-    HostSpec { name, address, clocks: ClockSetting::default(), part, process }
-}
-
 /// Two nodes, three Sentinels and the observers.
 fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
     let mut hosts = Vec::new();
@@ -144,12 +140,12 @@ fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
         let config =
             NodeConfig { replica_of: (n == 2).then_some(node(1)), ..NodeConfig::default() };
         let run = process_of(move |host| process::serve(host, config.clone()));
-        hosts.push(machine(format!("n{n}"), node(n), Part::Node, run));
+        hosts.push(HostSpec::new(format!("n{n}"), node(n), Part::Node, run));
     }
     for n in [1, 2, 3] {
         let config = SentinelConfig { down_after_ms: 1_000, ..SentinelConfig::of(node(1), 2) };
         let run = process_of(move |host| process::sentinel::serve(host, config.clone()));
-        hosts.push(machine(format!("s{n}"), sentinel(n), Part::Sentinel, run));
+        hosts.push(HostSpec::new(format!("s{n}"), sentinel(n), Part::Sentinel, run));
     }
     let own = log.clone();
     let look_on = process_of(move |host: Host| {
@@ -164,20 +160,11 @@ fn world(seed: u64, faults: Vec<Fault>, log: &Log) -> World {
             listen(host, own).await;
         }
     });
-    hosts.push(machine("c1".to_owned(), address(1, 1, 0), Part::Other, look_on));
+    hosts.push(HostSpec::new("c1".to_owned(), address(1, 1, 0), Part::Other, look_on));
     World::new(WorldSpec {
-        engine: EngineKind::Event,
-        whole_ms: false,
-        seed,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(MS),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts,
-        names: BTreeMap::new(),
         faults,
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(EngineKind::Event, seed, hosts)
     })
 }
 

@@ -1,14 +1,13 @@
 //! Whole worlds on both simulated engines: what processes see of network, clocks and faults.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -31,8 +30,7 @@ where
 }
 
 fn machine(name: &str, last: u8, process: Process) -> HostSpec {
-    let clocks = ClockSetting::default();
-    HostSpec { name: name.to_owned(), address: address(last), clocks, part: Part::Other, process }
+    HostSpec::new(name, address(last), Part::Other, process)
 }
 
 async fn echo(host: Host) {
@@ -93,21 +91,16 @@ fn spec(
 ) -> WorldSpec {
     let log = Rc::clone(log);
     WorldSpec {
-        engine,
-        whole_ms: false,
-        seed,
-        draws: BTreeMap::new(),
         latency,
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: vec![
-            machine("s", 1, process(echo)),
-            machine("c", 2, process(move |host| ask(host, Rc::clone(&log)))),
-        ],
-        names: BTreeMap::new(),
         faults,
-        operator: None,
-        whole_trace: false,
+        ..WorldSpec::new(
+            engine,
+            seed,
+            vec![
+                machine("s", 1, process(echo)),
+                machine("c", 2, process(move |host| ask(host, Rc::clone(&log)))),
+            ],
+        )
     }
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::{Append, NodeConfig};
@@ -83,8 +83,7 @@ async fn follow(host: Host, script: &'static str, log: Log) {
 }
 
 fn machine(name: &str, last: u8, part: Part, process: Process) -> HostSpec {
-    let clocks = ClockSetting::default();
-    HostSpec { name: name.to_owned(), address: address(last), clocks, part, process }
+    HostSpec::new(name, address(last), part, process)
 }
 
 /// A world of nodes 1, 2, ... and one client per script, on links of one millisecond.
@@ -107,18 +106,14 @@ pub fn run(
     };
     let hosts = nodes.iter().enumerate().map(node);
     let mut world = World::new(WorldSpec {
-        engine: EngineKind::Event,
-        whole_ms: false,
-        seed: 1,
-        draws: BTreeMap::new(),
         latency: Latency::Constant(MS),
-        named_links: Vec::new(),
-        loss_per_million: 0,
-        hosts: hosts.chain(scripts.iter().enumerate().map(client)).collect(),
-        names: BTreeMap::new(),
         faults,
         operator: Some(operator()),
-        whole_trace: false,
+        ..WorldSpec::new(
+            EngineKind::Event,
+            1,
+            hosts.chain(scripts.iter().enumerate().map(client)).collect(),
+        )
     });
     world.run_until(60 * SECOND);
     let remains = world.finish();

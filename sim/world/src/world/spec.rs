@@ -40,6 +40,26 @@ pub struct WorldSpec {
     pub whole_trace: bool,
 }
 
+impl WorldSpec {
+    /// A world in which messages take no time and nothing goes wrong.
+    pub fn new(engine: EngineKind, seed: u64, hosts: Vec<HostSpec>) -> WorldSpec {
+        WorldSpec {
+            engine,
+            whole_ms: false,
+            seed,
+            draws: BTreeMap::new(),
+            latency: Latency::Constant(0),
+            named_links: Vec::new(),
+            loss_per_million: 0,
+            hosts,
+            names: BTreeMap::new(),
+            faults: Vec::new(),
+            operator: None,
+            whole_trace: false,
+        }
+    }
+}
+
 /// One machine and its process.
 pub struct HostSpec {
     /// Its name.
@@ -52,6 +72,18 @@ pub struct HostSpec {
     pub part: Part,
     /// What its process runs.
     pub process: Process,
+}
+
+impl HostSpec {
+    /// A machine whose clocks are right.
+    pub fn new(
+        name: impl Into<String>,
+        address: SocketAddrV4,
+        part: Part,
+        process: Process,
+    ) -> HostSpec {
+        HostSpec { name: name.into(), address, clocks: ClockSetting::default(), part, process }
+    }
 }
 
 /// What part a machine plays, as far as faults and the heal care.
