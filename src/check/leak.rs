@@ -1,4 +1,4 @@
-//! Leaks: keys that no caller owns any more and that made another caller's acquire fail.
+//! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
 //! - its acquire returned refused or unknown, or
@@ -15,6 +15,9 @@
 //! reported that it had removed the key, unless the acquire itself had given up that key before it
 //! retried: such a key is excused only while its owner is in another hold that shares it. A key
 //! without a time to live is excused only while its owner is in a hold.
+//!
+//! Only another caller's acquire counts, or one of the owner after its release had reported that
+//! the key was removed.
 //!
 //! A key made an acquire fail if it existed when the acquire's first request to which the node did
 //! not reply with an error was applied.
@@ -43,7 +46,7 @@ struct Leftover<'a> {
     denied: Option<Moment>,
 }
 
-/// One violation for each set of acquires whose leftovers made another caller's acquire fail, with
+/// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
     let requests = Requests::of(case);
@@ -278,7 +281,10 @@ fn blocking<'a>(
     let Some(ret) = op.ret else { return Vec::new() };
     let mut blocking = leftovers
         .iter()
-        .filter(|leftover| case.caller(leftover.owner) != case.caller(op.id))
+        .filter(|leftover| {
+            let is_denied = leftover.denied.is_some_and(|denied| denied <= op.call.into());
+            is_denied || case.caller(leftover.owner) != case.caller(op.id)
+        })
         .filter(|leftover| {
             met_at(case, leftover, requests, (op.call.into(), ret.into()))
                 .is_some_and(|moment| !is_excused(case, leftover, moment))
@@ -309,8 +315,9 @@ fn met_at(
     }
     let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
     let first = to_node.find(|request| !request.declined)?;
+    // What a connection sends again after the acquire has returned made no acquire fail.
     let moment = Moment::from(leg(first, Leg::Applied)?);
-    (from <= moment && moment < to).then_some(moment)
+    (from <= moment && moment < to && moment <= op.1).then_some(moment)
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {

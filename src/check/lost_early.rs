@@ -18,6 +18,7 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
@@ -75,6 +76,7 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str
     let by_fault = conditions.any(|c| {
         c.from.at <= loss.from.at
             && hosts.iter().any(|host| c.strikes(host) && counts(host))
+            && (breach.what != Bounded::ClientPause || c.verb == Verb::Suspend)
             && !is_over(case, c, breach, loss)
     });
     let by_start = breach.parts.contains(&Part::Clocks);
@@ -94,7 +96,9 @@ fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTr
 
 /// Whether a breach of this assumption affects only clocks.
 fn is_of_clocks(what: Bounded) -> bool {
-    matches!(what, Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
+    let of_clocks = [Bounded::NodeClockStep, Bounded::ClientClockStep, Bounded::Drift];
+    // A monotonic clock stands still while its machine is suspended, and so does a lease on it.
+    of_clocks.contains(&what) || what == Bounded::ClientPause
 }
 
 /// Whether enough keys to deny any other caller a quorum would have lived to the end of the lease,
@@ -182,9 +186,9 @@ fn ends_keys(what: Bounded) -> bool {
         | Bounded::Drift
         | Bounded::AmnesiacRestart
         | Bounded::Failover
-        | Bounded::KeyRemoval => true,
-        Bounded::ClientPause
-        | Bounded::ClientCrash
+        | Bounded::KeyRemoval
+        | Bounded::ClientPause => true,
+        Bounded::ClientCrash
         | Bounded::Work
         | Bounded::Leaderless
         | Bounded::Unreplicated

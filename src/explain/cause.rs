@@ -19,6 +19,7 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(enough(plan, causes));
     sentences.extend(idle(plan, causes));
+    sentences.extend(untested(plan, causes));
     if !experiments.undone.is_empty() {
         let undone = list(&experiments.undone);
         sentences.push(format!("Left undone, since the budget was used up: {undone}."));
@@ -60,6 +61,14 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
 fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
     let idle = names(plan, &causes.idle);
     (!idle.is_empty()).then(|| format!("No difference: {}.", list(&idle)))
+}
+
+fn untested(plan: &Plan, causes: &Causes) -> Option<String> {
+    let untested = names(plan, &causes.untested);
+    let it = if untested.len() == 1 { "it" } else { "any one of them" };
+    (!untested.is_empty()).then(|| {
+        format!("Not tested: {}. Without {it} nobody is granted the lock.", list(&untested))
+    })
 }
 
 /// A part of a plan in words: `c1's pause of 15 s`.
@@ -136,8 +145,8 @@ pub fn change_words(plan: &Plan, change: Change) -> String {
 
 /// The result of a change, in words.
 pub fn outcome_words(changed: &Changed) -> String {
-    if changed.is_unknown {
-        return "unknown".to_owned();
+    if changed.is_untested {
+        return "nothing is tested: nobody is granted the lock".to_owned();
     }
     if changed.kinds.is_empty() {
         return "nothing is violated".to_owned();

@@ -10,6 +10,8 @@
 //!   that occurs without a necessary part, once others are removed as well, is another violation.
 //!   Sets of up to three parts are tried; if none suffices, one that cannot be made smaller.
 //! - A part that is neither necessary nor in a minimal set made no difference.
+//! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to one is
+//!   none of these.
 //!
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
 //! since the other does the same, and each suffices.
@@ -56,6 +58,10 @@ pub struct Causes {
     pub sufficient: Vec<Vec<Part>>,
     /// Parts that made no difference.
     pub idle: Vec<Part>,
+    /// Parts without which nobody is granted the lock: nothing is learned from their removal, and
+    /// they stay in place in all other trials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untested: Vec<Part>,
     /// What is violated after each single change.
     pub changes: Vec<Changed>,
 }
@@ -81,9 +87,9 @@ pub struct Changed {
     pub kinds: Vec<Kind>,
     /// Whether the told violation still occurs.
     pub stays: bool,
-    /// Whether the verdict of that run is unknown.
+    /// Whether that run tested nothing, because nobody was granted the lock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_unknown: bool,
+    pub is_untested: bool,
 }
 
 /// One change of a plan.

@@ -11,7 +11,8 @@ use crate::check::verdict::Verdict;
 use crate::explain::chapter::{
     access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
 };
-use crate::explain::story::{Beat, Evidence, Story, StoryLine};
+use crate::explain::mechanism::by_kind::mechanism;
+use crate::explain::story::{Beat, Evidence, Story, StoryLine, Weight};
 use crate::explain::witness::Witness;
 
 /// The most lines that a story has.
@@ -23,6 +24,12 @@ pub fn tell(witness: &Witness<'_>) -> Story {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
+    // Events that prove the mechanism are part of the story.
+    let proof = mechanism(witness).map(|found| found.evidence).unwrap_or_default();
+    let proves = |event: &Evidence| proof.contains(event) && is_told_once(witness, *event);
+    for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {
+        beat.weight = beat.weight.min(Weight::Cause);
+    }
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
     let mut told = once(witness, beats);
     let folded = told.split_off(LONGEST.min(told.len()));

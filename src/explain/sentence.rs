@@ -10,7 +10,7 @@ use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::Condition;
+use crate::history::{Condition, Outcome, PROBE};
 use crate::ledger::part::Part;
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -231,7 +231,12 @@ fn stuck(witness: &Witness<'_>) -> String {
         Some((life, owner)) => {
             format!("{} left its key on {}: {nobody} in time", owner.caller, life.node)
         }
-        None => "Nobody held the lock, and nobody could get it any more".to_owned(),
+        None => {
+            let mut probes = witness.history().ops.iter().filter(|op| op.process == PROBE);
+            let is_granted = probes.any(|op| matches!(op.outcome, Outcome::Granted { .. }));
+            let when = if is_granted { "in time" } else { "any more" };
+            format!("Nobody held the lock, and nobody could get it {when}")
+        }
     }
 }
 
@@ -352,11 +357,15 @@ fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
 pub fn bound(what: Bounded, bound: u64) -> String {
     let most = amount(what, bound);
     match (what, bound) {
-        (Bounded::ClientPause, 0) => "no client pauses while it holds the lock".to_owned(),
-        (Bounded::ClientPause, _) => {
-            format!("no client pauses for longer than {most} while it holds the lock")
+        (Bounded::ClientPause, 0) => {
+            "no client pauses while it acquires or holds the lock".to_owned()
         }
-        (Bounded::ClientCrash, 0) => "no client dies while it holds the lock".to_owned(),
+        (Bounded::ClientPause, _) => {
+            format!("no client pauses for longer than {most} while it acquires or holds the lock")
+        }
+        (Bounded::ClientCrash, 0) => {
+            "no client dies while it acquires or holds the lock".to_owned()
+        }
         (Bounded::ClientCrash, _) => format!("at most {most} of clients"),
         (Bounded::NodeClockStep, 0) => "no node's clock steps".to_owned(),
         (Bounded::NodeClockStep, _) => format!("no node's clock steps by more than {most}"),
@@ -367,8 +376,8 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::AmnesiacRestart, _) => {
             format!("no node that forgets keys is back before {most} have passed")
         }
-        (Bounded::Failover, 0) => "no failover loses an acknowledged key".to_owned(),
-        (Bounded::Failover, _) => format!("at most {most} lose acknowledged keys"),
+        (Bounded::Failover, 0) => "no replica is made master".to_owned(),
+        (Bounded::Failover, _) => format!("at most {most}"),
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
         (Bounded::Work, 0) => "a request may not take the whole lease".to_owned(),

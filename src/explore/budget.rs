@@ -40,12 +40,22 @@ impl Spending {
 
     /// Does a piece of the work, unless the budget is used up: then it is recorded as skipped.
     pub fn within<T>(&self, name: &str, work: impl FnOnce() -> T) -> Option<T> {
-        if self.ends.is_some_and(|(end, clock)| clock() >= end) {
-            self.undone.lock().expect("nobody panics with it").push(name.to_owned());
+        if self.is_used_up() {
+            self.skip(name);
             return None;
         }
         self.begin(name);
         Some(work())
+    }
+
+    /// Whether the budget is used up.
+    pub fn is_used_up(&self) -> bool {
+        self.ends.is_some_and(|(end, clock)| clock() >= end)
+    }
+
+    /// Records a piece of the work as skipped.
+    pub fn skip(&self, name: &str) {
+        self.undone.lock().expect("nobody panics with it").push(name.to_owned());
     }
 
     /// What was skipped, in alphabetical order.

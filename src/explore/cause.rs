@@ -18,6 +18,8 @@ use crate::plan::Plan;
 
 /// The maximum number of parts of a minimal set in the search.
 const MOST_TOGETHER: usize = 3;
+/// The maximum number of minimal sets with more parts than that.
+const MOST_LARGER: usize = 8;
 /// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
@@ -29,38 +31,22 @@ type Out = BTreeSet<Part>;
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
     let parts = every_part_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(history);
-    let mut trials = Trials { reruns, plan, told, struck, vain: Out::new() };
+    let mut trials = Trials { reruns, plan, told, struck };
     // Parts whose removal makes no valid plan cannot be tried.
     let can_go = |part: &Part| {
         trials.plan_without(&[*part].into()).validate_with(&trials.reruns.lab().locks).is_ok()
     };
     let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
-    let (vain, parts): (Vec<Part>, Vec<Part>) =
-        parts.into_iter().partition(|part| is_vain(history, *part));
-    let vain: Out = vain.into_iter().collect();
-    let parts = match trials.is_there(&vain) {
-        true => {
-            trials.vain = vain;
-            parts
-        }
-        false => parts.into_iter().chain(vain).collect(),
-    };
+    let (parts, untested) = trials.tested(parts);
     let necessary = trials.necessary(&parts);
     let sufficient = trials.sufficient(&parts, &necessary);
     let mut causes = Causes { necessary, sufficient, ..Causes::default() };
     let acting = causes.acting();
-    let idle = trials.vain.iter().copied().chain(parts);
-    causes.idle = idle.filter(|part| !acting.contains(part)).collect();
+    causes.idle = parts.into_iter().filter(|part| !acting.contains(part)).collect();
     causes.idle.sort_unstable();
+    causes.untested = untested;
     causes.changes = trials.changes(&acting);
     causes
-}
-
-/// Whether a fault never struck, or struck nothing.
-fn is_vain(history: &History, part: Part) -> bool {
-    let Part::Fault(id) = part else { return false };
-    let mut strikes = history.conditions.iter().filter(|condition| condition.fault == id);
-    strikes.all(|condition| condition.met == Some(0))
 }
 
 struct Trials<'a, 'b> {
@@ -68,13 +54,31 @@ struct Trials<'a, 'b> {
     plan: &'a Plan,
     told: Kind,
     struck: Strikes,
-    /// Faults without effect, which are removed in every trial.
-    vain: Out,
 }
 
 impl Trials<'_, '_> {
     fn plan_without(&self, out: &Out) -> Plan {
-        without(self.plan, &self.vain.union(out).copied().collect(), &self.struck)
+        without(self.plan, out, &self.struck)
+    }
+
+    /// Whether a run tested nothing: it did not show the violation, and nobody was granted the
+    /// lock, unlike in the run of the plan.
+    fn is_untested(&mut self, outcome: &Outcome) -> bool {
+        let is_there = outcome.kinds.contains(&self.told);
+        !is_there && outcome.grants == 0 && self.reruns.outcome(self.plan).grants > 0
+    }
+
+    /// The parts whose removal tests something, and the others.
+    fn tested(&mut self, parts: Vec<Part>) -> (Vec<Part>, Vec<Part>) {
+        let plans: Vec<Plan> =
+            parts.iter().map(|part| self.plan_without(&[*part].into())).collect();
+        let outcomes = self.reruns.outcomes(&plans);
+        let tells = outcomes.iter().map(|outcome| !self.is_untested(outcome));
+        let tells: Vec<bool> = tells.collect();
+        let (tested, untested): (Vec<_>, Vec<_>) =
+            parts.into_iter().zip(tells).partition(|(_, tells)| *tells);
+        let only = |parts: Vec<(Part, bool)>| parts.into_iter().map(|(part, _)| part).collect();
+        (only(tested), only(untested))
     }
 
     /// Whether the violation occurs without these.
@@ -112,16 +116,34 @@ impl Trials<'_, '_> {
             );
         }
         if found.is_empty() {
-            found.push(self.one_by_one(&all));
+            found = self.larger(&all, necessary);
         }
         found.into_iter().map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Removes parts one at a time until none can be removed.
-    fn one_by_one(&mut self, all: &Out) -> Out {
+    /// Minimal sets of more parts, at most [`MOST_LARGER`]: one, and one for each part that
+    /// belongs to a minimal set although it is in none of the others.
+    fn larger(&mut self, all: &Out, necessary: &[Part]) -> Vec<Out> {
+        let mut found = vec![self.one_by_one(all, necessary, None)];
+        for part in all {
+            let is_new = !found.iter().any(|set| set.contains(part));
+            if is_new && found.len() < MOST_LARGER {
+                let set = self.one_by_one(all, necessary, Some(*part));
+                found.extend(set.contains(part).then_some(set));
+            }
+        }
+        found
+    }
+
+    /// Removes parts that are not necessary one at a time until none can be removed; one of them
+    /// only if nothing else can.
+    fn one_by_one(&mut self, all: &Out, necessary: &[Part], last: Option<Part>) -> Out {
         let mut left = all.clone();
         loop {
-            let fewer = left.iter().find_map(|part| {
+            let others = left.iter().filter(|part| Some(**part) != last);
+            let order = others.chain(last.as_ref().filter(|part| left.contains(part)));
+            let order = order.filter(|part| !necessary.contains(part));
+            let fewer = order.collect::<Vec<_>>().into_iter().find_map(|part| {
                 let mut fewer = left.clone();
                 fewer.remove(part);
                 self.is_there(&all.difference(&fewer).copied().collect()).then_some(fewer)
@@ -140,12 +162,11 @@ impl Trials<'_, '_> {
             .collect();
         let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
         let outcomes = self.reruns.outcomes(&plans);
-        let told = self.told;
         let come_to = |(change, outcome): (Change, Outcome)| Changed {
             change,
-            stays: outcome.kinds.contains(&told),
+            stays: outcome.kinds.contains(&self.told),
+            is_untested: self.is_untested(&outcome),
             kinds: outcome.kinds,
-            is_unknown: outcome.is_unknown,
         };
         tried.into_iter().map(|(change, _)| change).zip(outcomes).map(come_to).collect()
     }

@@ -11,7 +11,10 @@
 //!   minimal set of breaches without whose parts the kind disappears. For a single breach: the kind
 //!   disappears without it. For several: each suffices if the kind remains when, of all breaches,
 //!   only the parts of that one are kept; otherwise more than one is needed, and no single one is
-//!   necessary.
+//!   necessary. "Without a breach" means without its parts. The one exception is a node that was
+//!   back too early with keys forgotten: it stays down for long enough instead, if that breaches
+//!   nothing new. A crash may break a second assumption, by a failover, and this tells the two
+//!   apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
 //!   in-model too.
 //!
@@ -21,9 +24,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_platform::time::SECOND;
+
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::rerun::{Outcome, Reruns};
+use crate::explore::threshold::{Knob, turned};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
@@ -235,7 +241,7 @@ impl Search<'_, '_> {
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
         let stays = match goes.is_empty() {
             true => Vec::new(),
-            false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
+            false => self.outcome_with_kept(std::slice::from_ref(breach)).kinds,
         };
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
@@ -267,16 +273,58 @@ impl Search<'_, '_> {
     /// Whether these kinds are violated if, of all breaches, only the parts of one are kept.
     fn suffices(&mut self, breaches: &[Breach], alone: usize, kinds: &[Kind]) -> bool {
         let own = &breaches[alone].parts;
-        let all = breaches.iter().flat_map(|breach| breach.parts.iter().copied());
-        let out = all.filter(|part| !own.contains(part)).collect();
-        let left = &self.outcome(&out).kinds;
+        let others = breaches.iter().enumerate().filter(|(index, _)| *index != alone);
+        let others: Vec<Breach> = others
+            .map(|(_, breach)| {
+                let parts = breach.parts.iter().copied().filter(|part| !own.contains(part));
+                Breach { parts: parts.collect(), ..breach.clone() }
+            })
+            .collect();
+        let left = self.outcome_with_kept(&others).kinds;
         kinds.iter().all(|kind| left.contains(kind))
     }
 
-    /// Whether a kind disappears without the parts of these breaches.
+    /// Whether a kind disappears without these breaches.
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
-        let out = set.iter().flat_map(|index| breaches[*index].parts.iter().copied()).collect();
-        !self.outcome(&out).kinds.contains(&kind)
+        let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
+        !self.outcome_with_kept(&set).kinds.contains(&kind)
+    }
+
+    /// The outcome without these breaches.
+    fn outcome_with_kept(&mut self, breaches: &[Breach]) -> Outcome {
+        let out: Out = breaches.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        self.outcome_with_late_returns(breaches).unwrap_or_else(|| self.outcome(&out).clone())
+    }
+
+    /// The same, with nodes down for longer instead of not at all, if that tells more: `None` if it
+    /// is not possible, or if it breaches what the plan does not.
+    fn outcome_with_late_returns(&mut self, breaches: &[Breach]) -> Option<Outcome> {
+        let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
+        let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
+        let out: Out = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let mut plan = without(self.plan, &out, &self.struck);
+        let mut is_later = false;
+        for breach in early {
+            for part in breach.parts.iter().filter(|part| !out.contains(part)) {
+                let to = breach.bound.saturating_add(SECOND).try_into().ok()?;
+                let fault = plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
+                let (true, Some(_)) = (fault.verb.kills(), fault.length) else { return None };
+                let knob = Knob::Lasts(fault.id);
+                plan = turned(self.reruns.lab(), (&plan, &self.struck), &knob, to)?;
+                is_later = true;
+            }
+        }
+        if !is_later {
+            return None;
+        }
+        let own: BTreeSet<Bounded> =
+            self.outcome(&Out::new()).breaches.iter().map(|breach| breach.what).collect();
+        let outcome = self.reruns.outcome(&plan);
+        let is_new = |breach: &Breach| {
+            breach.what == Bounded::AmnesiacRestart || !own.contains(&breach.what)
+        };
+        let tells = !outcome.is_unknown && !outcome.breaches.iter().any(is_new);
+        tells.then(|| outcome.clone())
     }
 }
 

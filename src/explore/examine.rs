@@ -180,10 +180,18 @@ pub fn thresholds_of(
     };
     let all = Spending::of(None);
     let found = thresholds(lab, plan, &strikes(&finding.history), is_violated, knobs, &all);
-    let class = finding.class.unwrap_or_default();
+    let told = violations(&finding.judgement.verdict).first().map(|violation| violation.kind);
+    let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
+    let struck = strikes(&finding.history);
+    let class = finding.class.clone().unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
         let found = match found {
-            Found::Thresholds(found) => {
+            Found::Thresholds(mut found) => {
+                for threshold in &mut found {
+                    let other =
+                        told.and_then(|told| instead(lab, (plan, &struck), threshold, (told, how)));
+                    threshold.instead = other.unwrap_or_default();
+                }
                 Found::Thresholds(with_bounds(Some(&class), &knob, found).collect())
             }
             everywhere => everywhere,

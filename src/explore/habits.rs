@@ -148,6 +148,12 @@ fn first_request(plan: &Plan) -> u64 {
     }
 }
 
+/// The shortest timeout within which the first request of a caller is answered, without faults:
+/// with a shorter one no lock is tested.
+pub fn least_timeout(plan: &Plan) -> Nanos {
+    (first_request(plan) * slowest_message(&plan.links)).max(MILLISECOND)
+}
+
 impl Habits {
     /// Applies the habits to a plan.
     pub fn apply(&self, plan: &mut Plan, lock: &Algorithm) {
@@ -162,8 +168,7 @@ impl Habits {
         if let Some(hold) = self.hold {
             plan.workload.hold = share(hold);
         }
-        // A timeout within which no reply can arrive, even without faults, tests no lock.
-        let least = (first_request(plan) * slowest_message(&plan.links)).max(MILLISECOND);
+        let least = least_timeout(plan);
         let settled = || lock.defaults.settle(&plan.lock).timeout;
         match self.timeout {
             Some(timeout) => plan.lock.timeout = Some(share(timeout).max(least)),

@@ -7,11 +7,12 @@ use std::ops::RangeInclusive;
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 
-use crate::explore::habits::Parameter;
+use crate::explore::habits::{Parameter, least_timeout};
 use crate::explore::hunt::Hunt;
 use crate::explore::strategy::{Alphabet, Lack, beyond, lack};
 use crate::plan::Plan;
 use crate::plan::extend::Extend;
+use crate::quantity::length;
 use crate::refusal::{Refusal, nearest};
 use crate::run::Lab;
 
@@ -105,6 +106,16 @@ impl Quarry {
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
         if !faults.is_empty() {
             alphabet.verbs = faults;
+        }
+        let least = least_timeout(&base);
+        if let Some(timeout) = base.lock.timeout.filter(|timeout| within && *timeout < least) {
+            let (timeout, least) = (length(timeout), length(least));
+            let what = format!("within {timeout} no lock is answered, even without faults");
+            let instead = format!(
+                "take a --timeout of at least {least}, which the first request takes over the \
+                 slowest links; or leave out --within-assumptions"
+            );
+            return Err(Refusal::new(what, instead));
         }
         if let Some(why) = beyond(&base, &alphabet) {
             let what = format!("no plan like this is within the assumptions of the lock: {why}");

@@ -15,6 +15,7 @@ use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Strikes, strikes};
 use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::config::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
+use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
 use crate::run::Lab;
 
@@ -55,6 +56,9 @@ const FENCED: &[How] = &[
     How::Forgotten,
     How::Removed,
     How::LostInResync,
+    How::DeadlineTooLate,
+    How::RenewalLied,
+    How::WriteInFlight,
 ];
 
 static REMEDIES: [Remedy; 19] = [
@@ -71,6 +75,7 @@ static REMEDIES: [Remedy; 19] = [
             How::OldMaster,
             How::NeverReached,
             How::Forgotten,
+            How::WriteInFlight,
         ],
         apply: |plan, _| fence(plan, FenceMode::CompareAndSet),
     },
@@ -123,12 +128,12 @@ static REMEDIES: [Remedy; 19] = [
     },
     Remedy {
         name: "a master that refuses writes without a replica",
-        heals: &[How::OldMaster],
+        heals: &[How::OldMaster, How::DeleteNeverReached],
         apply: |plan, _| min_replicas(plan),
     },
     Remedy {
         name: "clients that hear of a new master",
-        heals: &[How::OldMaster],
+        heals: &[How::OldMaster, How::DeleteNeverReached],
         apply: |plan, _| {
             let is_watched = plan.topology.kind == TopologyKind::Sentinel;
             is_watched
@@ -265,11 +270,16 @@ fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
 
 /// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
 /// the lock is the user's own: replacing that is no remedy.
+/// The plan with another lock. If only the previous one renewed its lease in the background, the
+/// caller extends it: otherwise the work would outlast the lease, whatever else the lock heals.
 fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
-    if !ALGORITHMS.iter().any(|known| known.name == plan.lock.algorithm) {
-        return None;
-    }
+    let renews =
+        |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
+    let extends = renews(&plan.lock.algorithm)? && !renews(algorithm)?;
     changed(plan, |plan| {
+        if extends && plan.workload.extend == Extend::Never {
+            plan.workload.extend = "1/2".parse().unwrap_or_default();
+        }
         let own = &plan.lock;
         plan.lock = LockConfig {
             algorithm: algorithm.to_owned(),

@@ -29,6 +29,8 @@ pub struct Outcome {
     pub breaches: Vec<Breach>,
     /// Whether the verdict is unknown.
     pub is_unknown: bool,
+    /// The number of grants.
+    pub grants: u32,
 }
 
 impl Outcome {
@@ -39,6 +41,7 @@ impl Outcome {
             kinds: Signature::of(verdict).kinds,
             breaches: trial.breaches.clone(),
             is_unknown: matches!(verdict, Verdict::Unknown(_)),
+            grants: trial.judgement.counts.grants,
         }
     }
 }

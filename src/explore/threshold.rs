@@ -168,7 +168,12 @@ struct Dial<'a> {
     /// Whether the unchanged plan is violated.
     is_violated: bool,
     knob: &'a Knob,
+    /// The minimum difference that is tried.
+    step: i64,
     known: BTreeMap<i64, Option<bool>>,
+    spending: &'a Spending,
+    /// Whether the budget was used up before the search was over.
+    is_cut: bool,
     /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
 }
@@ -196,9 +201,26 @@ pub fn thresholds(
 ) -> Vec<(Knob, Found, u32)> {
     let search = |knob: &Knob| {
         let (known, untested) = (BTreeMap::new(), BTreeSet::new());
-        let mut dial = Dial { lab, plan, struck, is_violated, knob, known, untested };
+        let mut dial = Dial {
+            lab,
+            plan,
+            struck,
+            is_violated,
+            knob,
+            step: 1,
+            known,
+            spending,
+            is_cut: false,
+            untested,
+        };
+        dial.step = dial.least_step();
         let name = format!("the threshold of {}", knob.name(plan));
-        let found = spending.within(&name, || dial.search())??;
+        let found = spending.within(&name, || dial.search())?;
+        if dial.is_cut {
+            spending.skip(&name);
+            return None;
+        }
+        let found = found?;
         let runs = dial.known.len();
         Some((knob.clone(), found, u32::try_from(runs).unwrap_or(u32::MAX)))
     };
@@ -236,9 +258,9 @@ impl Dial<'_> {
         let mut farthest = (own, own);
         for way in ways {
             match self.flips(own, &way) {
-                Ok((holds, breaks)) => {
+                Ok(pair) => {
                     let last = *way.last().expect("a way has figures");
-                    found.push(self.threshold(own, (holds, breaks), last));
+                    found.push(self.first_threshold(own, pair, last));
                 }
                 Err(far) => farthest = (farthest.0.min(far), farthest.1.max(far)),
             }
@@ -252,12 +274,29 @@ impl Dial<'_> {
         }
     }
 
+    /// The threshold that is closest to the plan's own value. For a plan that holds, a smaller value
+    /// may break as well: the search goes on there.
+    fn first_threshold(&mut self, own: i64, mut pair: (i64, i64), last: i64) -> Threshold {
+        let mut found = self.threshold(own, pair, last);
+        while let (false, Some(breaks)) = (self.is_violated, found.breaks_again.first().copied()) {
+            let near = self.known.range(own.min(breaks)..breaks.max(own));
+            let holds = near.filter(|(_, there)| **there == Some(false)).map(|(value, _)| *value);
+            let holds = if own < breaks { holds.max() } else { holds.min() };
+            pair = self.bisect(holds.unwrap_or(own), breaks);
+            if pair.1 == found.breaks {
+                break;
+            }
+            found = self.threshold(own, pair, last);
+        }
+        found
+    }
+
     /// The first two values of a way between which the violation disappears (or appears, if there
     /// was none); otherwise the furthest value with the unchanged result.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
         let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
-            let figure = figure / self.step() * self.step();
+            let figure = figure / self.step * self.step;
             match self.is_there(figure) {
                 Some(is_there) if is_there == was_there => near = figure,
                 Some(true) => return Ok(self.bisect(near, figure)),
@@ -271,7 +310,7 @@ impl Dial<'_> {
     /// Two neighbouring values between which the violation appears; further apart if the values
     /// between them make no valid plan.
     fn bisect(&mut self, mut holds: i64, mut breaks: i64) -> (i64, i64) {
-        let step = self.step();
+        let step = self.step;
         while (breaks - holds).abs() > step {
             let middle = (holds + (breaks - holds) / 2) / step * step;
             if middle == holds || middle == breaks {
@@ -325,7 +364,7 @@ impl Dial<'_> {
         (holds, breaks): (i64, i64),
         should: bool,
     ) -> Vec<i64> {
-        let step = self.step();
+        let step = self.step;
         let figures = (1..=LOOKS).map(|nth| (from + (to - from) / LOOKS * nth) / step * step);
         let mut wrong: Vec<i64> = figures
             .filter(|figure| *figure != holds && *figure != breaks)
@@ -341,6 +380,10 @@ impl Dial<'_> {
     fn is_there(&mut self, figure: i64) -> Option<bool> {
         if let Some(known) = self.known.get(&figure) {
             return *known;
+        }
+        self.is_cut |= self.spending.is_used_up();
+        if self.is_cut {
+            return None;
         }
         let there = self.turned(figure).map(|plan| {
             let verdict = judgement(self.lab, &plan).verdict;
@@ -396,17 +439,23 @@ impl Dial<'_> {
         }
     }
 
-    /// The minimum difference that is tried: a millisecond, the unit of a setting, or one part per
-    /// million.
-    fn step(&self) -> i64 {
+    /// The minimum difference: a millisecond, the unit of a setting, or one part per million. It is
+    /// a second for a lock that takes its lease in whole seconds: nothing between is a plan.
+    fn least_step(&self) -> i64 {
         let length = match self.knob {
             Knob::Set(name) => LENGTHS.iter().find(|row| row.name == *name).map(|row| row.step),
             _ => None,
         };
-        match self.unit() {
+        let step = match self.unit() {
             Unit::Length | Unit::Shift => length.unwrap_or(MILLISECOND).cast_signed(),
-            Unit::Share | Unit::Rate => 1,
-        }
+            Unit::Share | Unit::Rate => return 1,
+        };
+        let second = SECOND.cast_signed();
+        let exists = |by: i64| {
+            self.read()
+                .is_some_and(|own| [own - by, own + by].iter().any(|to| self.turned(*to).is_some()))
+        };
+        if length.is_some() && !exists(step) && exists(second) { second } else { step }
     }
 }
 
@@ -423,10 +472,12 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
         Knob::Lasts(id) => {
             let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
             let length = length.ok()?;
-            fault.length = Some(length);
-            // The heal is postponed, otherwise it would cut the fault short.
+            let own = fault.length.replace(length);
+            // The heal is postponed: otherwise it would cut the fault short, or come sooner after
+            // it than in the plan.
             let over = struck.get(id)?.saturating_add(length);
-            let late = over.saturating_sub(plan.heal_at);
+            let late = own.map_or(0, |own| length.saturating_sub(own));
+            let late = late.max(over.saturating_sub(plan.heal_at));
             plan.heal_at += late;
             plan.until += late;
         }

@@ -16,7 +16,7 @@ use crate::ledger::strike;
 use crate::promise::Bounded;
 use crate::reading::hold;
 use crate::reading::hold::{Ended, Ending};
-use crate::reading::index::Halt;
+use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// From the call of an acquire to the end of what belongs to it.
@@ -92,7 +92,7 @@ fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
 fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
     let halts: Vec<Halt> = ledger.reading.halts(stretch.process).collect();
-    let paused = covered(&halts, within);
+    let paused = standing(&halts, within);
     let late = lateness(ledger, accesses, stretch, &halts);
     let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
     let mut halting: Vec<Part> =
@@ -105,19 +105,6 @@ fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<B
         found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
     }
     found
-}
-
-/// How much of a stretch these halts cover, overlaps counted once.
-fn covered(halts: &[Halt], (from, to): (Moment, Moment)) -> Nanos {
-    let (mut sum, mut done) = (0, from);
-    for halt in halts {
-        let (begin, end) = (halt.from.max(done), halt.to.min(to));
-        if begin < end {
-            sum += end.at - begin.at;
-            done = end;
-        }
-    }
-    sum
 }
 
 /// How late the accesses of a stretch were.
@@ -138,8 +125,9 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
     for op in stretch.acquires.iter().flat_map(|acquire| of(accesses, *acquire)) {
         let Some((arrived, done)) = ways(ledger, op) else { continue };
         let from = Moment::from(op.call);
-        let lasted =
-            |to: Moment| (to.at.saturating_sub(from.at)).saturating_sub(covered(halts, (from, to)));
+        let lasted = |to: Moment| {
+            (to.at.saturating_sub(from.at)).saturating_sub(standing(&halts, (from, to)))
+        };
         taken += lasted(done);
         messages += 2;
         if let Some(arrived) = arrived {

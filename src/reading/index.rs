@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lockstorm_platform::fault::Target;
-use lockstorm_platform::time::Instant;
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
@@ -43,6 +43,20 @@ pub struct Halt<'a> {
     pub from: Moment,
     /// Until it ran again, or was dead.
     pub to: Moment,
+}
+
+/// How much of the time between two moments these halts of one process cover, in order of their
+/// beginning; overlaps count once.
+pub fn standing(halts: &[Halt], (from, to): (Moment, Moment)) -> Nanos {
+    let (mut sum, mut done) = (0, from);
+    for halt in halts {
+        let (begin, end) = (halt.from.max(done), halt.to.min(to));
+        if begin < end {
+            sum += end.at - begin.at;
+            done = end;
+        }
+    }
+    sum
 }
 
 impl<'a> HistoryIndex<'a> {

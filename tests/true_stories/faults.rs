@@ -89,6 +89,15 @@ fn is_told(
 /// When a fault is over, with those of the same kind that strike the same host before that.
 fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     let Target::Host(host) = &condition.target else { return condition.to };
+    if matches!(condition.verb, Verb::Pause | Verb::Suspend) {
+        // A process that is killed while it stands still does not stand still any more.
+        let deaths = facts.struck(host).filter(|other| is_death(&other.verb));
+        let deaths = deaths.map(|death| death.from).filter(|at| *at > condition.from);
+        let death = deaths.min().filter(|at| condition.to.is_none_or(|to| *at < to));
+        if death.is_some() {
+            return death;
+        }
+    }
     let alike = |other: &Condition| {
         let both = |is: fn(&Verb) -> bool| is(&condition.verb) && is(&other.verb);
         both(is_death) || both(|verb| matches!(verb, Verb::Pause | Verb::Suspend))
@@ -106,7 +115,11 @@ fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
 
 /// How long it lasts, and what its target was doing as it struck.
 fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
-    let rest = match condition.to.filter(|_| over(facts, condition).is_some()) {
+    let rest = match condition
+        .to
+        .or(over(facts, condition))
+        .filter(|_| over(facts, condition).is_some())
+    {
         None => text.strip_prefix(" to the end of the run").ok_or("it lasts to the end")?,
         Some(to) if to.at == condition.from.at => text,
         Some(_) => {

@@ -8,9 +8,12 @@
 //! If enough nodes were free, no key blocked the try, only what came afterwards: too few replicas
 //! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
 //! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
-//! in which the caller's process was halted has its own reason. The reason of the stretch is the
-//! one that takes most of its callers' time; of equals, the first in the order of [`Reason`].
+//! in which a caller's process was halted has its own reason, and counts only where no other
+//! caller ran: whoever runs and is not granted the lock has another reason. The reason of the
+//! stretch is the one that takes most of its callers' time; of equals, the first in the order of
+//! [`Reason`].
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use lockstorm_platform::time::{Instant, Nanos};
@@ -21,6 +24,7 @@ use crate::check::availability::wait::Wait;
 use crate::check::case::Case;
 use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
+use crate::reading::index::{Halt, standing};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -42,7 +46,7 @@ pub enum Reason {
     SplitVotes,
     /// Too few replicas acknowledged what a try had set.
     Unacknowledged,
-    /// The callers that wanted the lock were halted.
+    /// All callers that wanted the lock were halted.
     Halted,
     /// Nothing: callers waited before they retried, or for a reply that arrived.
     Waiting,
@@ -64,15 +68,20 @@ pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason,
     let leaderless = leaders::leaderless(case, case.terms.site.quorum);
     let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
     let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
-    for (op, begin, end) in tries {
+    let running = OnceCell::new();
+    for (op, begin, end) in tries.iter().copied() {
         let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
         let met = met(case, requests, &leaderless, (op, begin));
         let turn = met.until.clamp(begin, end);
-        let awake = |from: Moment, to: Moment| to.at - from.at - halted(case, op, from, to);
+        let halts: Vec<Halt> = case.halts(&op.process).collect();
+        let awake = |from: Moment, to: Moment| to.at - from.at - standing(&halts, (from, to));
         let blocked = awake(begin, turn);
         *spent.entry(met.reason).or_default() += blocked;
         *spent.entry(Reason::Waiting).or_default() += awake(turn, end);
-        *spent.entry(Reason::Halted).or_default() += halted(case, op, begin, end);
+        if awake(begin, end) < end.at - begin.at {
+            let running = running.get_or_init(|| running_of(case, &tries));
+            *spent.entry(Reason::Halted).or_default() += alone(&halts, (begin, end), running);
+        }
         if let Some(owner) = met.owner {
             *owners.entry((met.reason, owner)).or_default() += blocked;
         }
@@ -199,24 +208,47 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     }
 }
 
-/// How long the process of an operation was halted between two moments.
-fn halted(case: &Case, op: &Op, from: Moment, to: Moment) -> Nanos {
-    let halts = case
-        .history
-        .conditions
-        .iter()
-        .filter(|condition| condition.verb.halts() && condition.strikes(&op.process));
-    let mut parts: Vec<(Nanos, Nanos)> = halts
-        .map(|halt| (halt.from.at.max(from.at), halt.until(case.history.end).at.min(to.at)))
-        .filter(|(from, to)| from < to)
-        .collect();
-    parts.sort_unstable();
-    let (mut sum, mut reached) = (0, 0);
-    for (from, to) in parts {
-        sum += to.saturating_sub(from.max(reached));
-        reached = reached.max(to);
+/// A stretch of true time.
+type Span = (Nanos, Nanos);
+
+/// When the process of a try ran, within the part of it that counts.
+fn running(case: &Case, (op, begin, end): (&Op, Moment, Moment)) -> Vec<Span> {
+    let (mut spans, mut from) = (Vec::new(), begin.at);
+    for halt in case.halts(&op.process) {
+        let (stops, goes_on) = (halt.from.at.clamp(from, end.at), halt.to.at.clamp(from, end.at));
+        spans.push((from, stops));
+        from = goes_on;
     }
-    sum
+    spans.push((from, end.at));
+    spans.retain(|(from, to)| from < to);
+    spans
+}
+
+/// When at least one of the tries ran, in order and without overlaps.
+fn running_of(case: &Case, tries: &[(&Op, Moment, Moment)]) -> Vec<Span> {
+    let mut spans: Vec<Span> = tries.iter().flat_map(|part| running(case, *part)).collect();
+    spans.sort_unstable();
+    let mut merged: Vec<Span> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// For how long these halts cover a stretch while no caller runs.
+fn alone(halts: &[Halt], (begin, end): (Moment, Moment), running: &[Span]) -> Nanos {
+    let covered = |from: Nanos, to: Nanos| {
+        let span = (
+            Moment::passing(from.clamp(begin.at, end.at)),
+            Moment::passing(to.clamp(begin.at, end.at)),
+        );
+        standing(halts, span)
+    };
+    let meets = running.iter().map(|(from, to)| covered(*from, *to));
+    covered(begin.at, end.at).saturating_sub(meets.sum())
 }
 
 fn leg(request: &Request, wanted: Leg) -> Option<Instant> {

@@ -1,10 +1,11 @@
 //! The short story of a run that held: how much it tested, and how close it came to a violation.
 
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{Instant, Nanos};
 
 use crate::explain::chapter::strike::{outages, told};
 use crate::explain::chapter::{margin, role};
 use crate::explain::hold::Hold;
+use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
@@ -114,8 +115,17 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             struck && condition.strikes(&hold.grant.process)
         };
         let hold = witness.tenures.iter().find(held)?;
-        let (back, lease) = (condition.to?, lease_of(hold)?);
-        let left = lease.checked_sub(back.at)?;
+        let back = condition.to?;
+        let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
+        let own = |life: &&Incarnation| {
+            life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
+        };
+        let mut keys = witness.lives.iter().filter(own).peekable();
+        // Its keys kept the others out, not its lease: all of them still have to be there.
+        keys.peek()?;
+        if !keys.all(|life| life.until > back) {
+            return None;
+        }
         Some((left, index, condition, hold, back))
     });
     let (left, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
@@ -128,6 +138,21 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
     );
     let evidence = vec![Evidence::Condition(index), Evidence::Op(hold.grant.id)];
     Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// When the lease ends that a holder knew of at an instant: as granted, or as last prolonged.
+fn lease_at(witness: &Witness<'_>, hold: &Hold<'_>, at: Instant) -> Option<Nanos> {
+    let process = &hold.grant.process;
+    let known = witness.reading.ops_of(hold.grant.id).filter_map(|op| match op.outcome {
+        Outcome::Kept { deadline: Some((clock, deadline)) }
+            if op.ret.is_some_and(|ret| ret.instant() < at) =>
+        {
+            witness.reading.clocks.reaches(process, clock, op.call.into(), deadline)
+        }
+        _ => None,
+    });
+    let last = known.last().map(|over| over.at);
+    hold.lease.map(|lease| last.map_or(lease, |last| last.max(lease)))
 }
 
 /// When a hold's lease ends: as granted, or as long as it covered if it was extended.

@@ -9,7 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome, PROBE};
+use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
@@ -56,15 +56,20 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
     let left = tenure.map_or(life.from, |tenure| tenure.until.max(life.from));
     let mut others = witness.holds.iter().map(|hold| hold.from).filter(|from| *from > left);
     let next = others.next().unwrap_or(witness.history().end);
+    let is_victim = |id: OpId| {
+        let mut leaks = witness.of_kind(Kind::Leak).filter(|leak| leak.keys.contains(&life.born));
+        leaks.any(|leak| leak.ops.contains(&id))
+    };
     let refused: Vec<&Op> = witness
         .history()
         .ops
         .iter()
-        .filter(|op| op.kind == OpKind::Acquire && op.process != PROBE && op.id != owner.id)
+        .filter(|op| op.kind == OpKind::Acquire && op.id != owner.id)
         .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
         .filter(|op| {
             let done = |ret: Stamp| ret.instant() < life.until.min(next);
-            left < op.call.instant() && op.ret.is_some_and(done)
+            let waits = left < op.call.instant() && op.ret.is_some_and(done);
+            waits && op.process != PROBE || is_victim(op.id)
         })
         .filter(|op| came_to(witness, op, life))
         .collect();

@@ -6,7 +6,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::OpKind;
+use crate::history::{OpKind, Outcome};
 use crate::quantity::{list, moment};
 
 /// The events that the violations of this kind rest on.
@@ -20,11 +20,13 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 fn given_back(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
     let release = witness.release(violation)?;
     let ret = release.ret?;
-    let text = format!(
-        "{} asks to give the lock back at {}, and is answered here.",
-        release.caller,
-        moment(release.call.at)
-    );
+    let (who, at) = (&release.caller, moment(release.call.at));
+    let text = match release.outcome {
+        Outcome::Unknown | Outcome::Pending => {
+            format!("{who} asks to give the lock back at {at}, and gives up on the answer here.")
+        }
+        _ => format!("{who} asks to give the lock back at {at}, and is answered here."),
+    };
     Some(Beat::new(Weight::Crux, ret.instant(), text, vec![Evidence::Op(release.id)]))
 }
 

@@ -11,6 +11,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
 use crate::quantity::{figure, length, list, moment};
+use crate::reading::moment::Moment;
 
 /// A fault as its targets saw it: with the faults that struck the same host alike before its end.
 pub struct Outage<'a> {
@@ -23,8 +24,8 @@ pub struct Outage<'a> {
 }
 
 impl<'a> Outage<'a> {
-    fn new(index: usize, first: &'a Condition) -> Outage<'a> {
-        Outage { first, indices: vec![index], to: first.to, power: None }
+    fn new(index: usize, first: &'a Condition, to: Option<Instant>) -> Outage<'a> {
+        Outage { first, indices: vec![index], to, power: None }
     }
 
     fn takes_in(&self, other: &Condition) -> bool {
@@ -34,11 +35,11 @@ impl<'a> Outage<'a> {
         alike && self.first.target == other.target && in_time
     }
 
-    fn add(&mut self, index: usize, other: &Condition) {
-        let lasts = self.to.is_some_and(|to| other.to.is_none_or(|end| end > to));
+    fn add(&mut self, index: usize, other: &Condition, until: Option<Instant>) {
+        let lasts = self.to.is_some_and(|to| until.is_none_or(|end| end > to));
         let power = other.verb == Verb::PowerLoss && self.first.verb != Verb::PowerLoss;
         if lasts {
-            self.to = other.to;
+            self.to = until;
         }
         if power && self.power.is_none() {
             self.power = Some(other.from);
@@ -57,11 +58,18 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
             continue;
         }
         match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
-            Some(outage) => outage.add(index, condition),
-            None => outages.push(Outage::new(index, condition)),
+            Some(outage) => outage.add(index, condition, until(witness, condition)),
+            None => outages.push(Outage::new(index, condition, until(witness, condition))),
         }
     }
     outages
+}
+
+/// When a condition ended. The death of its process ends a halt.
+fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
+    let (_, to) = witness.reading.lasts(condition);
+    let is_cut = to < Moment::from(condition.until(witness.history().end));
+    if is_cut { Some(to.instant(witness.history())) } else { condition.to }
 }
 
 /// The outages that affected the told violation, one sentence each.

@@ -90,7 +90,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
             match is_later || put_back {
                 false if deleted.is_some_and(|key| key.node != *node) => (
-                    How::SetAgain,
+                    How::DeleteNeverReached,
                     format!(
                         "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
                          come.",
@@ -142,7 +142,10 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let quorum = quorum(witness);
     let gaps = leaders::leaderless(&witness.reading, quorum);
     let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
-    let Some((from, _)) = gap else { return nobody_served(witness, violation) };
+    let Some((from, _)) = gap else {
+        let served = nobody_served(witness, violation);
+        return served.or_else(|| left_late(witness)).or_else(|| never_back(witness));
+    };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
     let tilted = tilted.filter(|seen| seen.what == Seen::Tilted && Moment::from(seen.at) <= *from);
@@ -160,6 +163,37 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
     };
     Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// A dead caller's key that blocked the probe for too long, and then expired.
+fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
+    let healed = witness.healed();
+    let late = witness.lives.iter().filter_map(|life| {
+        let owner = op(witness.history(), life.owner?)?;
+        let died = witness.reading.death_after(&owner.process, Moment::from(owner.call))?;
+        let stayed = died.at < life.until.into() && healed < life.until;
+        stayed.then_some((life, owner))
+    });
+    let (life, owner) = late.max_by_key(|(life, _)| life.until)?;
+    let text = format!(
+        "{} died, and its key stayed on {} until {}.",
+        owner.caller,
+        life.node,
+        moment(life.until.at)
+    );
+    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::LeftByDead, text, evidence))
+}
+
+/// An operation of a living process that never returned.
+fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
+    let lives =
+        |op: &&Op| witness.reading.death_after(&op.process, Moment::from(op.call)).is_none();
+    let mut ops = witness.history().ops.iter().filter(|op| op.ret.is_none());
+    let op = ops.find(lives)?;
+    let text =
+        format!("{}'s {} of {} never returned.", op.caller, op.kind.asked(), moment(op.call.at));
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
 }
 
 /// Nodes that report that they serve no client.
@@ -263,6 +297,32 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
 }
 
+/// A counter of fences that a command deleted, or that had a time to live.
+fn counter_gone(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let history = witness.history();
+    let ends = |change| matches!(change, KeyChange::Deleted | KeyChange::Expired);
+    let mut keys = history.keys.iter().enumerate().filter(|(_, key)| {
+        key.key != witness.reading.lock_key && ends(key.change) && key.at <= violation.to
+    });
+    let (index, key) = keys.next_back()?;
+    let at = moment(key.at.at);
+    let by = key.by.and_then(|by| op(history, by));
+    let text = match (key.change, by) {
+        (KeyChange::Expired, _) => {
+            format!("The counter of fences expired on {} at {at}.", key.node)
+        }
+        (_, Some(op)) => format!(
+            "{}'s {} deleted the counter of fences on {} at {at}.",
+            op.caller,
+            op.kind.asked(),
+            key.node
+        ),
+        (_, None) => format!("The counter of fences was deleted on {} at {at}.", key.node),
+    };
+    let evidence = violation.ops.iter().map(|id| Evidence::Op(*id)).chain([Evidence::Key(index)]);
+    Some(Mechanism::new(How::CounterGone, text, evidence.collect()))
+}
+
 /// A fence number that is not larger than the previous one.
 pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
@@ -275,6 +335,9 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         key.key != witness.reading.lock_key && lost && key.at <= violation.to
     });
     let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
+    if let Some(gone) = counter_gone(witness, violation) {
+        return Some(gone);
+    }
     if let Some((index, key)) = forgotten {
         let text = format!("{} lost the counter of fences at {}.", key.node, moment(key.at.at));
         let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();

@@ -1,20 +1,30 @@
 //! Why a holder continued although its key had expired at its own time.
 
 use crate::explain::hold::Hold;
+use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::ending::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::ledger::overwork::works;
 use crate::quantity::{length, moment};
+use crate::reading::hold::Ended;
+use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
 /// gone.
 pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
-    let is_covered = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
+    let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
+    // A process that died did not outlast its lease: it counted on it as long as it lived.
+    let died = matches!(hold.end, Ended::Died(_)) && hold.until.at < at.at;
+    let is_covered = covers || died && hold.lease.is_some_and(|lease| at.at < lease);
     let found = match is_covered {
-        true => lied(witness, hold).or_else(|| clock(witness, hold)),
+        true => lied(witness, hold, at)
+            .or_else(|| unreplicated(witness, hold, at))
+            .or_else(|| clock(witness, hold)),
         false => still(witness, hold, at)
             .or_else(|| renewal(witness, hold, at))
             .or_else(|| waiting(witness, hold, at)),
@@ -42,10 +52,13 @@ fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
-/// Whether a renewal returned as kept but extended nothing.
-fn lied(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
-    let mut kept =
-        ops(witness, hold).into_iter().filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
+/// Whether the last renewal before that moment returned as kept but extended nothing.
+fn lied(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let is_kept = |op: &&Op| {
+        matches!(op.outcome, Outcome::Kept { .. })
+            && op.ret.is_some_and(|ret| Moment::from(ret) <= at)
+    };
+    let mut kept = ops(witness, hold).into_iter().filter(is_kept);
     let last = kept.rfind(|op| matches!(op.kind, OpKind::Extend { .. }))?;
     if witness.history().keys.iter().any(|key| key.by == Some(last.id)) {
         return None;
@@ -56,6 +69,39 @@ fn lied(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
         last.ret.map_or_else(String::new, |ret| moment(ret.at))
     );
     Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
+}
+
+/// Whether its last renewal never came to the promoted node on which its key ran out.
+fn unreplicated(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let keys = || witness.history().keys.iter().enumerate();
+    let is_kept = |op: &&Op| {
+        matches!(op.kind, OpKind::Extend { .. }) && matches!(op.outcome, Outcome::Kept { .. })
+    };
+    let last =
+        ops(witness, hold).into_iter().filter(is_kept).rfind(|op| Moment::from(op.call) < at)?;
+    let is_out = |life: &&Incarnation| {
+        Moment::from(life.until) <= at
+            && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
+            && !keys().any(|(_, key)| key.by == Some(last.id) && key.node == life.node)
+    };
+    let out = witness.lives.iter().filter(is_out);
+    let (life, index, led) = out.rev().find_map(|life| {
+        let mut prolonged = keys().filter(|(_, key)| key.by == Some(last.id));
+        prolonged.find_map(|(index, key)| {
+            let led = took_over(witness, &life.node, &key.node, at)?;
+            (key.at < led).then_some((life, index, led))
+        })
+    })?;
+    let text = format!(
+        "{}'s renewal of {} on {} never came to {}, which was made master at {}.",
+        hold.grant.caller,
+        moment(last.call.at),
+        witness.history().keys[index].node,
+        life.node,
+        moment(led.at)
+    );
+    let evidence = vec![Evidence::Op(last.id), Evidence::Key(index), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
 fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
@@ -79,22 +125,20 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process was halted before that moment.
+/// Whether its process was halted before that moment, and for how long in all.
 fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let process = &hold.grant.process;
-    let conditions = witness.history().conditions.iter().enumerate();
-    let mut halts = conditions.filter(|(_, condition)| {
-        let until = condition.until(witness.history().end);
-        condition.strikes(process)
-            && condition.verb.halts()
-            && Moment::from(condition.from) <= at
-            && until > hold.grant.call.instant()
-    });
-    let (index, halt) = halts.next_back()?;
+    let call = Moment::from(hold.grant.call);
+    let halts = witness.reading.halts(&hold.grant.process);
+    let struck = halts.filter(|halt| halt.condition.met != Some(0));
+    let halts: Vec<Halt> = struck.filter(|halt| halt.from <= at && halt.to > call).collect();
+    let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
     if overworks_anyway(witness, hold) {
         return None;
     }
-    let lasted = halt.until(witness.history().end).at.saturating_sub(halt.from.at);
+    let lasted = standing(&halts, (first.from, last));
+    let longest = halts.iter().rev().max_by_key(|halt| halt.to.at.saturating_sub(halt.from.at))?;
+    let mut conditions = witness.history().conditions.iter();
+    let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
     let who = &hold.grant.caller;
     let text = format!("{who} stood still for {}, and its lease ran out.", length(lasted));
     Some(Mechanism::new(
@@ -104,19 +148,15 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     ))
 }
 
-/// Whether a tenure would also have outlasted its lease if its process had never been halted.
+/// Whether a tenure would also have outlasted its lease if its process had never been halted: by
+/// what it worked while it ran, or by the work that the plan gives it. A halt does not lengthen
+/// work that only waits.
 fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
-    let end = witness.history().end;
-    let halts = witness
-        .history()
-        .conditions
-        .iter()
-        .filter(|condition| condition.strikes(&hold.grant.process) && condition.verb.halts());
-    let inside = halts.map(|halt| {
-        let (from, to) = (halt.from.max(hold.from), halt.until(end).min(hold.until));
-        to.at.saturating_sub(from.at)
-    });
-    let works = hold.until.at.saturating_sub(hold.from.at).saturating_sub(inside.sum());
+    let halts: Vec<Halt> = witness.reading.halts(&hold.grant.process).collect();
+    let inside = standing(&halts, (hold.from.into(), hold.until.into()));
+    let ran = hold.until.at.saturating_sub(hold.from.at).saturating_sub(inside);
+    let planned = works(&witness.finding.plan).min(hold.until.at.saturating_sub(hold.from.at));
+    let works = ran.max(planned);
     hold.lease.is_some_and(|lease| hold.from.at.saturating_add(works) > lease)
 }
 

@@ -111,6 +111,9 @@ pub enum How {
     /// The key came back after its release: the key was set, or put back by a start, after the
     /// release had returned.
     SetAgain,
+    /// The deletion never reached the node that leads: the release deleted the key on another node,
+    /// and the key lived on.
+    DeleteNeverReached,
     /// A renewal took effect after the release: an extend's request was applied after its owner's
     /// release had returned.
     RenewalLate,
@@ -125,6 +128,9 @@ pub enum How {
     /// The counter of fences was forgotten: a node lost the key of the counter before the smaller
     /// number was given.
     CounterForgotten,
+    /// The counter of fences was deleted or expired: its key ended by a command or by its own time
+    /// to live before the smaller number was given.
+    CounterGone,
     /// The fence is drawn apart from the grant: the numbers were drawn in another order than the
     /// lock was granted in.
     CounterApart,
@@ -147,7 +153,9 @@ impl How {
             How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
             How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift],
             How::NodeClock | How::ReplicaClock => &[Bounded::NodeClockStep, Bounded::Drift],
-            How::NeverReached | How::OldMaster | How::LostInResync => &[Bounded::Failover],
+            How::NeverReached | How::OldMaster | How::LostInResync | How::DeleteNeverReached => {
+                &[Bounded::Failover]
+            }
             How::Forgotten | How::CounterForgotten => &[Bounded::AmnesiacRestart],
             How::Removed => &[Bounded::KeyRemoval],
             How::LeftByDead => &[Bounded::ClientCrash],

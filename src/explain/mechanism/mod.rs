@@ -5,6 +5,7 @@
 //! - [`ending`]: how a key that kept others out was gone
 //! - [`belief`]: why its holder went on
 //! - [`overlap`]: two holders at once
+//! - [`takeover`]: which node was promoted in place of another
 //! - [`alone`]: violations that take one caller
 //! - [`by_kind`]: which of these is looked at
 
@@ -14,4 +15,5 @@ pub mod by_kind;
 mod ending;
 pub mod how;
 mod overlap;
+mod takeover;
 mod theft;

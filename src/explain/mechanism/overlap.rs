@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Violation;
@@ -11,11 +10,11 @@ use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId, Seen};
+use crate::history::{Key, OpId};
 use crate::quantity::{length, list, moment};
-use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
@@ -194,20 +193,4 @@ fn apart(
         );
         Mechanism::new(How::TwoMajorities, text, evidence)
     })
-}
-
-/// When a node that had followed another was last promoted by a moment.
-fn took_over(witness: &Witness<'_>, node: &str, from: &str, by: Moment) -> Option<Instant> {
-    let mut follows = None;
-    let mut led = None;
-    for told in witness.history().sightings.iter().filter(|told| told.by == node) {
-        match told.what {
-            Seen::Follows => follows = Some(&told.master),
-            Seen::Leads if Moment::from(told.at) <= by => {
-                led = follows.filter(|master| *master == from).map(|_| told.at).or(led);
-            }
-            _ => {}
-        }
-    }
-    led
 }

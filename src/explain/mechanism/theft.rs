@@ -34,11 +34,14 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let sent = sent.filter(|r| !is_asked || r.to == key.node);
     let mut requests = sent.filter(|r| applied(r).is_some_and(|at| at.at <= key.at.at));
     let last = requests.next_back()?;
+    let has_looked = requests.any(|request| LOOKS.contains(&request.command.as_str()));
     let late = took(last).filter(|ns| *ns >= LATE);
     let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
     let (command, node) = (&last.command, &key.node);
-    let (how, text) = match command.starts_with("EVAL") {
-        _ if own.is_some() && own == token(victim) => (
+    let is_script = command.starts_with("EVAL");
+    let (how, text) = match is_script {
+        // Equal values deceive only a caller that compares them.
+        _ if (is_script || has_looked) && own.is_some() && own == token(victim) => (
             How::SameOwner,
             format!(
                 "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner \
@@ -56,7 +59,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
                  lets it."
             ),
         ),
-        false if requests.any(|request| LOOKS.contains(&request.command.as_str())) => (
+        false if has_looked => (
             How::CheckedTooEarly,
             format!(
                 "{who} had looked whose key it is before its {command}{way} and not with it: that \

@@ -5,14 +5,13 @@
 //! to live, so a node that loses it breaks the order for ever.
 
 use async_trait::async_trait;
-use lockstorm_platform::fault::MAX_LENGTH;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::token_lua::TokenLua;
 use crate::lock::config::LockConfig;
 use crate::lock::defaults::LEASE;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
-use crate::promise::{Bounded, Model, Promise, Work, exclusive};
+use crate::promise::{Model, Promise, Work, exclusive};
 
 /// The lock by its name, and all that is said of it.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -47,14 +46,7 @@ impl Lock for Fenced {
     }
 }
 
-/// As token-lua. Pauses still make stale holders, whom the resource turns away; a node that
-/// forgot its counter is never safe again.
+/// As token-lua. Pauses still make stale holders, whom the resource turns away.
 fn promise(config: &LockConfig, work: Work) -> Promise {
-    let mut assumes = assumptions::of_lease(config, &LEASE.settle(config), 0, work);
-    for assumption in &mut assumes {
-        if assumption.what == Bounded::AmnesiacRestart {
-            assumption.bound = MAX_LENGTH;
-        }
-    }
-    exclusive(Model::Lease, assumes)
+    exclusive(Model::Lease, assumptions::of_lease(config, &LEASE.settle(config), 0, work))
 }
