@@ -38,23 +38,23 @@ bench:
 
 # accept what the scenarios' traces hash to now, after an intended change
 golden:
-    LOCKSTORM_GOLDEN=write cargo test --release --test scenarios
+    LOCKSTORM_GOLDEN=write cargo test --release --test lab scenarios::
 
 # the brute forces against the checkers, at length
 fuzz-checkers cases="200000":
-    LOCKSTORM_CASES={{cases}} cargo test --release --test brute
+    LOCKSTORM_CASES={{cases}} cargo test --release --test lab brute::
 
 # the class of random violated plans against all subsets of their faults, at length
 class plans="300":
-    LOCKSTORM_PLANS={{plans}} cargo test --release --test class
+    LOCKSTORM_PLANS={{plans}} cargo test --release --test lab class::
 
 # so many hunts, and what each finds shrunk to where nothing can be taken away
 shrinks hunts="500":
-    LOCKSTORM_HUNTS={{hunts}} cargo test --release --test hunt of_what_is_shrunk -- --nocapture
+    LOCKSTORM_HUNTS={{hunts}} cargo test --release --test lab of_what_is_shrunk -- --nocapture
 
 # every sentence of so many hunted violations against the raw history
 true-stories stories="20000":
-    LOCKSTORM_STORIES={{stories}} cargo test --release --test true_stories -- --nocapture
+    LOCKSTORM_STORIES={{stories}} cargo test --release --test lab true_stories:: -- --nocapture
 
 # every planted bug, and whether what must notice it does: the table. Or a share, `3/8`, or ids
 mutants which="all":

@@ -15,8 +15,8 @@ pub enum Check {
     Hunt(String),
     /// A scenario: its expectation must not be met.
     Run(String),
-    /// `target name`, with `lib` for unit tests and a package's folder before its targets, as in
-    /// `sim/redis/lib`: one of the tests with that name must fail.
+    /// `target module::name`, with `lib` for unit tests and a package's folder before its targets,
+    /// as in `sim/redis/lib`: one of the tests with that name must fail.
     Test(String),
 }
 
@@ -71,7 +71,8 @@ impl Check {
             Check::Test(test) => {
                 let (target, name) = self.test().ok_or(format!("'{test}' names no test"))?;
                 let texts = texts(&sources(target, name));
-                let stands = name.contains("::") || texts.contains(&format!("fn {name}()"));
+                let last = name.rsplit("::").next().unwrap_or(name);
+                let stands = last == "tests" || texts.contains(&format!("fn {last}()"));
                 let is_there = !texts.is_empty() && stands;
                 is_there.then_some(()).ok_or(format!("there is no test '{test}'"))
             }
@@ -90,9 +91,11 @@ fn sources(target: &str, name: &str) -> Vec<PathBuf> {
         let path = folder.join("src").join(module);
         return vec![path.with_extension("rs"), path.join("mod.rs"), path.join("tests.rs")];
     }
-    let tests = folder.join("tests");
-    let inside = fs::read_dir(tests.join(target)).into_iter().flatten().flatten();
-    inside.map(|entry| entry.path()).chain([tests.join(target).with_extension("rs")]).collect()
+    let whole = folder.join("tests").join(target);
+    let module = whole.join(name.split("::").next().unwrap_or(name));
+    let inside = [&whole, &module].map(|folder| fs::read_dir(folder).into_iter().flatten());
+    let files = inside.into_iter().flatten().flatten().map(|entry| entry.path());
+    files.chain([whole.with_extension("rs")]).collect()
 }
 
 fn texts(files: &[PathBuf]) -> String {

@@ -1,0 +1,472 @@
+//! Corruption, foreign commands and leaks, from the definitions of the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm::check::terms::Invariant;
+use lockstorm::check::verdict::{Cause, Kind};
+use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
+
+use crate::brute::table::{Point, Table, point, stamp};
+
+/// The accesses that broke the invariant, with the cause.
+pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
+    let accesses = &table.history.accesses;
+    let before = |index: usize, kind: AccessKind| {
+        let earlier = (0..index).filter(move |other| accesses[*other].kind == kind);
+        earlier.filter(|other| accesses[*other].accepted).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for (index, access) in accesses.iter().enumerate().filter(|(_, access)| access.accepted) {
+        let (harmed, wrong) = match (table.terms.invariant, access.kind) {
+            (Invariant::Counter | Invariant::Stock { .. }, AccessKind::Write) => {
+                let writes = before(index, AccessKind::Write);
+                let last = writes.last().map(|write| accesses[*write].value);
+                let wrong = match table.terms.invariant {
+                    Invariant::Stock { items } => {
+                        access.value < 0 || access.value != last.unwrap_or(items) - 1
+                    }
+                    _ => access.value != last.unwrap_or(0) + 1,
+                };
+                (undone(table, &writes, index), wrong)
+            }
+            (Invariant::Ledger, AccessKind::Append) => {
+                let Some(own) = granted(table, access) else { continue };
+                let earlier = before(index, AccessKind::Append);
+                // Of the tenures whose turn comes later, the one that wrote last.
+                let begins = |at: &usize, tenure: &Op| {
+                    let same = |e: &&usize| granted(table, &accesses[**e]) == Some(tenure);
+                    earlier.iter().find(same) == Some(at)
+                };
+                let mut later = earlier.iter().filter(|at| {
+                    let there = granted(table, &accesses[**at]);
+                    there.is_some_and(|there| turn(own, there) && begins(at, there))
+                });
+                let Some(entry) = later.next_back() else { continue };
+                (vec![*entry], true)
+            }
+            _ => continue,
+        };
+        if wrong {
+            found.push((index, cause(table, &harmed, access)));
+        }
+    }
+    found
+}
+
+/// Whether more updates were confirmed to callers than exist, or more sales than items.
+pub fn wrong_sum(table: &Table) -> bool {
+    let ops = table.history.ops.iter();
+    let told =
+        ops.filter(|op| matches!(op.kind, OpKind::Write { .. }) && op.outcome == Outcome::Accepted);
+    let accesses = table.history.accesses.iter();
+    let mut writes = accesses.filter(|access| access.accepted && access.kind == AccessKind::Write);
+    let most = match table.terms.invariant {
+        Invariant::Counter => writes.next_back().map_or(0, |access| access.value),
+        Invariant::Stock { items } => items,
+        _ => return false,
+    };
+    told.count() as i64 > most
+}
+
+/// The writes since the writer's last read; without one, the last write.
+fn undone(table: &Table, writes: &[usize], index: usize) -> Vec<usize> {
+    let accesses = &table.history.accesses;
+    let began = |access: &Access| access.grant.map(|grant| table.began(grant));
+    let writer = &accesses[index];
+    let looked = (0..index).rfind(|other| {
+        let other = &accesses[*other];
+        other.kind == AccessKind::Read
+            && (&other.caller, began(other)) == (&writer.caller, began(writer))
+    });
+    let since = |write: &&usize| looked.is_some_and(|looked| **write > looked);
+    let undone = writes.iter().filter(since).copied().collect::<Vec<_>>();
+    if undone.is_empty() { writes.last().copied().into_iter().collect() } else { undone }
+}
+
+/// The acquire that began the tenure in which an access was sent.
+fn granted<'a>(table: &'a Table, access: &Access) -> Option<&'a Op> {
+    let op = table.op(access.grant?);
+    let granted = matches!(op.outcome, Outcome::Granted { .. });
+    granted.then(|| table.op(table.began(op.id)))
+}
+
+/// Whether one has its turn before another: it was granted before the other was called, or its
+/// fence number is smaller, or it was granted first.
+fn turn(one: &Op, other: &Op) -> bool {
+    let number = |op: &Op| match op.outcome {
+        Outcome::Granted { fence, .. } => fence,
+        _ => None,
+    };
+    let told = |op: &Op| op.ret.map(stamp).expect("it was granted");
+    let apart = told(one) <= stamp(other.call) || told(other) <= stamp(one.call);
+    match number(one).zip(number(other)).filter(|_| !apart) {
+        Some((one, other)) => one < other,
+        None => told(one) < told(other),
+    }
+}
+
+fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
+    let fault = |access: &Access| match access.grant.map(|grant| table.op(grant)) {
+        Some(op) if matches!(op.outcome, Outcome::Granted { .. }) => {
+            let grants = table.tenure(table.began(op.id));
+            let over = grants.iter().all(|op| table.over(op, point(access.at)));
+            over.then_some(Cause::InFlight)
+        }
+        _ => Some(Cause::Caller),
+    };
+    let involved = harmed.iter().map(|index| &table.history.accesses[*index]).chain([access]);
+    let grants = involved.filter_map(|access| Some(table.op(access.grant?)));
+    let mut grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let earlier = table.points.iter().filter(|at| **at < point(access.at)).collect::<Vec<_>>();
+    let overlapped = grants.any(|op| {
+        table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
+            let began = table.began(op.id);
+            earlier.iter().any(|at| table.has(began, **at) && table.holds(other, **at))
+        })
+    });
+    let theirs = harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
+    fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
+}
+
+/// The change that created the key that is alive on a node just before a change.
+fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
+    let keys = &table.history.keys;
+    let last = (0..index)
+        .rfind(|other| keys[*other].node == node && keys[*other].key == table.terms.lock_key)?;
+    match keys[last].change {
+        KeyChange::Set => Some(last),
+        KeyChange::Changed | KeyChange::Extended => {
+            Some(alive_before(table, node, last).unwrap_or(last))
+        }
+        _ => None,
+    }
+}
+
+/// Kind, harming operation and harmed acquire of each foreign command.
+pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
+    let keys = &table.history.keys;
+    let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
+    let own = own.filter(|_| table.terms.holders == 1);
+    let harms = own.filter_map(|index| {
+        let kind = match keys[index].change {
+            KeyChange::Set | KeyChange::Deleted => Kind::ForeignRelease,
+            KeyChange::Extended => Kind::ForeignExtend,
+            _ => return None,
+        };
+        let born = alive_before(table, &keys[index].node, index)?;
+        let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
+        let foreign = table.op(by).caller != table.op(victim).caller;
+        // A key on which no caller relies any more may be taken.
+        let (began, at) = (table.began(victim), point(keys[index].at));
+        let grants = table.tenure(began);
+        let told = grants.first().and_then(|op| op.ret).map(stamp);
+        let was_told = grants.is_empty() || told.is_some_and(|told| told <= at);
+        let free = was_told && !table.keeps(began, at);
+        let sets = keys[index].change == KeyChange::Set && table.op(by).kind == OpKind::Acquire;
+        (foreign && !(free && sets)).then_some((kind, by, victim))
+    });
+    harms.collect()
+}
+
+/// The creator of the living key. A key that was only extended has no recorded creation.
+fn creator(table: &Table, born: usize) -> Option<u32> {
+    let key = &table.history.keys[born];
+    key.by.filter(|_| key.change != KeyChange::Extended)
+}
+
+/// The acquire whose key an operation makes: its own, or that of the grant that it extends.
+fn owner_of(table: &Table, by: u32) -> Option<u32> {
+    match table.op(by).kind {
+        OpKind::Acquire => Some(by),
+        OpKind::Extend { grant, .. } => Some(grant),
+        _ => None,
+    }
+}
+
+/// The tenure whose key this change created.
+pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
+    let owner = creator(table, born).and_then(|by| owner_of(table, by));
+    owner.map(|owner| table.began(owner))
+}
+
+/// Sets of acquires that left keys behind, with the first acquire that failed because of them.
+pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
+    let mut found = BTreeMap::new();
+    for op in &table.history.ops {
+        if op.kind != OpKind::Acquire || !matches!(op.outcome, Outcome::Refused { .. }) {
+            continue;
+        }
+        let mine = births(table).filter(|born| table.history.keys[*born].by == Some(op.id));
+        let mine = mine.map(|born| table.history.keys[born].node.as_str()).collect::<BTreeSet<_>>();
+        let blocking = births(table).filter(|born| {
+            !mine.contains(table.history.keys[*born].node.as_str())
+                && leaked_at(table, *born, op.id)
+        });
+        let blocking = blocking.collect::<Vec<_>>();
+        let nodes = blocking.iter().map(|born| &table.history.keys[*born].node);
+        let nodes = nodes.collect::<BTreeSet<_>>();
+        let quorum = table.terms.site.quorum as usize;
+        if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
+            let leakers = blocking.iter();
+            let leakers = leakers.filter_map(|born| owner_of(table, creator(table, *born)?));
+            found.entry(leakers.collect()).or_insert(op.id);
+        }
+    }
+    found
+}
+
+pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
+    let keys = &table.history.keys;
+    (0..keys.len()).filter(move |index| {
+        let key = &keys[*index];
+        let creates = match key.change {
+            KeyChange::Set => true,
+            KeyChange::Changed => alive_before(table, &key.node, *index).is_none(),
+            _ => false,
+        };
+        creates && key.key == table.terms.lock_key
+    })
+}
+
+/// Whether the key had no owner, without an excuse, when the refused acquire met it.
+fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
+    let keys = &table.history.keys;
+    let (node, victim) = (&keys[born].node, table.op(refused));
+    let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
+        return false;
+    };
+    let owner = table.op(owner);
+    if owner.caller == victim.caller {
+        return false;
+    }
+    let began = table.began(owner.id);
+    let left = table.left(began);
+    // Operations before the end of the tenure released nothing.
+    let of_grant = table.history.ops.iter().filter(|op| match op.kind {
+        OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
+            let told = match op.kind {
+                OpKind::Extend { .. } => op.ret,
+                _ => Some(op.call),
+            };
+            table.began(grant) == began && told.is_none_or(|told| stamp(told) >= left)
+        }
+        _ => false,
+    });
+    let of_grant = of_grant.collect::<Vec<_>>();
+    let met = |op: &Op| meets(table, born, op);
+    let answered = first(&of_grant, |op| {
+        op.outcome == Outcome::Released
+            || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
+    });
+    let over = match owner.outcome {
+        Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
+        Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
+        Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
+            OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
+            _ => true,
+        }),
+        _ => None,
+    };
+    let Some(over) = over.map(|over| over.max(left)) else { return false };
+    let moment = met_at(table, born, over, victim);
+    let Some(moment) = moment else { return false };
+    let last = keys.iter().rfind(|key| {
+        point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
+    });
+    let lasts = last.is_some_and(|last| last.until_ms.is_none());
+    let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
+    let mut own = own.filter(|op| table.holds(op, moment));
+    let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
+    let dropped = owner.outcome == Outcome::Unknown && !asked;
+    let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
+    let denied = denied_from(table, born, owner.id, &of_grant);
+    if !cleaned && denied.is_some_and(|at| at <= moment) {
+        // Another grant of a re-entrant owner has changed the same key.
+        let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
+        let here = |index: &usize| keys[*index].node == *node;
+        let lock = |index: &usize| keys[*index].key == table.terms.lock_key;
+        let touched = (born + 1..keys.len()).filter(here).filter(lock).filter(meets);
+        let touched = touched.filter_map(|index| keys[index].by).collect::<Vec<_>>();
+        return !own.any(|op| touched.contains(&op.id));
+    }
+    if lasts {
+        return own.next().is_none();
+    }
+    let died = table.dies(&owner.process, stamp(owner.call), moment);
+    // An attempt also counts if the tenure continued.
+    let own = table.history.ops.iter().filter(|op| op.kind == OpKind::Release { grant: owner.id });
+    let releases =
+        of_grant.iter().copied().chain(own).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    let cut_short = releases.clone().any(|op| {
+        op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
+    });
+    let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
+    !died && !cut_short && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// When the first of these operations returned.
+fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
+    let returned = ops.iter().filter(|op| of(op)).filter_map(|op| op.ret);
+    returned.map(stamp).min()
+}
+
+/// When a refused acquire met a key that had no owner from `over` on.
+fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point> {
+    let keys = &table.history.keys;
+    let (node, refused) = (&keys[born].node, victim.id);
+    // Alive just after a position in the trace: what the next change would meet.
+    let lives = |at: Point| {
+        let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
+        alive_before(table, node, next) == Some(born)
+    };
+    let leaked = |at: &Point| *at >= over && lives(*at);
+    if table.history.requests.is_empty() {
+        let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
+        table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
+    } else {
+        let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
+        let first = mine.find(|request| request.to == *node && !request.declined);
+        first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
+    }
+}
+
+/// The moment from which on a release referred to the key and was wrong: it reached the key; or,
+/// with one node, no command set the key after the release had returned or arrived.
+fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Option<Point> {
+    let key = &table.history.keys[born];
+    let served = |by: u32| {
+        let to_node = table.history.requests.iter().filter(move |request| request.op == by);
+        let to_node = to_node.filter(|request| request.to == key.node);
+        to_node.filter_map(|request| leg(request, Leg::Applied)).map(point)
+    };
+    let new = key.by.is_some_and(|by| served(by).any(|at| at.0 == key.at.at));
+    let early = |op: &Op| {
+        let returned = op.ret.is_some_and(|ret| stamp(ret) < point(key.at));
+        new && (returned || served(op.id).any(|at| at < point(key.at)))
+    };
+    first(of_grant, |op| match op.outcome {
+        Outcome::Released => table.terms.site.asked == 1 && !early(op) || meets(table, born, op),
+        Outcome::NotMine => gives(op, owner) && meets(table, born, op),
+        _ => false,
+    })
+}
+
+/// Whether it releases what this acquire was granted.
+fn gives(op: &Op, acquire: u32) -> bool {
+    matches!(op.kind, OpKind::Release { grant } if grant == acquire)
+}
+
+/// Whether an operation reached the key's node while the key existed, and received no error.
+fn meets(table: &Table, born: usize, op: &Op) -> bool {
+    let (key, returned) = (&table.history.keys[born], op.ret.map_or((u64::MAX, 0), stamp));
+    table.history.requests.iter().any(|request| {
+        let applied = leg(request, Leg::Applied).map(point);
+        (request.op, &request.to) == (op.id, &key.node)
+            && !request.declined
+            && applied.is_some_and(|at| point(key.at) <= at && at <= returned)
+    })
+}
+
+fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bool {
+    let key = &table.history.keys[born];
+    let creator = key.by.expect("somebody's key");
+    let requests = || table.history.requests.iter();
+    let asked = requests().filter(|request| request.op == creator && request.to == key.node);
+    let distance = |request: &&Request| {
+        leg(request, Leg::Applied).map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
+    };
+    let created = asked.filter(|request| request.command != "DEL").min_by_key(distance);
+    requests().any(|request| {
+        let cleans = match request.command.as_str() {
+            "DEL" => true,
+            "EVAL" => creator == owner,
+            _ => false,
+        };
+        let next = |index: &usize| {
+            let change = &table.history.keys[*index];
+            (&change.node, &change.key) == (&key.node, &key.key)
+                && alive_before(table, &key.node, *index) == Some(born)
+        };
+        let gone = (born + 1..table.history.keys.len()).filter(next).find(|index| {
+            let change = table.history.keys[*index].change;
+            !matches!(change, KeyChange::Extended | KeyChange::Changed)
+        });
+        let gone = gone.map_or((u64::MAX, u64::MAX), |index| point(table.history.keys[index].at));
+        let applied = leg(request, Leg::Applied).map(point);
+        let spared = request.to == key.node
+            && !request.declined
+            && applied.is_some_and(|at| point(key.at) <= at && at.0 < gone.0);
+        let cleans = cleans && !spared;
+        let frees = releases.contains(&request.op) || request.op == creator && cleans;
+        let there = created.is_none() || request.to == key.node;
+        let after = created.is_none_or(|created| request.legs[0].1 > created.legs[0].1);
+        frees && there && after
+    })
+}
+
+/// Extends that took effect late or set the key again, with what they changed.
+pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
+    let mut found: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (index, key) in table.history.keys.iter().enumerate() {
+        let Some(extend) = key.by.map(|by| table.op(by)) else { continue };
+        let OpKind::Extend { grant, .. } = extend.kind else { continue };
+        let removes =
+            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let mut own = table.history.requests.iter().filter(|request| request.op == extend.id);
+        let came = table.history.requests.is_empty()
+            || own.any(|request| {
+                let applied = leg(request, Leg::Applied).map(point);
+                // A start restores what a node had done before it died.
+                let stands = |at: &Point| !table.dies(&key.node, *at, point(key.at));
+                request.to == key.node && !request.declined && applied.filter(stands).is_some()
+            });
+        if removes || !came || key.key != table.terms.lock_key {
+            continue;
+        }
+        let began = table.began(grant);
+        let left = table.left(began);
+        let late = table.history.ops.iter().any(|release| {
+            let returned = release.ret.map(stamp).filter(|ret| *ret <= point(key.at));
+            let returned = returned.filter(|_| stamp(release.call) >= left);
+            let OpKind::Release { grant: given } = release.kind else { return false };
+            table.began(given) == began
+                && returned.is_some_and(|ret| {
+                    let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
+                    stamp(extend.call) > ret || table.terms.site.asked == 1 && sure
+                })
+        });
+        let owns = |born: usize| tenure_of(table, born) == Some(began);
+        let wrong = match alive_before(table, &key.node, index) {
+            Some(born) => late && owns(born),
+            None if key.change == KeyChange::Extended => false,
+            None => {
+                let nodes = ["n1", "n2", "n3"].into_iter();
+                let having =
+                    nodes.filter(|node| alive_before(table, node, index).is_some_and(owns));
+                late || table.terms.site.asked == 1
+                    || having.count() < table.terms.site.quorum as usize
+            }
+        };
+        if wrong {
+            found.entry(extend.id).or_default().insert(index);
+        }
+    }
+    found
+}
+
+fn leg(request: &Request, leg: Leg) -> Option<Instant> {
+    request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
+}
+
+/// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.
+pub fn passes(table: &Table, node: &str, from: Point, until: u64) -> Option<Point> {
+    let half = MILLISECOND / 2;
+    let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
+    points.extend(table.points.iter().copied());
+    points.sort_unstable();
+    let later = points.into_iter().filter(|at| *at >= from);
+    let shows = |at: Point| table.reading(node, Clock::Wall, at) / i128::from(MILLISECOND);
+    later.into_iter().find(|at| shows(*at) > i128::from(until))
+}

@@ -1,0 +1,398 @@
+//! Every check of the lock against a brute force that is written from the verdict table and shares
+//! no function with it, on small random histories. Breaches of the contract are recorded at run
+//! time; `tests/lab/contract.rs` tests them.
+//!
+//! `LOCKSTORM_CASES` sets the number of histories; a failure names its seed.
+
+mod damage;
+mod holding;
+mod lost;
+mod near;
+mod order;
+mod random;
+mod served;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm::check::case::Case;
+use lockstorm::check::terms::{Invariant, Terms};
+use lockstorm::check::verdict::{Cause, Kind, Turn, Violation};
+use lockstorm::check::{
+    availability, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
+    lost_early, nearest_miss, overlap, renewal,
+};
+use lockstorm::explain::argument;
+use lockstorm::history::{History, OpKind};
+
+use crate::brute::random::Taste;
+use crate::brute::table::Table;
+
+/// The result of a check, and what the brute force expects.
+type Both<T> = (T, T);
+
+/// Runs a comparison on random histories. At least one in `one_in` must have a result: a check that
+/// never fires tests nothing.
+fn compare<T: PartialEq + std::fmt::Debug + Default>(
+    taste: Taste,
+    one_in: u64,
+    both: fn(&Case, &Table) -> Both<T>,
+) {
+    hits(one_in, |seed| {
+        let (history, terms) = random::history(seed, taste);
+        agreed(seed, &history, &terms, both) != T::default()
+    });
+}
+
+/// The same with callers that re-enter the lock while they hold it. At least one history in
+/// `one_in` must be judged differently than with each grant on its own.
+fn compare_again<T: PartialEq + std::fmt::Debug>(
+    taste: Taste,
+    one_in: u64,
+    both: fn(&Case, &Table) -> Both<T>,
+) {
+    hits(one_in, |seed| {
+        let (history, nested) = random::history_again(seed, taste);
+        let apart = Terms { reenters: false, ..nested.clone() };
+        let (alone, _) = both(&Case::new(&history, &apart), &Table::new(&history, &apart));
+        agreed(seed, &history, &nested, both) != alone
+    });
+}
+
+/// The same with callers that re-enter the lock, if that does not change the result.
+fn compare_nested<T: PartialEq + std::fmt::Debug + Default>(
+    taste: Taste,
+    one_in: u64,
+    both: fn(&Case, &Table) -> Both<T>,
+) {
+    hits(one_in, |seed| {
+        let (history, terms) = random::history_again(seed, taste);
+        agreed(seed, &history, &terms, both) != T::default()
+    });
+}
+
+/// Runs all cases, of which at least one in `one_in` has to hit.
+fn hits(one_in: u64, is_hit: impl Fn(u64) -> bool) {
+    let hits = (0..cases()).filter(|seed| is_hit(*seed)).count() as u64;
+    assert!(hits * one_in >= cases(), "only {hits} of {} histories show anything", cases());
+}
+
+fn cases() -> u64 {
+    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
+    let cases = std::env::var("LOCKSTORM_CASES").ok().and_then(|text| text.parse().ok());
+    cases.unwrap_or(2_000)
+}
+
+/// The results of both sides for a history.
+fn agreed<T: PartialEq + std::fmt::Debug>(
+    seed: u64,
+    history: &History,
+    terms: &Terms,
+    both: fn(&Case, &Table) -> Both<T>,
+) -> T {
+    let (found, expected) = both(&Case::new(history, terms), &Table::new(history, terms));
+    assert_eq!(found, expected, "seed {seed}: {terms:#?} {history:#?}");
+    found
+}
+
+#[test]
+fn overlaps() {
+    compare(Taste::Holds, 4, overlap);
+    compare_again(Taste::Holds, 4, overlap);
+}
+
+fn overlap(case: &Case, table: &Table) -> Both<Vec<holding::Found>> {
+    let found = overlap::violations(case, &overlap::overlaps(case));
+    let found = found.into_iter().map(|v| (v.kind, v.ops, v.from.at, v.to.at));
+    (found.collect::<Vec<_>>(), holding::overlaps(table))
+}
+
+#[test]
+fn late_losses() {
+    compare(Taste::Holds, 4, late_loss);
+    compare_again(Taste::Holds, 5, late_loss);
+}
+
+fn late_loss(case: &Case, table: &Table) -> Both<Vec<holding::Found>> {
+    let found = late_loss::violations(case).into_iter();
+    let found = found.map(|v| (v.kind, v.ops, v.late.unwrap_or(0), v.to.at));
+    let mut expected = holding::late_losses(table);
+    let mut found = found.collect::<Vec<_>>();
+    expected.sort();
+    found.sort();
+    (found, expected)
+}
+
+#[test]
+fn fences() {
+    compare(Taste::Holds, 8, fence);
+    compare_again(Taste::Holds, 30, fence);
+}
+
+fn fence(case: &Case, table: &Table) -> Both<Vec<u32>> {
+    let mut found = fence::violations(case).iter().map(|v| smaller(table, v)).collect::<Vec<_>>();
+    found.sort_unstable();
+    (found, holding::fence_regresses(table))
+}
+
+/// The grant with the smaller number; of two with the same number the later.
+fn smaller(table: &Table, violation: &Violation) -> u32 {
+    let [one, other] = violation.ops[..] else { panic!("two grants") };
+    if holding::fence(table.op(one)) < holding::fence(table.op(other)) { one } else { other }
+}
+
+#[test]
+fn liveness() {
+    compare(Taste::Holds, 20, |case, table| {
+        let judged = liveness::judge(case);
+        let stuck = judged.violations.iter().any(|v| v.kind == Kind::Stuck);
+        let pending = judged.violations.iter().filter(|v| v.kind == Kind::NeverSettles);
+        let pending = pending.map(|v| v.ops[0]).collect::<Vec<_>>();
+        ((stuck, pending, judged.unknown.is_some()), holding::liveness(table))
+    });
+}
+
+#[test]
+fn contention() {
+    compare(Taste::Holds, 4, |case, table| {
+        (counts::count(case).contended as usize, holding::contended(table))
+    });
+}
+
+#[test]
+fn idle_faults() {
+    compare(Taste::Holds, 4, |case, table| {
+        (idle::reasons(case).len(), holding::idle_faults(table))
+    });
+}
+
+#[test]
+fn corruptions() {
+    compare(Taste::Accesses, 12, corruption);
+    compare_again(Taste::Accesses, 300, corruption);
+}
+
+fn corruption(case: &Case, table: &Table) -> Both<(Vec<(usize, Cause)>, bool)> {
+    let mut found = corruption::violations(case);
+    let sum = found.pop_if(|v| v.accesses.is_empty()).is_some();
+    let cause = |v: &Violation| v.cause.expect("a cause");
+    let found = found.iter().map(|v| (v.accesses[v.accesses.len() - 1], cause(v)));
+    let expected = damage::corruptions(table);
+    let wrong_sum = expected.is_empty() && damage::wrong_sum(table);
+    ((found.collect::<Vec<_>>(), sum), (expected, wrong_sum))
+}
+
+#[test]
+fn foreign_commands() {
+    compare(Taste::Keys, 8, |case, table| {
+        let found = foreign::violations(case);
+        let found = found.into_iter().map(|v| (v.kind, v.ops)).collect::<BTreeSet<_>>();
+        let expected = damage::foreign(table).into_iter();
+        let expected =
+            expected.map(|(kind, by, victim)| (kind, vec![by.min(victim), by.max(victim)]));
+        (found, expected.collect())
+    });
+}
+
+#[test]
+fn leaks() {
+    compare(Taste::Keys, 80, leak);
+    compare_again(Taste::Keys, 1000, leak);
+}
+
+fn leak(case: &Case, table: &Table) -> Both<BTreeMap<BTreeSet<u32>, u32>> {
+    let found = leak::violations(case).into_iter();
+    let keyed = found.map(|v| {
+        let by = |key: &usize| {
+            case.owner(case.history.keys[*key].by.expect("somebody's")).expect("an acquire")
+        };
+        let leakers = v.keys.iter().map(by).collect::<BTreeSet<_>>();
+        let victim = v.ops.iter().find(|op| !leakers.contains(op)).copied();
+        (leakers, victim.expect("somebody failed"))
+    });
+    (keyed.collect::<BTreeMap<_, _>>(), damage::leaks(table))
+}
+
+#[test]
+fn renewals() {
+    compare(Taste::Keys, 30, renewal);
+    compare_again(Taste::Keys, 200, renewal);
+}
+
+fn renewal(case: &Case, table: &Table) -> Both<BTreeMap<u32, BTreeSet<usize>>> {
+    let found = renewal::violations(case).into_iter();
+    let extend = |v: &Violation| {
+        let extends = |op: &&u32| matches!(table.op(**op).kind, OpKind::Extend { .. });
+        *v.ops.iter().find(extends).expect("an extend")
+    };
+    let keyed = found.map(|v| (extend(&v), v.keys.iter().copied().collect::<BTreeSet<_>>()));
+    (keyed.collect::<BTreeMap<_, _>>(), damage::renewals(table))
+}
+
+#[test]
+fn losses_before_the_end_of_a_lease() {
+    compare(Taste::Keys, 250, lost_early);
+    compare_again(Taste::Keys, 300, lost_early);
+}
+
+fn lost_early(case: &Case, table: &Table) -> Both<Vec<(u32, usize)>> {
+    let found = lost_early::violations(case).into_iter();
+    let mut found = found.map(|v| (v.ops[0], v.keys[0])).collect::<Vec<_>>();
+    found.sort_unstable();
+    (found, lost::lost_early(table))
+}
+
+#[test]
+fn nearest_misses() {
+    compare(Taste::Both, 50, nearest_miss);
+    compare_again(Taste::Both, 100, nearest_miss);
+}
+
+fn nearest_miss(case: &Case, table: &Table) -> Both<Option<i64>> {
+    (nearest_miss::nearest(case).map(|nearest| nearest.by), near::nearest_miss(table))
+}
+
+#[test]
+fn times_without_the_lock() {
+    compare(Taste::Holds, 2, unavailable);
+    compare_nested(Taste::Holds, 2, unavailable);
+}
+
+fn unavailable(case: &Case, table: &Table) -> Both<Option<(u64, u64)>> {
+    let found = availability::measure(case).unavailable;
+    (found.map(|found| (found.from.at, found.to.at)), served::unavailable(table))
+}
+
+#[test]
+fn waits() {
+    compare(Taste::Holds, 2, waits_of);
+    compare_nested(Taste::Holds, 2, waits_of);
+}
+
+fn waits_of(case: &Case, table: &Table) -> Both<(u32, [u64; 3])> {
+    let found = availability::measure(case).waits;
+    let lengths = served::waits(table);
+    let expected = [50, 99, 100].map(|percent| served::not_exceeded(&lengths, percent));
+    let count = u32::try_from(lengths.len()).expect("few");
+    ((found.count, [found.median, found.percentile_99, found.longest]), (count, expected))
+}
+
+#[test]
+fn orders_of_the_lock() {
+    compare(Taste::Holds, 8, |case, table| {
+        let found = linear::judge(case);
+        let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let legal = table.terms.holders > 1 || order::lock_is_legal(table);
+        ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// The same with callers that re-enter the lock while they hold it.
+#[test]
+fn orders_of_a_lock_taken_again() {
+    compare_again(Taste::Holds, 30, |case, table| {
+        let found = linear::judge(case);
+        let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let legal = table.terms.holders > 1 || order::lock_is_legal(table);
+        ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// The same if keys show whether a release on several nodes removed any.
+#[test]
+fn orders_of_the_lock_and_its_keys() {
+    compare(Taste::Keys, 40, |case, table| {
+        let found = linear::judge(case);
+        let lock = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let legal = table.terms.holders > 1 || order::lock_is_legal(table);
+        ((lock, found.unknown.len()), (!legal, 0))
+    });
+}
+
+/// Two grants without an order: each one's turn can end only after the other's has begun, by the
+/// model and by the argument.
+#[test]
+fn turns_of_the_lock() {
+    compare(Taste::Holds, 20, |case, table| {
+        let found = linear::judge(case).violations.into_iter();
+        let pairs = found.filter_map(|v| <[Turn; 2]>::try_from(v.turns).ok());
+        let pairs = pairs.map(|[one, other]| {
+            let acquires = [(one.grant, other.grant), (other.grant, one.grant)];
+            let legal =
+                acquires.map(|(first, second)| order::is_legal_in_order(table, first, second));
+            let excludes = [argument::excludes(&one, &other), argument::excludes(&other, &one)];
+            (excludes, legal.map(|legal| !legal))
+        });
+        pairs.unzip::<_, _, Vec<_>, Vec<_>>()
+    });
+}
+
+/// Each sentence of an argument says that one turn ends after the other has begun: the figures in
+/// it prove that.
+#[test]
+fn arguments_state_what_is_so() {
+    compare(Taste::Holds, 20, |case, _| {
+        let violations = linear::judge(case).violations.into_iter();
+        let pairs = violations.filter(|violation| violation.turns.len() == 2);
+        let said = pairs.flat_map(|violation| {
+            let text = argument::argument(case.history, &violation);
+            let sentences = text.split("cannot come first: ").skip(1).map(str::to_owned);
+            sentences.map(|said| states_an_inequality(&said)).collect::<Vec<_>>()
+        });
+        let said = said.collect::<Vec<_>>();
+        let expected = vec![true; said.len().next_multiple_of(2)];
+        (said, expected)
+    });
+}
+
+/// Whether the end of one turn is after the beginning of the other, by the figures in the text.
+fn states_an_inequality(said: &str) -> bool {
+    let figure = |word: &str| {
+        let (_, rest) = said.split_once(word)?;
+        rest.split(' ').next()?.parse::<f64>().ok()
+    };
+    match (figure("before "), figure("begun by ")) {
+        (Some(free), Some(had)) if said.contains("in the same instant") => free == had,
+        (Some(free), Some(had)) => free > had,
+        (None, Some(_)) => said.contains("nothing ends it"),
+        _ => false,
+    }
+}
+
+/// The core has no legal order, and every block of it is necessary.
+#[test]
+fn cores_of_the_lock() {
+    compare(Taste::Holds, 8, |case, table| {
+        let violations = linear::judge(case).violations.into_iter();
+        let mut cores = violations.filter(|v| case.op(v.ops[0]).unwrap().object == "lock");
+        let Some(core) = cores.next() else { return (Vec::new(), Vec::new()) };
+        let blocks = core.ops.iter().filter(|id| table.op(**id).kind == OpKind::Acquire);
+        let blocks = blocks.copied().collect::<Vec<_>>();
+        let legal = |blocks: &[u32]| {
+            let history = order::only(table, blocks);
+            order::lock_is_legal(&Table::new(&history, table.terms))
+        };
+        let spared = (0..blocks.len()).map(|index| {
+            let mut fewer = blocks.clone();
+            fewer.remove(index);
+            legal(&fewer)
+        });
+        let found = [legal(&blocks)].into_iter().chain(spared).collect::<Vec<_>>();
+        let expected = [false].into_iter().chain(blocks.iter().map(|_| true)).collect();
+        (found, expected)
+    });
+}
+
+#[test]
+fn orders_of_the_register() {
+    compare(Taste::Accesses, 20, |case, table| {
+        let found = linear::judge(case);
+        let resource = found.violations.iter().any(|v| case.op(v.ops[0]).unwrap().object != "lock");
+        let legal = match table.terms.invariant {
+            Invariant::Counter => order::register_is_legal(table, 0),
+            Invariant::Stock { items } => order::register_is_legal(table, items),
+            _ => true,
+        };
+        ((resource, found.unknown.len()), (!legal, 0))
+    });
+}

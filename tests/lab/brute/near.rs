@@ -1,0 +1,135 @@
+//! The nearest miss, point by point, from the definition of the check.
+
+use std::collections::BTreeSet;
+
+use lockstorm::history::{Access, AccessKind, Condition, OpKind};
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::MILLISECOND;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::brute::damage::{births, passes, tenure_of};
+use crate::brute::table::{Point, Table, point, stamp};
+
+/// The minimum time from a tenure's last write to the next point at which enough of the queried
+/// nodes run without any of its keys for another caller to reach its quorum; back to the first such
+/// point, if it is so at the write. With one queried node, only the nodes that had a key count, and
+/// of them the one that came up last.
+pub fn nearest_miss(table: &Table) -> Option<i64> {
+    let asked = table.history.requests.iter();
+    let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
+    let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    let is_one = table.terms.site.asked <= 1;
+    if asked.is_empty() {
+        asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
+    }
+    if is_one {
+        let is_there = [KeyChange::Set, KeyChange::Extended, KeyChange::Changed];
+        let there = table.history.keys.iter().filter(|key| is_there.contains(&key.change));
+        asked.clear();
+        asked.extend(
+            there.filter(|key| key.key == table.terms.lock_key).map(|key| key.node.as_str()),
+        );
+    }
+    let wrote = table.tenures().into_iter().filter_map(|began| Some((began, wrote(table, began)?)));
+    let wrote = wrote.collect::<Vec<_>>();
+    let mine =
+        |began: u32| births(table).filter(move |born| tenure_of(table, *born) == Some(began));
+    if wrote.iter().all(|(began, _)| mine(*began).next().is_none()) {
+        return None;
+    }
+    let misses = wrote.into_iter().filter_map(|(began, last)| {
+        let lives = mine(began).map(|born| (born, gone(table, began, born))).collect::<Vec<_>>();
+        let is_free = |node: &str, at: Point| {
+            let has = |(born, gone): &(usize, Point)| {
+                let key = &table.history.keys[*born];
+                key.node == node && point(key.at) <= at && at < *gone
+            };
+            !is_down(table, node, at) && !lives.iter().any(has)
+        };
+        let is_open = |at: Point| {
+            let free = |node: &&&str| is_free(node, at);
+            if is_one {
+                let up = asked.iter().filter(|node| !is_down(table, node, at));
+                return up
+                    .max_by_key(|node| (up_since(table, node, at), **node))
+                    .is_some_and(|node| is_free(node, at) && table.terms.site.quorum <= 1);
+            }
+            asked.iter().filter(free).count() >= table.terms.site.quorum as usize
+        };
+        let start = stamp(table.op(began).ret.expect("granted"));
+        let half = MILLISECOND / 2;
+        let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
+        points.extend(table.points.iter().copied());
+        points.extend(outages(table).flat_map(|outage| {
+            [Some(point(outage.from)), outage.to.map(point)].into_iter().flatten()
+        }));
+        points.extend(lives.iter().map(|(_, gone)| *gone).filter(|gone| gone.0 < u64::MAX));
+        points.sort_unstable();
+        points.retain(|at| *at >= start);
+        let (before, after): (Vec<Point>, Vec<Point>) =
+            points.into_iter().partition(|at| *at <= last);
+        let since = before.iter().rev().take_while(|at| is_open(**at)).last();
+        let open = since.or_else(|| after.iter().find(|at| is_open(**at)));
+        Some(open?.0 as i64 - last.0 as i64)
+    });
+    misses.min()
+}
+
+/// Since when a running node has been up.
+fn up_since(table: &Table, node: &str, at: Point) -> Point {
+    let own = outages(table).filter(|outage| outage.target == Target::Host(node.to_owned()));
+    own.filter_map(|outage| outage.to.map(point)).filter(|to| *to <= at).max().unwrap_or((0, 0))
+}
+
+/// When a tenure last changed the resource.
+fn wrote(table: &Table, began: u32) -> Option<Point> {
+    let grants = table.tenure(began);
+    let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
+    let accesses = table.history.accesses.iter().filter(own);
+    let mut writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+    Some(point(writes.next_back()?.at))
+}
+
+/// When a tenure's key is over: at its expiry, or when something other than its owner ended it.
+fn gone(table: &Table, began: u32, born: usize) -> Point {
+    let keys = &table.history.keys;
+    let node = &keys[born].node;
+    let next = |index: &usize| keys[*index].node == *node && keys[*index].key == keys[born].key;
+    let (mut until, mut set, mut ended) = (keys[born].until_ms, born, (u64::MAX, 0));
+    for index in (born + 1..keys.len()).filter(next) {
+        let by = keys[index].by.map(|by| table.op(by));
+        let whose = by.map(|op| match op.kind {
+            OpKind::Extend { grant, .. } | OpKind::Release { grant } => table.began(grant),
+            OpKind::Acquire => table.began(op.id),
+            _ => op.id,
+        });
+        let foreign = whose.is_some_and(|whose| whose != began);
+        let is_there = [KeyChange::Extended, KeyChange::Changed].contains(&keys[index].change);
+        match keys[index].change {
+            _ if is_there => (until, set) = (keys[index].until_ms, index),
+            KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
+                ended = point(keys[index].at);
+            }
+            KeyChange::Set | KeyChange::Deleted if foreign => ended = point(keys[index].at),
+            _ => {}
+        }
+        if !is_there {
+            break;
+        }
+    }
+    let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
+    passes.unwrap_or((u64::MAX, 0)).min(ended)
+}
+
+fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a Condition> {
+    table
+        .history
+        .conditions
+        .iter()
+        .filter(|condition| matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart))
+}
+
+fn is_down(table: &Table, node: &str, at: Point) -> bool {
+    let mut own = outages(table).filter(|outage| outage.target == Target::Host(node.to_owned()));
+    own.any(|outage| point(outage.from) <= at && outage.to.is_none_or(|to| at < point(to)))
+}

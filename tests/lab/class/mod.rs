@@ -1,0 +1,191 @@
+//! The class of a violation against a brute force: all subsets of a plan's faults are run.
+//!
+//! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
+//! breaches no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left
+//! in it. A kind that the plan's own run violates is in-model if some sub-plan inside violates it;
+//! the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
+//! so they agree if the ledgers do and if the search omits nothing. Drawn faults are anchored to no
+//! other fault, so the removal of one moves no other; `built.rs` has plans with such anchors.
+//!
+//! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
+
+mod built;
+mod ledger;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::Kind;
+use lockstorm::explain::finding::Class;
+use lockstorm::explore::class::classify;
+use lockstorm::explore::ground::ground;
+use lockstorm::explore::hunt::{Hunt, draw};
+use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::trial::{Trial, attempt};
+use lockstorm::plan::{Persistence, Plan, TopologyKind};
+use lockstorm::promise::Bounded;
+use lockstorm::run::Lab;
+use lockstorm::workload::slowest_message;
+use lockstorm_platform::fault::verbs;
+
+use crate::class::ledger::Book;
+
+/// The rows from which hunts draw: locks with and without bugs, on every topology.
+const ROWS: [(&str, TopologyKind, Persistence); 14] = [
+    ("check-then-set", TopologyKind::Single, Persistence::None),
+    ("setnx", TopologyKind::Single, Persistence::AofAlways),
+    ("token-lua", TopologyKind::Single, Persistence::None),
+    ("setnx-expire", TopologyKind::Single, Persistence::AofEverysec),
+    ("px-constant", TopologyKind::Replicated, Persistence::None),
+    ("token-get-del", TopologyKind::Single, Persistence::AofAlways),
+    ("token-lua-renewed", TopologyKind::Single, Persistence::Rdb),
+    ("redlock", TopologyKind::Independent, Persistence::None),
+    ("fenced", TopologyKind::Replicated, Persistence::AofEverysec),
+    ("redisson", TopologyKind::Single, Persistence::AofAlways),
+    ("token-lua", TopologyKind::Sentinel, Persistence::None),
+    ("token-lua", TopologyKind::Cluster, Persistence::AofAlways),
+    ("wait-replicas", TopologyKind::Sentinel, Persistence::AofEverysec),
+    ("setnx", TopologyKind::Cluster, Persistence::None),
+];
+
+/// The maximum number of seeds that are drawn for one violated plan of a row.
+const MAX_SEEDS: u64 = 400;
+
+#[test]
+fn the_class_is_what_all_subsets_of_the_faults_say() {
+    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
+    let plans = std::env::var("LOCKSTORM_PLANS").ok().and_then(|text| text.parse().ok());
+    let plans = plans.unwrap_or(28_usize);
+    let lab = Lab::default();
+    let (mut tally, mut wrong) = (BTreeMap::new(), Vec::new());
+    for (index, (lock, kind, persistence)) in ROWS.into_iter().enumerate() {
+        let quota = plans / ROWS.len() + usize::from(index < plans % ROWS.len());
+        let hunt = hunt(&lab, lock, kind, persistence);
+        let seeds = (1..=MAX_SEEDS * quota as u64).map(|seed| (seed, draw(&hunt, seed).current()));
+        let trials = seeds.map(|(seed, plan)| (seed, attempt(&lab, &plan), plan));
+        for (seed, trial, plan) in trials.filter(|(_, trial, _)| trial.is_violated()).take(quota) {
+            let class = classify(&lab, &plan, &trial);
+            *tally.entry((lock, class.is_in_model())).or_insert(0_u32) += 1;
+            for why in disagreements(&lab, &plan, &trial, &class) {
+                wrong.push(format!("{lock} on {kind:?} {persistence:?}, seed {seed}: {why}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
+    let count = |inside| tally.iter().filter(|((_, of), _)| *of == inside).map(|(_, n)| n).sum();
+    let (inside, outside): (u32, u32) = (count(true), count(false));
+    assert!(inside > 0 && outside > 0, "one-sided: {tally:?}");
+    println!(
+        "{} violated plans, {inside} in-model, {outside} out-of-model: {tally:?}",
+        inside + outside
+    );
+}
+
+fn hunt(lab: &Lab, lock: &str, kind: TopologyKind, persistence: Persistence) -> Hunt {
+    let mut base = ground(lock, kind);
+    base.topology.persistence = persistence;
+    let verbs = verbs::words().map(str::to_owned).collect();
+    // Only faults are drawn: the subsets are those of faults.
+    let varies = BTreeSet::new();
+    let alphabet = Alphabet { verbs, varies, ..Alphabet::of(*lab.algorithm(&base)) };
+    Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=1 }
+}
+
+/// What the run of a sub-plan showed.
+struct Seen {
+    kinds: BTreeSet<Kind>,
+    broken: BTreeMap<Bounded, u64>,
+}
+
+/// Every difference between the class and the result of the subsets.
+fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let ids: Vec<u32> = plan.faults.iter().map(|fault| fault.id).collect();
+    let mut table: BTreeMap<BTreeSet<u32>, Seen> = BTreeMap::new();
+    for mask in 0..1_u32 << ids.len() {
+        let out: BTreeSet<u32> = ids
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| mask >> bit & 1 == 1)
+            .map(|(_, id)| *id)
+            .collect();
+        let mut sub = plan.clone();
+        sub.faults.retain(|fault| !out.contains(&fault.id));
+        let run = attempt(lab, &sub);
+        let message = slowest_message(&sub.links);
+        let book = Book { history: &run.run.history, plan: &sub, message };
+        let broken = ledger::broken(&book, &lab.promise(&sub));
+        let theirs = worst_of(&run);
+        if theirs != broken {
+            wrong.push(format!(
+                "without {out:?} the ledgers differ: {theirs:?}, and here {broken:?}"
+            ));
+        }
+        let kinds = Signature::of(&run.judgement.verdict).kinds.into_iter().collect();
+        table.insert(out, Seen { kinds, broken });
+    }
+    let most = table.keys().map(BTreeSet::len).max();
+    let inside = || {
+        let all = table.iter();
+        let inside = all.filter(|(out, s)| s.broken.is_empty() || Some(out.len()) == most);
+        inside.map(|(_, seen)| seen)
+    };
+    let in_model = inside().any(|seen| !seen.kinds.is_empty());
+    if class.is_in_model() != in_model {
+        wrong.push(format!("in-model is {in_model}, the class says {class:?}"));
+    }
+    let own: BTreeSet<Kind> = Signature::of(&trial.judgement.verdict).kinds.into_iter().collect();
+    for kind in &own {
+        let shown = inside().any(|seen| seen.kinds.contains(kind));
+        if class.in_model.contains(kind) != shown || class.out_of_model.contains(kind) == shown {
+            wrong.push(format!("{}: in-model is {shown}, the class says {class:?}", kind.word()));
+        }
+    }
+    wrong.extend(blame(class, &table));
+    wrong
+}
+
+fn worst_of(trial: &Trial) -> BTreeMap<Bounded, u64> {
+    let mut worst = BTreeMap::new();
+    for breach in &trial.breaches {
+        let known = worst.entry(breach.what).or_insert(breach.actual);
+        *known = match breach.what {
+            Bounded::AmnesiacRestart => breach.actual.min(*known),
+            _ => breach.actual.max(*known),
+        };
+    }
+    worst
+}
+
+/// Whether every listed assumption made the stated difference.
+fn blame(class: &Class, table: &BTreeMap<BTreeSet<u32>, Seen>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let left = |faults: &BTreeSet<u32>| table[faults].kinds.clone();
+    let go = |faults: &BTreeSet<u32>, kinds: &[Kind]| {
+        !kinds.is_empty() && kinds.iter().all(|kind| !left(faults).contains(kind))
+    };
+    let names = |index: usize| class.either.iter().any(|set| set.broken.contains(&index));
+    let of = |index: usize| class.broken[index].faults.iter().copied().collect::<BTreeSet<u32>>();
+    for (index, broken) in class.broken.iter().enumerate() {
+        let (alone, stays) = (!broken.goes.is_empty(), left(&of(index)));
+        if alone && !go(&of(index), &broken.goes) {
+            wrong.push(format!("{:?} is said to matter alone: {class:?}", broken.what));
+        }
+        if alone && !stays.iter().eq(&broken.stays) {
+            wrong.push(format!("without {:?} there is {stays:?}: {class:?}", broken.what));
+        }
+        if !alone && !names(index) {
+            wrong.push(format!("{:?} is listed for nothing: {class:?}", broken.what));
+        }
+    }
+    for set in &class.either {
+        let whole = set.broken.iter().flat_map(|index| of(*index)).collect();
+        if !go(&whole, &set.kinds) {
+            wrong.push(format!("taking {set:?} away changes nothing: {class:?}"));
+        }
+    }
+    if !class.out_of_model.is_empty() && class.broken.is_empty() {
+        wrong.push(format!("out of the model, and nothing is to blame: {class:?}"));
+    }
+    wrong
+}

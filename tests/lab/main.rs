@@ -1,0 +1,25 @@
+//! Whole flows inside one process: plans and histories go in, verdicts, explanations and reports
+//! come out. They share one program, because linking a program a file took most of the build.
+
+mod brute;
+mod causes;
+mod class;
+mod contract;
+mod engines;
+mod example;
+mod histories;
+mod hunt;
+mod limits;
+mod lock_calls;
+mod locks;
+mod mechanisms;
+mod met;
+mod own;
+mod provenance;
+mod queue;
+mod readme;
+mod refusals;
+mod scenarios;
+mod story;
+mod true_stories;
+mod wire;

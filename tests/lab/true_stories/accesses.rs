@@ -1,0 +1,90 @@
+//! Predicates of sentences about the guarded resource.
+
+use lockstorm::history::{Access, AccessKind};
+use lockstorm::plan::WorkloadKind;
+
+use crate::true_stories::facts::{Facts, Truth, ensure};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who} reads {number}{any}.", |facts, told| {
+        let is =
+            |a: &Access| a.kind == AccessKind::Read && a.accepted && says(told.words[1], a.value);
+        with(facts, told, is, told.words[2])
+    }),
+    ("{who} writes {number} over {number}{any}.", |facts, told| {
+        let is =
+            |a: &Access| a.kind == AccessKind::Write && a.accepted && says(told.words[1], a.value);
+        let (index, _) = find(facts, told, is).ok_or("no such write")?;
+        ensure(says(told.words[2], held_before(facts, index)), "the resource held another value")?;
+        with(facts, told, is, told.words[3])
+    }),
+    ("{who} appends an entry{any}.", |facts, told| {
+        with(facts, told, |a| a.kind == AccessKind::Append && a.accepted, told.words[1])
+    }),
+    ("The resource refuses {who}'s read{any}.", |facts, told| {
+        with(facts, told, |a| a.kind == AccessKind::Read && !a.accepted, told.words[1])
+    }),
+    ("The resource refuses {who}'s entry{any}.", |facts, told| {
+        with(facts, told, |a| a.kind == AccessKind::Append && !a.accepted, told.words[1])
+    }),
+    ("The resource refuses {who}'s write of {number}{any}.", |facts, told| {
+        let is =
+            |a: &Access| a.kind == AccessKind::Write && !a.accepted && says(told.words[1], a.value);
+        with(facts, told, is, told.words[2])
+    }),
+];
+
+fn says(word: &str, value: i64) -> bool {
+    word.parse() == Ok(value)
+}
+
+fn find<'a>(
+    facts: &Facts<'a>,
+    told: &Told,
+    is: impl Fn(&Access) -> bool,
+) -> Option<(usize, &'a Access)> {
+    let mut accesses = facts.history.accesses.iter().enumerate();
+    accesses.find(|(_, a)| a.at == told.at && a.caller == told.words[0] && is(a))
+}
+
+/// An access of this caller at that time, with this fence and this damage.
+fn with(facts: &Facts, told: &Told, is: impl Fn(&Access) -> bool, tail: &str) -> Truth {
+    let (index, access) = find(facts, told, is).ok_or("no such access")?;
+    let fence = access.fence.map_or_else(String::new, |fence| format!(" (fence {fence})"));
+    let rest = tail.strip_prefix(&fence).ok_or("it carried another fence")?;
+    match rest {
+        "" => Ok(()),
+        ": an update was lost" => ensure(
+            access.value != held_before(facts, index) + 1,
+            "the write is one more than what it replaced",
+        ),
+        ": an item was sold twice" => ensure(
+            access.value != held_before(facts, index) - 1 || access.value < 0,
+            "the write is one less than what it replaced",
+        ),
+        ": a stale entry was accepted" => ensure(is_stale(facts, index), "the entry is not stale"),
+        other => Err(format!("'{other}' is unknown")),
+    }
+}
+
+/// The value of the resource before an access.
+fn held_before(facts: &Facts, index: usize) -> i64 {
+    let earlier = facts.history.accesses[..index].iter();
+    let mut written = earlier.filter(|a| a.kind == AccessKind::Write && a.accepted);
+    let workload = &facts.finding.plan.workload;
+    let first = if workload.kind == WorkloadKind::Stock { workload.items } else { 0 };
+    written.next_back().map_or(first, |a| a.value)
+}
+
+/// Whether an entry of a later grant precedes it, or it has no grant.
+fn is_stale(facts: &Facts, index: usize) -> bool {
+    let access = &facts.history.accesses[index];
+    let began = |grant: Option<u32>| {
+        grant.and_then(|id| facts.op(id)).and_then(|op| op.ret).map(|ret| ret.instant())
+    };
+    let own = began(access.grant);
+    let earlier = facts.history.accesses[..index].iter();
+    let mut entries = earlier.filter(|a| a.kind == AccessKind::Append && a.accepted);
+    own.is_none() || entries.any(|a| began(a.grant) > own)
+}

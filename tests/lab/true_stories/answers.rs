@@ -1,0 +1,94 @@
+//! Predicates of sentences about requests and replies.
+
+use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm_platform::trace::Leg;
+
+use crate::true_stories::facts::{Facts, Truth, ensure};
+use crate::true_stories::pattern::{is_moment, read};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who}'s {word} ends without an answer: nobody knows whether it took effect.", |f, t| {
+        ended(f, t, &Outcome::Unknown)
+    }),
+    ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
+    ("{who}'s {word} finds nothing of its own.", |f, t| ended(f, t, &Outcome::NotMine)),
+    ("{node} answers {who}'s {word} with {word}.", |facts, told| {
+        let [node, who, command, word] = told.words[..] else { return Err("places".into()) };
+        let found = facts.history.requests.iter().any(|request| {
+            request.to == node
+                && facts.caller(request.op) == who
+                && request.command == command
+                && request.declined
+                && request.answer.as_deref() == Some(word)
+                && request.legs.contains(&(Leg::Applied, told.at))
+        });
+        ensure(found, "no such request was answered so then")
+    }),
+    ("{who} sends its {word} to {node} again, without an answer so far.", |facts, told| {
+        let [who, command, node] = told.words[..] else { return Err("places".into()) };
+        let alike = |request: &&lockstorm::history::Request| {
+            request.to == node && request.command == command && facts.caller(request.op) == who
+        };
+        let all: Vec<_> = facts.history.requests.iter().filter(alike).collect();
+        let now = all.iter().find(|request| request.legs[0] == (Leg::Sent, told.at));
+        let now = now.ok_or("none is sent then")?;
+        let first = all.iter().any(|request| {
+            let (leg, at) = request.legs[0];
+            let answered = request.legs.iter().any(|(l, a)| *l == Leg::Delivered && *a < told.at);
+            request.op == now.op && leg == Leg::Sent && at < told.at && !answered
+        });
+        ensure(first, "no earlier one is without an answer")
+    }),
+    ("{who}'s lease is prolonged {any}.", prolonged),
+    ("{who} takes the lock again while it has it, {number} {word}.", |facts, told| {
+        let mut inner = facts
+            .holds
+            .iter()
+            .filter(|hold| hold.op.caller == told.words[0] && hold.from >= told.at);
+        let first = inner.next().filter(|hold| hold.from == told.at).ok_or("no grant then")?;
+        let held = facts.holds.iter().any(|hold| {
+            let is_other = hold.op.caller == told.words[0] && hold.op.id != first.op.id;
+            is_other && hold.from <= first.op.call.instant() && told.at < hold.until
+        });
+        ensure(held, "it does not have it")?;
+        let often: usize = told.words[1].parse().map_err(|_| "no number")?;
+        ensure(often <= inner.count() + 1, "it does so less often")
+    }),
+];
+
+fn ended(facts: &Facts, told: &Told, outcome: &Outcome) -> Truth {
+    let is_it = |op: &Op| match op.kind {
+        OpKind::Acquire => told.words[1] == "acquire",
+        OpKind::Extend { background: true, .. } => told.words[1] == "renewal",
+        OpKind::Extend { background: false, .. } => told.words[1] == "extend",
+        OpKind::Release { .. } => told.words[1] == "release",
+        _ => false,
+    };
+    let found = facts.history.ops.iter().any(|op| {
+        let now = op.ret.is_some_and(|ret| ret.instant() == told.at);
+        now && op.caller == told.words[0] && is_it(op) && op.outcome == *outcome
+    });
+    ensure(found, "no such operation ends so then")
+}
+
+fn prolonged(facts: &Facts, told: &Told) -> Truth {
+    let kept = |op: &&Op| {
+        let is_own = op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. });
+        is_own && matches!(op.outcome, Outcome::Kept { .. })
+    };
+    let kept = facts.history.ops.iter().filter(kept);
+    let times: Vec<_> =
+        kept.filter_map(|op| Some((op.ret?.instant(), facts.grant(op.id)))).collect();
+    let (_, grant) = times.iter().find(|(at, _)| *at == told.at).ok_or("not then")?;
+    let own = times.iter().filter(|(_, of)| of == grant || facts.finding.plan.workload.reenter);
+    let own = own.filter(|(at, _)| *at >= told.at);
+    if told.words[1] == "once" {
+        return ensure(own.count() == 1 || facts.finding.plan.workload.reenter, "more often");
+    }
+    let words = read("{number} times from here to {moment}", told.words[1]).ok_or("how often?")?;
+    let until = |at: u64| is_moment(words[1], at);
+    let last = own.clone().position(|(at, _)| until(at.at)).ok_or("not at the last")?;
+    let often: usize = words[0].parse().map_err(|_| "no number")?;
+    ensure(often <= own.count() && last > 0, "less often")
+}

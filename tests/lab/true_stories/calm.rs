@@ -1,0 +1,211 @@
+//! Predicates of sentences about runs that held: grants, waits, the nearest miss.
+
+use lockstorm::history::{AccessKind, Op, OpKind, Outcome, PROBE};
+
+use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
+use crate::true_stories::faults::is_back;
+use crate::true_stories::grants::is_acquire;
+use crate::true_stories::pattern::{is_length, is_moment, list, read};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who} is granted the lock; nobody else is while the clients run.{any}", |facts, told| {
+        first(facts, told)?;
+        ensure(clients(facts).all(|h| h.op.caller == told.words[0]), "others are")
+    }),
+    (
+        "{who} is granted the lock; {number} grant{any} to {list} follow{any}, until {moment}.{any}",
+        |facts, told| {
+            first(facts, told)?;
+            let more: usize = told.words[1].parse().map_err(|_| "no number")?;
+            ensure(more < clients(facts).count(), "there are fewer grants")?;
+            let named = list(told.words[3]);
+            ensure(named.iter().all(|name| clients(facts).any(|h| h.op.caller == *name)), "who?")?;
+            let last = clients(facts).map(|h| h.until).max().ok_or("no grants")?;
+            ensure(is_moment(told.words[5], last.at), "they end otherwise")?;
+            again(facts, more, told.words[6])
+        },
+    ),
+    ("{node} is back, and still has {who}'s key.", kept),
+    ("{node} is started again, and still has {who}'s key.", kept),
+    ("{node} is back without {who}'s key{any}.", forgot),
+    ("{node} is started again without {who}'s key{any}.", forgot),
+    (
+        "{who} outlives its lease by {length}{any}, until {moment}; nobody else is let in.",
+        |facts, told| {
+            let mut holds = facts.holds.iter();
+            let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at);
+            let hold = hold.ok_or("no hold of it ends then")?;
+            ensure(is_moment(told.words[3], told.at.at), "it ends otherwise")?;
+            let (by, _) = crate::true_stories::pattern::length(told.words[1]).ok_or("no length")?;
+            let over = told.at.at.saturating_sub(by);
+            let others = facts
+                .holds
+                .iter()
+                .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < told.at);
+            ensure(!others, "somebody is let in")
+        },
+    ),
+    ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, told| {
+        let kept =
+            facts.history.ops.iter().filter(|op| {
+                op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. })
+            });
+        let now = kept.clone().any(|op| {
+            matches!(op.outcome, Outcome::Kept { .. })
+                && op.ret.map(|r| r.instant()) == Some(told.at)
+        });
+        ensure(now, "it is not prolonged now")?;
+        let end = facts.holds.iter().any(|h| {
+            h.op.caller == told.words[0]
+                && is_moment(told.words[2], h.until.at)
+                && h.until >= told.at
+        });
+        ensure(end, "no hold of it ends then")
+    }),
+    (
+        "{who} waits longest: it asks {number} {word} from here on, until it is let in after {length}.",
+        |f, t| waits(f, t, true),
+    ),
+    ("{who} waits longest: it asks {number} {word} from here on, in vain for {length}.", |f, t| {
+        waits(f, t, false)
+    }),
+    (
+        "The closest hand-over: {who} is granted the lock {length} after {who}'s hold ended.",
+        |facts, told| {
+            let mut holds = facts.holds.iter();
+            let next = holds.find(|h| h.op.caller == told.words[0] && h.from == told.at);
+            let next = next.ok_or("no grant of it then")?;
+            let found = facts.holds.iter().any(|h| {
+                let gap = next.from.at.checked_sub(h.until.at);
+                h.op.caller == told.words[2] && gap.is_some_and(|gap| is_length(told.words[1], gap))
+            });
+            ensure(found, "nobody's hold ended so long before")
+        },
+    ),
+    (
+        "Faults healed and clients stopped, the probe is granted the lock after {length}.",
+        |facts, told| {
+            let mut holds = facts.holds.iter();
+            holds.find(|h| h.op.process == PROBE && h.from == told.at).ok_or("no such grant")?;
+            let healed = facts.history.healed.ok_or("nothing is healed")?;
+            ensure(is_length(told.words[0], told.at.at - healed.at), "it takes otherwise long")
+        },
+    ),
+    ("The nearest miss: {any}.", nearest),
+];
+
+/// A node that was down has a caller's key.
+fn kept(facts: &Facts, told: &Told) -> Truth {
+    ensure(is_back(facts, told.words[0], told), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
+    let (_, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
+    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")
+}
+
+/// A node that was down had a caller's key and no longer has it.
+fn forgot(facts: &Facts, told: &Told) -> Truth {
+    ensure(is_back(facts, told.words[0], told), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
+    let owner = facts.standing(told.words[0], before).and_then(|(_, owner)| owner);
+    ensure(owner.is_none_or(|o| facts.caller(o) != told.words[1]), "it has the key")?;
+    let had = facts.keys_on(told.words[0]).any(|(_, key)| {
+        key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[1])
+    });
+    ensure(had, "it never had it")
+}
+
+fn clients<'a, 'b>(facts: &'b Facts<'a>) -> impl Iterator<Item = &'b Held<'a>> {
+    facts.holds.iter().filter(|hold| hold.op.process != PROBE)
+}
+
+fn first(facts: &Facts, told: &Told) -> Truth {
+    let first = clients(facts).min_by_key(|hold| hold.from).ok_or("nobody is")?;
+    ensure(first.from == told.at && first.op.caller == told.words[0], "another is the first")
+}
+
+/// Whether this many more grants are nested in others.
+fn again(facts: &Facts, more: usize, text: &str) -> Truth {
+    let rest = clients(facts).count() - 1 - more;
+    if rest == 0 {
+        return ensure(text.is_empty(), "nobody takes it again");
+    }
+    let words = read(" Whoever has it takes it again, {number} {word}.", text).ok_or("no count")?;
+    ensure(words[0] == rest.to_string(), "it is taken again otherwise often")
+}
+
+/// From now on a caller tries this often, and is granted at the last try if at all.
+fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
+    let asked = facts.history.ops.iter().filter(|op| {
+        is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
+    });
+    let asked: Vec<&Op> = asked.collect();
+    ensure(asked.first().is_some_and(|op| op.call.instant() == told.at), "it does not begin here")?;
+    let often: usize = told.words[1].parse().map_err(|_| "no number")?;
+    let last = asked.get(often - 1).ok_or("it asks less often")?;
+    ensure(asked[..often - 1].iter().all(|op| !is_granted(op)), "it is let in before")?;
+    // A caller that is never granted waits until it dies, or until the heal.
+    let heal = facts.history.healed.unwrap_or(facts.history.end).at;
+    let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
+    let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from.at);
+    let death = deaths.filter(|at| *at >= told.at.at).min();
+    let over = death.map_or(heal, |at| at.min(heal));
+    let end = match granted {
+        true => last.ret.filter(|_| is_granted(last)).ok_or("it is not let in")?.at,
+        false => over,
+    };
+    ensure(end <= over, "it is over before")?;
+    let more = asked.get(often).is_some_and(|op| op.call.at < end);
+    ensure(!more, "it asks more often")?;
+    ensure(is_length(told.words[3], end - told.at.at), "it lasts otherwise")
+}
+
+/// The forms of the nearest miss, and whether the writer has a key on the named node.
+const NEAREST: [(&str, bool); 5] = [
+    ("{who} writes {length} after its key on {node} was over; nobody else was let in", true),
+    ("{who} writes {length} after {node} led without its key; nobody else was let in", false),
+    (
+        "{who} writes {length} before its key on {node} would have been over, under its grant of \
+         {moment}",
+        true,
+    ),
+    (
+        "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
+        false,
+    ),
+    (
+        "{who} writes {length} after its grant, and nothing would have kept another out since; \
+         nobody came",
+        false,
+    ),
+];
+
+fn nearest(facts: &Facts, told: &Told) -> Truth {
+    let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
+    let mut forms = NEAREST.iter();
+    let read = forms.find_map(|(form, keyed)| Some((read(form, told.words[0])?, *keyed)));
+    let (words, keyed) = read.ok_or("unknown words")?;
+    let (who, length) = (words[0], words[1]);
+    if let Some(node) = words.get(2) {
+        let mut holds = facts.holds.iter().rev();
+        let hold = holds.find(|hold| hold.op.caller == who && hold.from <= told.at);
+        let grant = hold.ok_or("it holds nothing")?.op.id;
+        let keys = facts.history.keys.iter().filter(|key| key.node == **node && key.at <= told.at);
+        let owner = |id| facts.history.ops.iter().find(|op| op.id == id);
+        let is_own = |op: &Op| match op.kind {
+            OpKind::Acquire => op.id == grant,
+            OpKind::Extend { grant: of, .. } => of == grant,
+            _ => false,
+        };
+        let mut owners = keys.filter_map(|key| owner(key.by?));
+        ensure(owners.any(is_own) == keyed, "its key is there otherwise")?;
+    }
+    ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
+    let wrote = facts.history.accesses.iter().any(|access| {
+        access.at == told.at
+            && access.caller == who
+            && access.kind != AccessKind::Read
+            && access.accepted
+    });
+    ensure(wrote, "it does not write then")
+}

@@ -1,0 +1,329 @@
+//! Predicates of sentences about faults of hosts and links.
+
+use lockstorm::history::{Condition, OpKind, Seen};
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::trace::KeyChange;
+
+use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
+use crate::true_stories::pattern::{is_length, is_moment, read};
+use crate::true_stories::templates::{Template, Told};
+
+/// Each verb's sentence without its tail: the target and, if there is one, the figure.
+pub const TEMPLATES: &[Template] = &[
+    ("No message passes {any}.", |f, t| fault(f, t, "partition", 0, None)),
+    ("Messages {any} take {length} longer{any}.", |f, t| fault(f, t, "delay", 0, Some(1))),
+    ("Messages {any} take up to {length} longer{any}.", |f, t| fault(f, t, "jitter", 0, Some(1))),
+    ("{any} of all messages {any} are lost{any}.", |f, t| fault(f, t, "loss", 1, Some(0))),
+    ("Connections {any} break before the reply{any}.", |f, t| fault(f, t, "cut-reply", 0, None)),
+    ("Connections {any} are reset{any}.", |f, t| fault(f, t, "reset", 0, None)),
+    ("{node} is paused{any}.", |f, t| fault(f, t, "pause", 0, None)),
+    ("{node}'s machine sleeps{any}.", |f, t| fault(f, t, "suspend", 0, None)),
+    ("{node}'s process dies, and is down{any}.", |f, t| fault(f, t, "crash", 0, None)),
+    ("{node} loses power: what was not synced is gone; down{any}.", |f, t| {
+        fault(f, t, "power-loss", 0, None)
+    }),
+    ("{node} is started again{any}.", |f, t| fault(f, t, "restart", 0, None)),
+    ("{node}'s wall clock steps by {signed}{any}.", |f, t| fault(f, t, "clock-step", 0, Some(1))),
+    ("{node}'s clocks run {number} ppm fast{any}.", |f, t| fault(f, t, "clock-rate", 0, Some(1))),
+    ("{node}'s wall clock stands still{any}.", |f, t| fault(f, t, "clock-freeze", 0, None)),
+    ("Each command on {node} takes {length} longer{any}.", |f, t| {
+        fault(f, t, "slow-node", 0, Some(1))
+    }),
+    ("Each script on {node} takes {length} longer{any}.", |f, t| {
+        fault(f, t, "slow-script", 0, Some(1))
+    }),
+    ("Replication to {node} lags by {length}{any}.", |f, t| fault(f, t, "replica-lag", 0, Some(1))),
+    ("{node} is made master{any}.", |f, t| fault(f, t, "failover", 0, None)),
+    ("{node} evicts a key{any}.", |f, t| fault(f, t, "evict", 0, None)),
+    ("{node} evicts {who}'s key.", |f, t| takes(f, t, KeyChange::Evicted)),
+    ("{node} is flushed: {who}'s key is gone.", |f, t| takes(f, t, KeyChange::Deleted)),
+    ("{node} is flushed{any}.", |f, t| fault(f, t, "flush", 0, None)),
+    ("{node}'s disk lies about fsync{any}.", |f, t| fault(f, t, "lying-disk", 0, None)),
+    ("A loss of power would tear what {node} wrote last{any}.", |f, t| {
+        fault(f, t, "tearing-disk", 0, None)
+    }),
+    ("{node}'s disk is full{any}.", |f, t| fault(f, t, "full-disk", 0, None)),
+];
+
+/// A fault interval of this verb, on these targets, with that figure and tail, from then on.
+fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usize>) -> Truth {
+    let began = facts.history.conditions.iter().filter(|c| c.from == told.at);
+    let mut wrong = format!("no {word} strikes then");
+    for condition in began.filter(|c| word_of(&c.verb) == word) {
+        match is_told(facts, told, condition, who, figure) {
+            Ok(()) => return Ok(()),
+            Err(why) => wrong = why,
+        }
+    }
+    Err(wrong)
+}
+
+fn is_told(
+    facts: &Facts,
+    told: &Told,
+    condition: &Condition,
+    who: usize,
+    figure: Option<usize>,
+) -> Truth {
+    ensure(condition.met != Some(0), "it met nothing")?;
+    let last = told.words.len() - 1;
+    // The end of a link target is not marked: the tail follows its names directly.
+    let rest = match &condition.target {
+        Target::Host(host) => {
+            ensure(told.words[who] == host, "it struck another")?;
+            if last == who { "" } else { told.words[last] }
+        }
+        Target::Links { .. } => {
+            let text = told.words[who];
+            let rest = text.strip_prefix(&*parties(&condition.target)).ok_or("it struck others")?;
+            if last == who { rest } else { told.words[last] }
+        }
+    };
+    if let Some(at) = figure {
+        ensure(is_figure(&condition.verb, told.words[at]), "it has another figure")?;
+    }
+    tail(facts, condition, rest)
+}
+
+/// When a fault is over, with those of the same kind that strike the same host before that.
+fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
+    let Target::Host(host) = &condition.target else { return condition.to };
+    if matches!(condition.verb, Verb::Pause | Verb::Suspend) {
+        // A process that is killed while it stands still does not stand still any more.
+        let deaths = facts.struck(host).filter(|other| is_death(&other.verb));
+        let deaths = deaths.map(|death| death.from).filter(|at| *at > condition.from);
+        let death = deaths.min().filter(|at| condition.to.is_none_or(|to| *at < to));
+        if death.is_some() {
+            return death;
+        }
+    }
+    let alike = |other: &Condition| {
+        let both = |is: fn(&Verb) -> bool| is(&condition.verb) && is(&other.verb);
+        both(is_death) || both(|verb| matches!(verb, Verb::Pause | Verb::Suspend))
+    };
+    let mut over = condition.to?;
+    loop {
+        let mut others = facts
+            .struck(host)
+            .filter(|other| alike(other) && other.met != Some(0) && other.from > condition.from);
+        let more = others.find(|other| other.from <= over && other.to.is_none_or(|to| to > over));
+        let Some(more) = more else { return Some(over) };
+        over = more.to?;
+    }
+}
+
+/// How long it lasts, and what its target was doing as it struck.
+fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
+    let rest = match condition
+        .to
+        .or(over(facts, condition))
+        .filter(|_| over(facts, condition).is_some())
+    {
+        None => text.strip_prefix(" to the end of the run").ok_or("it lasts to the end")?,
+        Some(to) if to.at == condition.from.at => text,
+        Some(_) => {
+            let words = read(" for {length}, until {moment}{any}", text).ok_or("it has no end")?;
+            let to = over(facts, condition).ok_or("it never ends")?;
+            ensure(is_length(words[0], to.at - condition.from.at), "it lasts otherwise")?;
+            ensure(is_moment(words[1], to.at), "it ends otherwise")?;
+            words[2]
+        }
+    };
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let holds = |name: &str| {
+        let held = facts
+            .holds
+            .iter()
+            .any(|h| h.op.caller == name && h.from < condition.from && condition.from <= h.until);
+        ensure(held, "who is named does not hold the lock then")
+    };
+    if rest == ", while holding the lock" {
+        let Target::Host(host) = &condition.target else { return Err("links hold nothing".into()) };
+        return holds(host);
+    }
+    if let Some(words) = read(", while {who} holds the lock", rest) {
+        return holds(words[0]);
+    }
+    if let Some(words) = read(", before {who}'s acquire is over", rest) {
+        let asking = facts.history.ops.iter().any(|op| {
+            op.caller == words[0]
+                && op.kind == OpKind::Acquire
+                && op.call.instant() < condition.from
+                && op.ret.is_none_or(|ret| ret.instant() > condition.from)
+        });
+        return ensure(asking, "it is not in an acquire then");
+    }
+    news(facts, condition, rest)
+}
+
+/// A fault that strikes a node now removes that caller's key there.
+fn takes(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
+    let node = told.words[0];
+    let evicts = change == KeyChange::Evicted;
+    let struck = facts.struck(node).any(|c| {
+        let verb =
+            if evicts { matches!(c.verb, Verb::Evict { .. }) } else { c.verb == Verb::Flush };
+        c.from == told.at && verb && c.met != Some(0)
+    });
+    ensure(struck, "no such fault strikes then")?;
+    let gone = facts.keys_on(node).any(|(index, key)| {
+        let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
+        let is_whose = owner.is_some_and(|owner| facts.caller(owner) == told.words[1]);
+        let soon = told.at.at <= key.at.at && key.at.at <= told.at.at + SECOND;
+        is_whose && soon && key.change == change && key.by.is_none()
+    });
+    ensure(gone, "no key of that caller goes there then")
+}
+
+/// What a new master has, and which clients query it.
+fn news(facts: &Facts, condition: &Condition, text: &str) -> Truth {
+    let Target::Host(node) = &condition.target else { return Err("links are no master".into()) };
+    if let Some((head, then)) = text.split_once(", and ") {
+        asked_next(facts, condition, node, then)?;
+        return news(facts, condition, head);
+    }
+    if let Some(words) = read(": it has {who}'s key", text) {
+        return has_key(facts, condition, node, words[0]);
+    }
+    if let Some(words) = read(": {who}'s key on {node} has not come to it", text) {
+        return has_not(facts, condition, node, (words[0], words[1]));
+    }
+    Err(format!("'{text}' is unknown"))
+}
+
+fn has_key(facts: &Facts, condition: &Condition, node: &str, who: &str) -> Truth {
+    let keys = &facts.history.keys;
+    let before = keys.partition_point(|key| key.at <= condition.from);
+    let standing = facts.standing(node, before).ok_or("it has no key")?;
+    ensure(standing.1.is_some_and(|owner| facts.caller(owner) == who), "it has another's key")
+}
+
+fn has_not(facts: &Facts, condition: &Condition, node: &str, (who, there): (&str, &str)) -> Truth {
+    let had = facts.keys_on(there).any(|(_, key)| {
+        key.at < condition.from && key.by.is_some_and(|by| facts.caller(by) == who)
+    });
+    ensure(had, "there was no such key")?;
+    ensure(has_key(facts, condition, node, who).is_err(), "it has the key")
+}
+
+/// The targets of the requests that clients send until another node is promoted.
+fn asked_next(facts: &Facts, condition: &Condition, node: &str, text: &str) -> Truth {
+    let mut later = facts.history.conditions.iter().filter(|c| c.from > condition.from);
+    let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
+    let group = group(facts, node);
+    let sent = facts.history.requests.iter().filter(|r| {
+        let at = r.legs[0].1;
+        at > condition.from && next.is_none_or(|next| at < next) && group.contains(&r.to)
+    });
+    let sent: Vec<bool> = sent.map(|request| request.to == node).collect();
+    let first = sent.iter().position(|here| *here);
+    if text == "clients go to it from now on" {
+        let all = first == Some(0) && sent.iter().all(|here| *here);
+        return ensure(all, &format!("the first of {} that comes to it is {first:?}", sent.len()));
+    }
+    if text == "the next request of a client goes to it" {
+        return ensure(first == Some(0), "it does not");
+    }
+    if text == "no client asks it" {
+        return ensure(first.is_none(), "a client does");
+    }
+    let words = read("{number} request{any} elsewhere before one comes to it", text);
+    let words = words.ok_or("unknown words")?;
+    ensure(first.map(|first| first.to_string()).as_deref() == Some(words[0]), "not so many")
+}
+
+/// The nodes that ever followed one another, by their own reports.
+fn group(facts: &Facts, node: &str) -> Vec<String> {
+    let mut group = vec![node.to_owned()];
+    let follows = facts.history.sightings.iter().filter(|seen| seen.what == Seen::Follows);
+    let pairs: Vec<_> = follows.map(|seen| (&seen.by, &seen.master)).collect();
+    loop {
+        let is_in = |name: &String| group.contains(name);
+        let new = pairs.iter().find_map(|(by, master)| match (is_in(by), is_in(master)) {
+            (true, false) => Some((*master).clone()),
+            (false, true) => Some((*by).clone()),
+            _ => None,
+        });
+        let Some(new) = new else { return group };
+        group.push(new);
+    }
+}
+
+fn parties(target: &Target) -> String {
+    let names = |names: &[String]| match names {
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+        [] => String::new(),
+    };
+    match target {
+        Target::Host(host) => host.clone(),
+        Target::Links { from, to, both: true } => {
+            format!("between {} and {}", names(from), names(to))
+        }
+        Target::Links { from, to, both: false } => format!("from {} to {}", names(from), names(to)),
+    }
+}
+
+fn is_figure(verb: &Verb, text: &str) -> bool {
+    match verb {
+        Verb::Delay { extra } | Verb::Jitter { extra } => is_length(text, *extra),
+        Verb::SlowNode { extra } | Verb::SlowScript { extra } => is_length(text, *extra),
+        Verb::ReplicaLag { extra } => is_length(text, *extra),
+        Verb::ClockRate { ppm } => text.parse() == Ok(*ppm),
+        Verb::ClockStep { by } => {
+            let sign = if *by < 0 { '-' } else { '+' };
+            text.strip_prefix(sign).is_some_and(|length| is_length(length, by.unsigned_abs()))
+        }
+        Verb::Loss { per_million } => share(text) == Some(*per_million),
+        _ => false,
+    }
+}
+
+fn share(text: &str) -> Option<u32> {
+    if let Some(ppm) = text.strip_suffix(" ppm") {
+        return ppm.parse().ok();
+    }
+    let (whole, part) = {
+        let number = text.strip_suffix(" %")?;
+        number.split_once('.').unwrap_or((number, ""))
+    };
+    let part = format!("{part:0<4}");
+    Some(whole.parse::<u32>().ok()? * 10_000 + part.parse::<u32>().ok()?)
+}
+
+/// The name of a verb in scenarios.
+pub fn word_of(verb: &Verb) -> &'static str {
+    match verb {
+        Verb::Partition => "partition",
+        Verb::Delay { .. } => "delay",
+        Verb::Jitter { .. } => "jitter",
+        Verb::Loss { .. } => "loss",
+        Verb::CutReply => "cut-reply",
+        Verb::Reset => "reset",
+        Verb::Pause => "pause",
+        Verb::Suspend => "suspend",
+        Verb::Crash => "crash",
+        Verb::PowerLoss => "power-loss",
+        Verb::Restart => "restart",
+        Verb::ClockStep { .. } => "clock-step",
+        Verb::ClockRate { .. } => "clock-rate",
+        Verb::ClockFreeze => "clock-freeze",
+        Verb::SlowNode { .. } => "slow-node",
+        Verb::SlowScript { .. } => "slow-script",
+        Verb::ReplicaLag { .. } => "replica-lag",
+        Verb::Failover => "failover",
+        Verb::Evict { .. } => "evict",
+        Verb::Flush => "flush",
+        Verb::LyingDisk => "lying-disk",
+        Verb::TearingDisk => "tearing-disk",
+        Verb::FullDisk => "full-disk",
+    }
+}
+
+/// Whether a node is back at an instant after a fault that killed its process.
+pub fn is_back(facts: &Facts, node: &str, told: &Told) -> bool {
+    facts.struck(node).any(|c| is_death(&c.verb) && c.to.is_some_and(|to| to <= told.at))
+}

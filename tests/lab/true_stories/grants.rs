@@ -1,0 +1,206 @@
+//! Predicates of sentences about grants: their nodes, their lengths, and simultaneous holders.
+
+use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{KeyChange, Leg};
+
+use crate::true_stories::facts::{Facts, Held, How, Truth, ensure};
+use crate::true_stories::pattern::{is_length, is_moment, list, moment};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who} is granted the lock{any}.", granted),
+    (
+        "From here on {list} both believe they hold the lock, for {length}, until {any} at {moment}.",
+        |facts, told| overlap(facts, told, false),
+    ),
+    (
+        "From here on more than one of {list} believe they hold the lock, for {length}, until {any} at {moment}.",
+        |facts, told| overlap(facts, told, true),
+    ),
+    (
+        "From here on {list} both have the lock within their leases, for {length}, until {who}'s lease is over at {moment}.",
+        within,
+    ),
+    ("{who} gives the lock back, without an access since another was let in.", |facts, told| {
+        idle(facts, told, How::Released)
+    }),
+    (
+        "{who} is told that the lock is lost, without an access since another was let in.",
+        |facts, told| idle(facts, told, How::Lost),
+    ),
+    ("{who}'s fence {number} is not above {who}'s fence {number}.", |facts, told| {
+        let fenced = |who: &str, number: &str, op: &&&Held| {
+            let Outcome::Granted { fence, .. } = op.op.outcome else { return false };
+            op.op.caller == who && fence.map(|fence| fence.to_string()).as_deref() == Some(number)
+        };
+        let holds = || facts.holds.iter();
+        let late = holds().find(|h| h.from == told.at && fenced(told.words[0], told.words[1], &h));
+        let late = late.ok_or("no grant with the smaller fence then")?;
+        let early = holds().find(|h| {
+            h.op.id != late.op.id
+                && fenced(told.words[2], told.words[3], &h)
+                && h.op.call.seq < told.at.seq
+        });
+        early.ok_or("no grant with the larger fence before")?;
+        let [small, large] = [1, 3].map(|at| told.words[at].parse::<u64>().unwrap_or(0));
+        ensure(small <= large, "the fence is above")
+    }),
+];
+
+fn at_return<'a, 'b>(facts: &'b Facts<'a>, told: &Told) -> Option<&'b Held<'a>> {
+    facts.holds.iter().find(|hold| hold.from == told.at && hold.op.caller == told.words[0])
+}
+
+fn granted(facts: &Facts, told: &Told) -> Truth {
+    let hold = at_return(facts, told).ok_or("no grant of that caller returns then")?;
+    let mut rest = told.words[1];
+    let mut named = Vec::new();
+    if let Some(tail) = rest.strip_prefix(" on ") {
+        let end = [", while ", " with fence ", "; ", ", without ", ", as "];
+        let end = end.iter().filter_map(|word| tail.find(word)).min().unwrap_or(tail.len());
+        named = list(&tail[..end]);
+        rest = &tail[end..];
+    }
+    nodes(facts, hold, &named)?;
+    if let Some(tail) = rest.strip_prefix(", while ") {
+        let (other, tail) =
+            tail.split_once(" still believes it holds it").ok_or("no such words")?;
+        let beside = facts.holds.iter().any(|h| {
+            h.op.caller == other
+                && h.op.id != hold.op.id
+                && h.from < hold.from
+                && hold.from < h.until
+        });
+        ensure(beside, "the other does not hold it then")?;
+        rest = tail;
+    }
+    let Outcome::Granted { fence, .. } = &hold.op.outcome else { return Err("not granted".into()) };
+    let fence = fence.map_or_else(String::new, |fence| format!(" with fence {fence}"));
+    term(facts, hold, rest.strip_prefix(&fence).ok_or("it has another fence")?)
+}
+
+/// The named nodes are those that executed this acquire's own request and created the key by it.
+fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
+    let mut own: Vec<String> = Vec::new();
+    for key in &facts.history.keys {
+        let is_set = matches!(key.change, KeyChange::Set);
+        let is_own = key.by == Some(hold.op.id) && key.key == facts.lock() && key.at < hold.from;
+        let applied = facts.history.requests.iter().any(|request| {
+            let here = request.op == hold.op.id && request.to == key.node && !request.declined;
+            let applied = |(leg, at): &(Leg, Instant)| *leg == Leg::Applied && *at >= key.at;
+            here && request.legs[0].1 < key.at && request.legs.iter().any(applied)
+        });
+        if is_set && is_own && applied && !own.contains(&key.node) {
+            own.push(key.node.clone());
+        }
+    }
+    let (mut own, mut named) = (own, named.to_vec());
+    own.sort();
+    named.sort();
+    ensure(own == named, &format!("its own requests set the key on {own:?}"))
+}
+
+/// How long a grant is valid, by the actual run of its caller's clock.
+fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
+    let Outcome::Granted { deadline, .. } = &hold.op.outcome else {
+        return Err("not granted".into());
+    };
+    let Some((clock, deadline)) = *deadline else {
+        return ensure(text == ", without a lease", "it has no lease");
+    };
+    let process = &hold.op.process;
+    let over = facts.comes_to(process, clock, hold.from.at, deadline);
+    if text == "; the grant is dead on arrival" {
+        return ensure(over.is_some_and(|over| over <= hold.from.at), "it is not over yet");
+    }
+    if text == "; by its clock, which stands, its lease never ends" {
+        return ensure(over.is_none(), "its clock comes to the deadline");
+    }
+    let kept = facts.history.ops.iter().any(|op| {
+        matches!(op.kind, OpKind::Extend { grant, .. } if grant == hold.op.id)
+            && matches!(op.outcome, Outcome::Kept { .. })
+    });
+    let form = if kept { "; its first lease runs until " } else { "; its lease runs until " };
+    let told = text.strip_prefix(form).ok_or(format!("kept: {kept}, and it says '{text}'"))?;
+    let told = told.strip_suffix(", as its clock goes").unwrap_or(told);
+    let over = over.ok_or("its clock never comes to the deadline")?;
+    ensure(over > hold.from.at, "it is over already")?;
+    ensure(is_moment(told, over), &format!("its clock comes to the deadline at {over} ns"))
+}
+
+fn overlap(facts: &Facts, told: &Told, of_more: bool) -> Truth {
+    let [span, why, until] = [1, 2, 3];
+    let who = list(told.words[0]);
+    let held = |name: &String| {
+        let mut holds = facts.holds.iter();
+        holds.any(|h| h.op.caller == *name && h.from.at <= told.at.at && told.at < h.until)
+    };
+    let holding = who.iter().filter(|name| held(name)).count();
+    ensure(holding >= 2, "fewer than two hold it then")?;
+    let begins = facts.holds.iter().any(|h| who.contains(&h.op.caller) && h.from.at == told.at.at);
+    ensure(begins, "no grant of theirs begins it")?;
+    let near = facts.holds.iter().filter(|h| who.contains(&h.op.caller) && told.at < h.until);
+    let until = |at: Nanos| is_moment(told.words[until], at);
+    let near: Vec<_> = near.filter(|h| h.from.at <= told.at.at || of_more).collect();
+    let (name, how) = match told.words[why] {
+        "the run ends" => {
+            ensure(until(facts.history.end.at), "the run ends otherwise")?;
+            return ensure(near.iter().filter(|h| h.how == How::Open).count() >= 2, "who goes on?");
+        }
+        text => match text.split_once(' ').ok_or("no reason")? {
+            (name, "gives it back") => (name, How::Released),
+            (name, "learns of its loss") => (name, How::Lost),
+            (name, "dies") => (name, How::Died),
+            _ => return Err(format!("'{text}' ends no belief")),
+        },
+    };
+    let ended = near
+        .iter()
+        .copied()
+        .filter(|h| until(h.until.at))
+        .find(|h| h.op.caller == name && h.how == how);
+    let ended = ended.ok_or("nobody's belief ends so then")?;
+    let open = |at: Instant| near.iter().filter(|h| h.from <= at && at < h.until).count();
+    let marks = near.iter().flat_map(|h| [h.from, h.until]);
+    let inner = marks.filter(|at| told.at.at < at.at && *at < ended.until);
+    ensure(inner.into_iter().all(|at| open(at) >= 2), "fewer than two hold it in between")?;
+    ensure(is_length(told.words[span], ended.until.at - told.at.at), "it lasts otherwise")
+}
+
+/// Two callers have it, each by its last deadline, until one of these passes.
+fn within(facts: &Facts, told: &Told) -> Truth {
+    let who = list(told.words[0]);
+    let end = moment(told.words[3]).ok_or("no end")?;
+    let has = |hold: &&Held| who.contains(&hold.op.caller) && hold.from.at <= told.at.at;
+    let holds: Vec<_> = facts.holds.iter().filter(has).filter(|h| told.at < h.until).collect();
+    ensure(holds.len() >= 2, "fewer than two hold it")?;
+    for hold in &holds {
+        let over = facts.lease_over(hold.op, told.at).unwrap_or(Nanos::MAX);
+        ensure(over > told.at.at && over / MILLISECOND >= end, "a lease is over before")?;
+        ensure(hold.until.at / MILLISECOND >= end, "a hold is over before")?;
+    }
+    let mut over = holds.iter().filter(|h| h.op.caller == told.words[2]);
+    let over = over.find_map(|h| facts.lease_over(h.op, told.at)).ok_or("its lease lasts")?;
+    ensure(over / MILLISECOND == end, "its lease is over at another time")?;
+    ensure(is_length(told.words[1], over - told.at.at), "it lasts otherwise")
+}
+
+fn idle(facts: &Facts, told: &Told, how: How) -> Truth {
+    let mut holds = facts.holds.iter();
+    let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at && h.how == how);
+    let hold = hold.ok_or("its hold does not end so then")?;
+    let others = facts.holds.iter().filter(|h| h.op.caller != hold.op.caller);
+    let others = others.filter(|h| hold.from < h.from && h.from < hold.until);
+    let last = others.map(|h| h.from).min().ok_or("nobody else was let in")?;
+    let used =
+        facts.history.accesses.iter().any(|access| {
+            access.grant == Some(hold.op.id) && access.at > last && access.at < told.at
+        });
+    ensure(!used, "there was an access")
+}
+
+/// Whether an operation is an acquire of the lock.
+pub fn is_acquire(facts: &Facts, op: &Op) -> bool {
+    op.kind == OpKind::Acquire && op.object == facts.lock()
+}

@@ -1,0 +1,289 @@
+//! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
+
+use lockstorm::history::{Key, Op, OpId, OpKind, Request};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
+
+use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
+use crate::true_stories::pattern::{is_length, is_moment, list, read};
+use crate::true_stories::templates::{Template, Told};
+
+/// Keys that end in the same way within this time may be told in one sentence.
+const TOGETHER: Nanos = SECOND;
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who}'s key expires on {list}.", |f, t| {
+        ended(f, t, t.words[0], t.words[1], &|facts, index, key| {
+            is(key, KeyChange::Expired)?;
+            let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
+            let over = facts.runs_out(&key.node, born, index);
+            let over = over.ok_or("it never runs out")?.min(key.at.at);
+            let over = Instant { seq: 0, at: over };
+            ensure(!facts.was_down(&key.node, over, key.at), "the node was down as it ran out")
+        })
+    }),
+    ("{list} is back; {who}'s key has run out meanwhile.", ran_out),
+    ("{list} are back; {who}'s key has run out meanwhile.", ran_out),
+    ("{list} removes {who}'s key.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
+    }),
+    ("{list} comes back without {who}'s key.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|facts, _, key| {
+            is(key, KeyChange::LostAtRestart)?;
+            let earlier = facts.history.keys[0].at;
+            ensure(facts.was_down(&key.node, earlier, key.at), "the node was never down")
+        })
+    }),
+    ("{list} loses {who}'s key: its master does not have it.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::LostAtFailover))
+    }),
+    ("{any} deletes its own {word} on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Deleted)
+    }),
+    ("{any} deletes its own {word} key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Deleted)
+    }),
+    ("{any} deletes {who}'s key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Deleted)
+    }),
+    ("{any} overwrites its own {word} key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Set)
+    }),
+    ("{any} overwrites {who}'s key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Set)
+    }),
+    ("{who} prolongs {who}'s key on {node}.", |facts, told| {
+        let mut keys = facts.keys_on(told.words[2]);
+        let found = keys.find(|(_, key)| key.at == told.at && key.change == KeyChange::Extended);
+        let (index, key) = found.ok_or("no key is prolonged there then")?;
+        let by = key.by.ok_or("nobody did it")?;
+        ensure(facts.caller(by) == told.words[0], "another did it")?;
+        let (_, owner) = facts.standing(&key.node, index).ok_or("there is no key")?;
+        ensure(owner.is_some_and(|owner| facts.caller(owner) == told.words[1]), "it is another's")
+    }),
+    ("{any}: anybody could get in, and nobody does.", lost_early),
+    ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, told| {
+        let found = facts.history.ops.iter().any(|op| {
+            op.caller == told.words[0]
+                && matches!(op.kind, OpKind::Release { .. })
+                && is_moment(told.words[1], op.call.at)
+                && op.ret.is_some_and(|ret| ret.instant() == told.at)
+        });
+        ensure(found, "no such release")
+    }),
+    ("{who}'s renewal{any} sets the key again on {list}.", |f, t| renewal(f, t, true)),
+    ("{who}'s renewal{any} prolongs the key on {list}.", |f, t| renewal(f, t, false)),
+    ("{who}'s {word} comes to {node} before {any} key is set there, its {word} after.", torn),
+];
+
+fn ran_out(facts: &Facts, told: &Told) -> Truth {
+    ended(facts, told, told.words[1], told.words[0], &|facts, index, key| {
+        is(key, KeyChange::Expired)?;
+        let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
+        let mut over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;
+        // A start may load a key whose time ran out while the node was down.
+        let start = facts.history.keys.get(born).map_or(0, |key| key.at.at);
+        if over == start {
+            over = facts.runs_out_since(&key.node, born, index, 0).unwrap_or(over);
+        }
+        let over = Instant { seq: 0, at: over.min(key.at.at) };
+        ensure(facts.was_down(&key.node, over, key.at), "the node was there")
+    })
+}
+
+fn is(key: &Key, change: KeyChange) -> Truth {
+    ensure(key.change == change, "it ended otherwise")
+}
+
+/// On each of the nodes a key of that caller ends in this way, the first of them now.
+fn ended(
+    facts: &Facts,
+    told: &Told,
+    whose: &str,
+    nodes: &str,
+    is_so: &dyn Fn(&Facts, usize, &Key) -> Truth,
+) -> Truth {
+    let mut first = None;
+    for node in list(nodes) {
+        let near = |key: &Key| told.at <= key.at && key.at.at <= told.at.at + TOGETHER;
+        let mut why = Err(format!("no key of {whose} ends on {node} then"));
+        for (index, key) in facts.keys_on(&node).filter(|(_, key)| near(key)) {
+            let ends = is_removal(key.change) || key.change == KeyChange::Set;
+            let owner = facts.standing(&node, index).and_then(|(_, owner)| owner);
+            if !ends || owner.is_none_or(|owner| facts.caller(owner) != whose) {
+                continue;
+            }
+            let so = is_so(facts, index, key);
+            if so.is_err() && why.is_ok() {
+                continue;
+            }
+            why = so;
+            if why.is_ok() {
+                first = Some(first.map_or(key.at, |at: Instant| at.min(key.at)));
+                // Another may end in the same instant.
+                if key.at >= told.at {
+                    break;
+                }
+            }
+        }
+        why?;
+    }
+    ensure(first == Some(told.at), "the first of them does not end now")
+}
+
+/// The owner of a key: a caller, or a newer, an older or the same grant of the caller itself.
+#[derive(Clone, Copy)]
+enum Whose<'a> {
+    Of(&'a str),
+    Own(&'a str),
+}
+
+/// An operation, written `c1` or `c1's DEL, 2 s on its way,`, ends a key of the given owner.
+fn removed(
+    facts: &Facts,
+    told: &Told,
+    hand: &str,
+    whose: Whose,
+    nodes: &str,
+    change: KeyChange,
+) -> Truth {
+    let late = read("{who}'s {word}, {length} on its way,", hand);
+    let who = late.as_ref().map_or(hand, |words| words[0]);
+    // Replication delivers the rest of the way.
+    if let Some(words) = &late {
+        let near = |at: Nanos| told.at.at <= at && at <= told.at.at + TOGETHER;
+        let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));
+        let mut requests = facts.history.requests.iter();
+        let found = keys.any(|key| {
+            requests.clone().any(|request| {
+                Some(request.op) == key.by
+                    && facts.caller(request.op) == who
+                    && request.to == key.node
+                    && request.command == words[1]
+                    && took(request, key).is_some_and(|took| is_length(words[2], took))
+            })
+        });
+        ensure(found && requests.next().is_some(), "no such request was so long on its way")?;
+    }
+    let of = if let Whose::Of(name) = whose { name } else { who };
+    ended(facts, told, of, nodes, &|facts, index, key| {
+        is(key, change)?;
+        let by = key.by.ok_or("nobody did it")?;
+        ensure(facts.caller(by) == who, "another did it")?;
+        let owner = facts.standing(&key.node, index).and_then(|(_, owner)| owner);
+        let own = facts.grant(by);
+        if let Whose::Own(age) = whose {
+            let began = |id: Option<OpId>| id.and_then(|id| facts.op(id)).map(|op| op.call.seq);
+            let is_newer = began(own) < began(owner);
+            let is_own = own == owner;
+            let fits = match age {
+                "newer" => is_newer && !is_own,
+                "older" => !is_newer && !is_own,
+                _ => is_own || facts.finding.plan.workload.reenter,
+            };
+            ensure(fits, "the key is not of such a grant")?;
+        }
+        Ok(())
+    })
+}
+
+fn took(request: &Request, key: &Key) -> Option<Nanos> {
+    let sent = request.legs.first().filter(|(leg, _)| *leg == Leg::Sent)?.1;
+    let (_, applied) = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?;
+    (applied.at == key.at.at).then(|| applied.at - sent.at)
+}
+
+fn lost_early(facts: &Facts, told: &Told) -> Truth {
+    let forms: [(&str, usize, KeyChange); 7] = [
+        ("{node} lets {who}'s key expire", 0, KeyChange::Expired),
+        ("{node} evicts {who}'s key", 0, KeyChange::Evicted),
+        ("{node} is back without {who}'s key", 0, KeyChange::LostAtRestart),
+        ("{node} takes over its master's keys, without {who}'s", 0, KeyChange::LostAtFailover),
+        ("{node} deletes {who}'s key", 0, KeyChange::Deleted),
+        ("{who}'s key goes from {node}", 1, KeyChange::Deleted),
+        ("{who}'s key goes from {node}", 1, KeyChange::Set),
+    ];
+    let (event, rest) = told.words[0].split_once(", though ").ok_or("no 'though'")?;
+    let (granted, words) =
+        match read("{who}, granted it at {moment}, counts on it until {moment}", rest) {
+            Some(words) => (Some(words[1]), vec![words[0], words[2]]),
+            None => (None, read("{who} counts on it until {moment}", rest).ok_or("until when?")?),
+        };
+    let found = forms.iter().any(|(form, node, change)| {
+        read(form, event).is_some_and(|names| {
+            let (node, whose) = (names[*node], names[1 - *node]);
+            whose == words[0]
+                && ended(facts, told, whose, node, &|_, _, key| is(key, *change)).is_ok()
+        })
+    });
+    ensure(found, "no such key ends so then")?;
+    let mut holds = facts.holds.iter().filter(|hold| hold.op.caller == words[0]);
+    let counts = match granted {
+        None => holds.any(|hold| hold.from <= told.at && told.at < hold.until),
+        Some(granted) => holds.any(|hold| told.at < hold.from && is_moment(granted, hold.from.at)),
+    };
+    ensure(counts, "who is named does not hold the lock")?;
+    let until = crate::true_stories::pattern::moment(words[1]).unwrap_or(0) * MILLISECOND;
+    let others = facts.holds.iter().any(|hold| {
+        let in_it = told.at < hold.from && hold.from.at < until;
+        in_it && hold.op.caller != words[0]
+    });
+    ensure(!others, "somebody got in")
+}
+
+fn renewal(facts: &Facts, told: &Told, sets: bool) -> Truth {
+    let nodes = list(told.words[2]);
+    let mut extends = facts
+        .history
+        .ops
+        .iter()
+        .filter(|op| op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. }));
+    let acts = |op: &&Op| {
+        nodes.iter().all(|node| {
+            facts.keys_on(node).any(|(index, key)| {
+                let stood = facts.standing(node, index).is_some();
+                key.by == Some(op.id) && key.at >= told.at && stood != sets
+            })
+        })
+    };
+    let extend = extends.find(acts).ok_or("no renewal of it did so there")?;
+    let now = nodes.iter().any(|node| {
+        facts.keys_on(node).any(|(_, key)| key.by == Some(extend.id) && key.at == told.at)
+    });
+    ensure(now, "it did so at another time")?;
+    if told.words[1].is_empty() {
+        return Ok(());
+    }
+    let words = read(", sent at {moment},", told.words[1]).ok_or("unknown words")?;
+    let sent = facts.history.requests.iter().any(|request| {
+        request.op == extend.id
+            && nodes.contains(&request.to)
+            && request.legs[0].0 == Leg::Sent
+            && is_moment(words[0], request.legs[0].1.at)
+    });
+    ensure(sent, "it was not sent then")
+}
+
+fn torn(facts: &Facts, told: &Told) -> Truth {
+    let [who, first, node, next, second] = told.words[..] else { return Err("places".into()) };
+    let applied = |command: &str, op: &Op| {
+        let requests = facts.history.requests.iter().filter(|r| r.op == op.id && r.to == node);
+        let legs = requests.filter(|r| r.command == command).flat_map(|r| &r.legs);
+        let at: Vec<_> = legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at).collect();
+        at
+    };
+    let found = facts.history.ops.iter().filter(|op| op.caller == who).any(|op| {
+        let before = applied(first, op).contains(&told.at);
+        let after = applied(second, op).into_iter().filter(|at| *at > told.at).min();
+        let Some(after) = after.filter(|_| before) else { return false };
+        facts.keys_on(node).any(|(_, key)| {
+            let is_set = key.change == KeyChange::Set && told.at < key.at && key.at < after;
+            let is_whose = key.by.is_some_and(|by| match next {
+                "its own next" => facts.caller(by) == who && by != op.id,
+                other => format!("{}'s", facts.caller(by)) == other,
+            });
+            is_set && is_whose
+        })
+    });
+    ensure(found, "nothing of that kind was set in between")
+}

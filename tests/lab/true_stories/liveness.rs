@@ -1,0 +1,192 @@
+//! Predicates of sentences about keys that block others, operations without a return, late losses.
+
+use lockstorm::history::{Op, OpKind, Outcome, PROBE};
+use lockstorm_platform::time::{Clock, MILLISECOND};
+
+use crate::true_stories::facts::{Facts, How, Truth, ensure, is_granted, is_removal};
+use crate::true_stories::grants::is_acquire;
+use crate::true_stories::pattern::{is_length, is_moment, list};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who}'s acquire sets the key on {node}{any}; it {any}.", left_by),
+    (
+        "{who} asks while {who}'s key is on {node}: {number} {word} until {moment}, all refused.",
+        |f, t| {
+            kept_out(f, t)?;
+            asked(f, t, &[t.words[0].to_owned()], 3, 5)
+        },
+    ),
+    (
+        "{who} asks while {who}'s key is on {node}: {number} {word} by {list} until {moment}, all refused.",
+        |f, t| {
+            kept_out(f, t)?;
+            asked(f, t, &list(t.words[5]), 3, 6)
+        },
+    ),
+    (
+        "{who}'s key is still on {node}, with no time to live: nothing will ever remove it.",
+        |f, t| still(f, t, true),
+    ),
+    ("{who}'s key is still on {node}, with time to live left.", |f, t| still(f, t, false)),
+    (
+        "Faults are healed and the clients have stopped; the probe asks {number} {word} from here to {moment} and is let in only then.",
+        |f, t| probe(f, t, true),
+    ),
+    (
+        "Faults are healed and the clients have stopped; the probe asks {number} {word} from here to {moment} and is never let in.",
+        |f, t| probe(f, t, false),
+    ),
+    ("{who} {any}; no answer ever comes.", |facts, told| {
+        let found = facts.history.ops.iter().any(|op| {
+            let asks = match op.kind {
+                OpKind::Acquire => "asks for the lock",
+                OpKind::Extend { .. } => "asks for more time",
+                OpKind::Release { .. } => "gives the lock back",
+                OpKind::Lost { .. } => "is told of its loss",
+                OpKind::Read { .. } => "reads the resource",
+                OpKind::Write { .. } => "writes the resource",
+                OpKind::Append { .. } => "appends to the resource",
+            };
+            let is_it = op.caller == told.words[0] && op.call.instant() == told.at;
+            is_it && asks == told.words[1] && op.ret.is_none()
+        });
+        ensure(found, "no such operation is without an answer")
+    }),
+    ("{who} is told of its loss, {length} after its lease ended.", |f, t| told_late(f, t, true)),
+    ("{who} was never told of its loss.", never_told),
+    ("{who} was never told of its loss, {length} after its lease ended.", |f, t| {
+        told_late(f, t, false)
+    }),
+];
+
+fn left_by(facts: &Facts, told: &Told) -> Truth {
+    let forever = match told.words[2] {
+        "" => false,
+        ", with no time to live" => true,
+        _ => return Err("unknown words".to_owned()),
+    };
+    let mut keys = facts.keys_on(told.words[1]);
+    let found = keys.find(|(_, key)| {
+        key.at == told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[0])
+    });
+    let (_, key) = found.ok_or("no such key is set then")?;
+    let op = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
+    ensure(op.kind == OpKind::Acquire, "it is not set by an acquire")?;
+    let came = match op.outcome {
+        Outcome::Pending => "never returns",
+        Outcome::Unknown => "ends without an answer",
+        Outcome::Refused { .. } => "is refused all the same",
+        _ => "was granted",
+    };
+    ensure(told.words[3] == came, &format!("it {came}"))?;
+    let mut later = facts.keys_on(told.words[1]).skip_while(|(_, k)| k.at <= key.at);
+    let prolonged = later.next().is_some_and(|(_, key)| key.until_ms.is_some());
+    ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
+}
+
+/// The named key exists there from now until the last try, and it does not belong to a hold of its
+/// own caller.
+fn kept_out(facts: &Facts, told: &Told) -> Truth {
+    let before = facts.history.keys.partition_point(|key| key.at <= told.at);
+    let (_, owner) = facts.standing(told.words[2], before).ok_or("there is no key")?;
+    let owner = owner.ok_or("the key is nobody's")?;
+    ensure(facts.caller(owner) == told.words[1], "it is another's key")?;
+    let held = facts.holds.iter().find(|hold| hold.op.id == owner);
+    let rightful = held.is_some_and(|h| told.at < h.until && h.op.process != told.words[0]);
+    let end = told.words.last().and_then(|word| crate::true_stories::pattern::moment(word)).unwrap_or(0);
+    let gone = facts.keys_on(told.words[2]).any(|(_, key)| {
+        is_removal(key.change) && key.at > told.at && key.at.at / MILLISECOND < end
+    });
+    ensure(!gone, "the key goes in between")?;
+    ensure(!rightful, "its owner holds the lock then")
+}
+
+/// This many acquires of these callers from now until then, each refused.
+fn asked(facts: &Facts, told: &Told, who: &[String], number: usize, until: usize) -> Truth {
+    let refused = |op: &&Op| {
+        is_acquire(facts, op)
+            && op.process != PROBE
+            && matches!(op.outcome, Outcome::Refused { .. })
+    };
+    let in_time = |op: &&Op| {
+        op.call.instant() >= told.at
+            && op.ret.is_some_and(|ret| {
+                Some(ret.at / MILLISECOND) <= crate::true_stories::pattern::moment(told.words[until])
+            })
+    };
+    let all: Vec<&Op> = facts.history.ops.iter().filter(refused).filter(in_time).collect();
+    let all: Vec<&Op> = all.into_iter().filter(|op| who.contains(&op.caller)).collect();
+    let first = all.iter().any(|op| op.caller == told.words[0] && op.call.instant() == told.at);
+    ensure(first, "its acquire does not begin here")?;
+    let last = all.iter().any(|op| op.ret.is_some_and(|r| is_moment(told.words[until], r.at)));
+    ensure(last, "none is refused at the end")?;
+    ensure(who.iter().all(|name| all.iter().any(|op| op.caller == *name)), "one did not ask")?;
+    let number: usize = told.words[number].parse().map_err(|_| "no number")?;
+    ensure(number <= all.len() && number > 0, &format!("there are {} at the most", all.len()))?;
+    let granted = facts.holds.iter().any(|hold| {
+        told.at < hold.from
+            && Some(hold.from.at / MILLISECOND) < crate::true_stories::pattern::moment(told.words[until])
+            && who.contains(&hold.op.caller)
+    });
+    ensure(!granted, "one of them is granted in between")
+}
+
+fn still(facts: &Facts, told: &Told, forever: bool) -> Truth {
+    let node = told.words[1];
+    let healed = facts.history.healed.unwrap_or(facts.history.end);
+    ensure(told.at == healed, "the faults are not healed then")?;
+    let before = facts.history.keys.partition_point(|key| key.at <= told.at);
+    let (born, owner) = facts.standing(node, before).ok_or("there is no key")?;
+    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[0]), "it is another's")?;
+    let last = facts.keys_on(node).rfind(|(index, _)| *index >= born && *index < before);
+    let until = last.and_then(|(_, key)| key.until_ms);
+    ensure(until.is_none() == forever, "its time to live is otherwise")?;
+    let now = facts.reads(node, Clock::Wall, told.at.at).unwrap_or(0) / MILLISECOND;
+    ensure(until.is_none_or(|until| until >= now), "its time is over")
+}
+
+fn probe(facts: &Facts, told: &Told, granted: bool) -> Truth {
+    let asked = facts.history.ops.iter();
+    let asked: Vec<&Op> = asked.filter(|op| op.process == PROBE && is_acquire(facts, op)).collect();
+    let (first, last) = (asked.first().ok_or("no probe")?, asked.last().ok_or("no probe")?);
+    ensure(first.call.instant() == told.at, "it begins otherwise")?;
+    ensure(told.words[0] == asked.len().to_string(), "it asks otherwise often")?;
+    let end = last.ret.map_or(facts.history.end.at, |ret| ret.at);
+    ensure(is_moment(told.words[2], end), "it ends otherwise")?;
+    ensure(asked.iter().any(|op| is_granted(op)) == granted, "it is let in otherwise")?;
+    ensure(facts.history.healed.is_some_and(|healed| healed <= told.at), "nothing is healed")
+}
+
+fn told_late(facts: &Facts, told: &Told, is_told: bool) -> Truth {
+    let how = |h: &crate::true_stories::facts::Held| (h.how == How::Lost) == is_told;
+    let mut holds = facts.holds.iter();
+    let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at && how(h));
+    let hold = hold.ok_or("no hold of it ends so then")?;
+    let over = lease_over(facts, hold.op).ok_or("its lease is never over")?;
+    let late = told.at.at.checked_sub(over).ok_or("its lease is not over")?;
+    ensure(is_length(told.words[1], late), &format!("it is {late} ns late"))
+}
+
+fn never_told(facts: &Facts, told: &Told) -> Truth {
+    let mut holds = facts.holds.iter();
+    let found =
+        holds.any(|h| h.op.caller == told.words[0] && h.until == told.at && h.how != How::Lost);
+    ensure(found, "no hold of it ends untold then")
+}
+
+/// When the last lease of a grant was over by its caller's clock: the last outcome counts.
+fn lease_over(facts: &Facts, grant: &Op) -> Option<u64> {
+    let Outcome::Granted { deadline, .. } = grant.outcome else { return None };
+    let mut terms = vec![(grant.ret?, deadline?)];
+    for op in &facts.history.ops {
+        let is_own = matches!(op.kind, OpKind::Extend { grant: of, .. } if of == grant.id);
+        if let (true, Outcome::Kept { deadline: Some(deadline) }, Some(ret)) =
+            (is_own, &op.outcome, op.ret)
+        {
+            terms.push((ret, *deadline));
+        }
+    }
+    let (ret, (clock, deadline)) = *terms.iter().max_by_key(|(ret, _)| ret.seq)?;
+    facts.comes_to(&grant.process, clock, ret.at, deadline)
+}

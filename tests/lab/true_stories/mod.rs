@@ -1,0 +1,156 @@
+//! Every sentence of a story is true, by predicates that share nothing with its rendering.
+//!
+//! A sentence is matched against the templates of `templates`, by its text alone. Each template has
+//! a predicate over the recorded history and the plan; a sentence that no template matches is
+//! refused. Requirements on a story as a whole are in `whole`. The stories are those of hunted
+//! violations on every lock and topology, and of all scenarios.
+//!
+//! `LOCKSTORM_STORIES` sets the number of hunted violations, `LOCKSTORM_FROM` the first seed; with
+//! `LOCKSTORM_PRINT=1` each sentence is printed.
+
+mod accesses;
+mod answers;
+mod calm;
+mod drawn;
+mod facts;
+mod faults;
+mod grants;
+mod keys;
+mod liveness;
+mod pattern;
+mod refused;
+mod roles;
+mod templates;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use lockstorm::explain::explanation::explain;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explain::story::StoryLine;
+use lockstorm::explore::examine;
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::true_stories::facts::Facts;
+
+/// The default number of hunted violations.
+const USUAL: usize = 100;
+/// The maximum number of false sentences of one kind that are shown.
+const SHOWN: usize = 3;
+
+/// The sentences that were read, and the false ones among them.
+#[derive(Default)]
+struct Tally {
+    stories: usize,
+    sentences: usize,
+    told: BTreeMap<&'static str, usize>,
+    wrong: BTreeMap<String, Vec<String>>,
+}
+
+impl Tally {
+    fn join(mut self, other: Tally) -> Tally {
+        self.stories += other.stories;
+        self.sentences += other.sentences;
+        for (pattern, count) in other.told {
+            *self.told.entry(pattern).or_default() += count;
+        }
+        for (kind, wrong) in other.wrong {
+            self.wrong.entry(kind).or_default().extend(wrong);
+        }
+        self
+    }
+
+    /// Reads all sentences of a finding.
+    fn read(mut self, finding: &Finding) -> Tally {
+        let facts = Facts::of(finding);
+        let explanation = explain(finding);
+        let name = format!("{} of seed {}", finding.plan.name, finding.seed);
+        self.stories += 1;
+        let mut wrong = |kind: &str, line: String| {
+            self.wrong.entry(kind.to_owned()).or_default().push(format!("{name}: {line}"));
+        };
+        for line in all_lines(&explanation.story) {
+            self.sentences += 1;
+            if number("LOCKSTORM_PRINT").is_some() {
+                println!("{name}: {}", shown(line));
+            }
+            match templates::judge(&facts, line) {
+                Ok(pattern) => *self.told.entry(pattern).or_default() += 1,
+                Err((pattern, why)) => wrong(pattern, format!("'{}': {why}", shown(line))),
+            }
+        }
+        for why in whole::wrong(&facts, &explanation.story) {
+            wrong("as a whole", why);
+        }
+        if let Err(why) = whole::title(&facts, &explanation.verdict) {
+            wrong("the title", format!("'{}': {why}", explanation.verdict));
+        }
+        self
+    }
+
+    /// The counts, and a panic if anything is false.
+    fn report(self, what: &str) {
+        println!("{what}: {} stories, {} sentences", self.stories, self.sentences);
+        let mut told: Vec<_> = self.told.iter().collect();
+        told.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (pattern, count) in told {
+            println!("{count:8}  {pattern}");
+        }
+        let mut text = String::new();
+        for (kind, wrong) in &self.wrong {
+            text += &format!("\n{} of '{kind}', as\n", wrong.len());
+            wrong.iter().take(SHOWN).for_each(|line| text += &format!("  {line}\n"));
+        }
+        assert!(self.wrong.is_empty(), "false sentences in {what}:{text}");
+    }
+}
+
+/// The told lines, and the folded ones.
+fn all_lines(story: &lockstorm::explain::story::Story) -> impl Iterator<Item = &StoryLine> {
+    story.lines.iter().chain(&story.folded)
+}
+
+fn shown(line: &StoryLine) -> String {
+    format!("{}.{:03} s {}", line.at.at / 1_000_000_000, line.at.at / 1_000_000 % 1_000, line.text)
+}
+
+#[allow(clippy::disallowed_methods, reason = "how much is tried, not what is tried")]
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn every_sentence_of_a_hunted_violation_is_true() {
+    let stories = number("LOCKSTORM_STORIES").unwrap_or(USUAL);
+    let from = number("LOCKSTORM_FROM").unwrap_or(1) as u64;
+    let rows = drawn::rows();
+    let quota = |index: usize| stories / rows.len() + usize::from(index < stories % rows.len());
+    let rows: Vec<_> = rows.iter().enumerate().map(|(index, row)| (row, quota(index))).collect();
+    let read = |(row, quota): &(&drawn::Row, usize)| {
+        let found = drawn::violations(row, from).take(*quota);
+        found.fold(Tally::default(), |tally, finding| tally.read(&finding))
+    };
+    let tally = rows.par_iter().map(read).reduce(Tally::default, Tally::join);
+    assert!(tally.stories * 2 > stories, "only {} violations were found", tally.stories);
+    tally.report("hunted violations");
+}
+
+#[test]
+fn every_sentence_of_the_scenarios_is_true() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files = fs::read_dir(folder).expect("the scenarios are there");
+    let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |file: &std::path::PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let scenario = Scenario::parse(&name, &fs::read_to_string(file).unwrap());
+        let scenario = scenario.unwrap_or_else(|no| panic!("{}", no.render(false)));
+        let finding = examine::scenario(&Lab::default(), &scenario, scenario.seeds()[0]);
+        Tally::default().read(&finding)
+    };
+    files.par_iter().map(read).reduce(Tally::default, Tally::join).report("scenarios");
+}

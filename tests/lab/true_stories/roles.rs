@@ -1,0 +1,109 @@
+//! Predicates of sentences about suspected and promoted masters.
+
+use lockstorm::history::{Seen, Sighting};
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::trace::Sight;
+
+use crate::true_stories::facts::{Facts, Truth, ensure};
+use crate::true_stories::pattern::{is_length, list, read};
+use crate::true_stories::templates::{Template, Told};
+
+/// Equal observations within this time may be told in one sentence.
+const TOGETHER: Nanos = 2 * SECOND;
+
+pub const TEMPLATES: &[Template] = &[
+    ("{node}'s wall clock is {length} {side} from the start.", |facts, told| {
+        let clock = facts.finding.plan.clocks.get(told.words[0]).ok_or("its clock is right")?;
+        let is_ahead = clock.wall_offset > 0;
+        ensure((told.words[2] == "ahead") == is_ahead, "it is on the other side")?;
+        ensure(is_length(told.words[1], clock.wall_offset.unsigned_abs()), "by something else")?;
+        ensure(told.at == Instant::default(), "that is no start")
+    }),
+    ("{node}, which followed {node}, is a master from now on{any}.", |facts, told| {
+        let place = place(facts, told, |seen| seen.what == Seen::Leads)?;
+        let (what, master) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
+        ensure(what == Seen::Follows && master == told.words[1], "it did not follow that one")?;
+        news(facts, told, told.words[2])
+    }),
+    ("{node}, which led, follows {node} from now on.", |facts, told| {
+        let place = place(facts, told, |seen| seen.what == Seen::Follows)?;
+        let (what, _) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
+        ensure(what == Seen::Leads, "it did not lead")?;
+        ensure(facts.history.sightings[place].master == told.words[1], "it follows another")
+    }),
+    ("{node}'s process ends by itself.", |facts, told| {
+        place(facts, told, |seen| seen.what == Seen::Exited).map(drop)
+    }),
+    ("No answer comes from {node} to {list}: it is suspected.", |f, t| {
+        watched(f, t, Sight::Suspected)
+    }),
+    ("Enough agree that {node} is down, by {list}.", |f, t| watched(f, t, Sight::Down)),
+    ("{list} see their clocks jump and act on nothing for 30 s: TILT.", |f, t| {
+        list(t.words[0]).iter().try_for_each(|who| tilted(f, t, who))
+    }),
+    ("{node} sees its clock jump and acts on nothing for 30 s: TILT.", |f, t| {
+        tilted(f, t, t.words[0])
+    }),
+    ("The master is {node} from now on, by {list}.", |f, t| watched(f, t, Sight::Named)),
+];
+
+/// A Sentinel was in TILT mode, at the told time or soon after; its clock was stepped, or it was
+/// halted.
+fn tilted(facts: &Facts, told: &Told, who: &str) -> Truth {
+    let mut all = facts.history.sightings.iter();
+    let soon = |seen: &Sighting| told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
+    ensure(all.any(|s| s.by == who && s.what == Seen::Tilted && soon(s)), "it was not tilted")?;
+    let mut struck = facts.history.conditions.iter();
+    ensure(struck.any(|c| c.strikes(who) && c.from <= told.at), "nothing struck it before")
+}
+
+fn place(facts: &Facts, told: &Told, is: fn(&Sighting) -> bool) -> Result<usize, String> {
+    let mut all = facts.history.sightings.iter();
+    let found = all.position(|seen| seen.at == told.at && seen.by == told.words[0] && is(seen));
+    found.ok_or_else(|| "it did not become so then".to_owned())
+}
+
+/// The last role that a node reported before that.
+fn role_before<'a>(facts: &Facts<'a>, node: &str, place: usize) -> Option<(Seen, &'a str)> {
+    let mut earlier = facts.history.sightings[..place].iter().rev();
+    let last = earlier.find(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows))?;
+    Some((last.what, &last.master))
+}
+
+/// Each of these made that observation of the master soon, the first of them now.
+fn watched(facts: &Facts, told: &Told, sight: Sight) -> Truth {
+    let saw = |by: &str| {
+        facts.history.sightings.iter().find(|seen| {
+            let soon = told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
+            seen.by == by
+                && seen.master == told.words[0]
+                && soon
+                && seen.what == Seen::Watched(sight)
+        })
+    };
+    let by = list(told.words[1]);
+    ensure(by.iter().all(|by| saw(by).is_some()), "one did not see that")?;
+    ensure(by.iter().any(|by| saw(by).is_some_and(|s| s.at == told.at)), "none saw it now")
+}
+
+/// Whether a new master has the key of a holder.
+fn news(facts: &Facts, told: &Told, text: &str) -> Truth {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let node = told.words[0];
+    let before = facts.history.keys.partition_point(|key| key.at < told.at);
+    let has = |who: &str| {
+        let owner = facts.standing(node, before).and_then(|(_, owner)| owner);
+        owner.is_some_and(|owner| facts.caller(owner) == who)
+    };
+    if let Some(words) = read(": it has {who}'s key", text) {
+        return ensure(has(words[0]), "it has not");
+    }
+    let words = read(": {who}'s key on {node} has not come to it", text).ok_or("unknown words")?;
+    ensure(!has(words[0]), "it has the key")?;
+    let there = facts
+        .keys_on(words[1])
+        .any(|(_, key)| key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == words[0]));
+    ensure(there, "there was no such key")
+}

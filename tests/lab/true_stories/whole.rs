@@ -1,0 +1,97 @@
+//! Requirements on a story as a whole, and on the sentence above it.
+
+use std::collections::BTreeSet;
+
+use lockstorm::check::verdict::Verdict;
+use lockstorm::explain::story::{Evidence, Story};
+
+use lockstorm_platform::time::{Instant, MILLISECOND};
+
+use crate::true_stories::all_lines;
+use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
+use crate::true_stories::pattern::{is_length, list, moment, read};
+
+/// The maximum number of lines of a story.
+const LONGEST: usize = 9;
+
+/// Everything that is wrong with it.
+pub fn wrong(facts: &Facts, story: &Story) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if story.lines.len() > LONGEST {
+        wrong.push(format!("it has {} lines", story.lines.len()));
+    }
+    for pair in story.lines.windows(2) {
+        if pair[0].at > pair[1].at {
+            wrong.push(format!("'{}' stands before '{}'", pair[0].text, pair[1].text));
+        }
+    }
+    let (mut said, mut ends, mut faults) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for line in all_lines(story) {
+        if !said.insert((line.at.at, &line.text)) {
+            wrong.push(format!("'{}' is said twice", line.text));
+        }
+        if let Some(Evidence::Condition(index)) = line.evidence.first()
+            && facts.history.conditions[*index].from == line.at
+            && !faults.insert(*index)
+        {
+            wrong.push(format!("'{}' tells of a fault that is told already", line.text));
+        }
+        for evidence in &line.evidence {
+            let Evidence::Key(index) = evidence else { continue };
+            let key = &facts.history.keys[*index];
+            if is_removal(key.change) && !ends.insert(*index) {
+                wrong.push(format!("'{}' tells of a key's end that is told already", line.text));
+            }
+        }
+        for after in line.text.split("until ").skip(1) {
+            let until = after.split_inclusive(" s").next().and_then(moment);
+            if until.is_some_and(|until| until < line.at.at / MILLISECOND) {
+                wrong.push(format!("'{}' ends before it begins", line.text));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether the sentence of the verdict is true, if it is about an overlap.
+pub fn title(facts: &Facts, text: &str) -> Truth {
+    let text = text.split(", and ").next().unwrap_or(text);
+    let text = text.split(';').next().unwrap_or(text).trim_end_matches('.');
+    if let Some(words) = read("{list} held the lock at once for {length}", text) {
+        return at_once(facts, &list(words[0]), words[1]);
+    }
+    if let Some(words) =
+        read("{who} held on past its lease while {who} held the lock, for {length}", text)
+    {
+        // With more than two holders the sentence names two, and means all.
+        let mut who: Vec<String> = words[..2].iter().map(|name| (*name).to_owned()).collect();
+        if let Verdict::Violated(violations) = &facts.finding.judgement.verdict {
+            who.extend(violations[0].ops.iter().map(|op| facts.caller(*op).to_owned()));
+        }
+        return at_once(facts, &who, words[2]);
+    }
+    Ok(())
+}
+
+/// Two of these callers hold simultaneously for at least that time, at any place.
+fn at_once(facts: &Facts, who: &[String], length: &str) -> Truth {
+    let holds = facts.holds.iter().filter(|hold| who.contains(&hold.op.caller));
+    let mut marks: Vec<(Instant, bool)> =
+        holds.flat_map(|hold| [(hold.from, true), (hold.until, false)]).collect();
+    marks.sort_unstable();
+    let (mut open, mut since, mut longest) = (0, None::<Instant>, 0);
+    for (at, begins) in marks {
+        open = if begins { open + 1 } else { open - 1 };
+        match since {
+            None if open >= 2 => since = Some(at),
+            Some(from) if open < 2 => {
+                longest = longest.max(at.at - from.at);
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    let (told, _) = crate::true_stories::pattern::length(length).ok_or("no length")?;
+    let shared = told <= longest || is_length(length, longest);
+    ensure(shared, &format!("the longest that two of them share is {longest} ns"))
+}

@@ -1,0 +1,277 @@
+//! The command as a whole: its output, its refusals, its exit codes. Each test starts the real
+//! program in a folder of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lockstorm::scenario::Scenario;
+
+const WHOLE: &str = include_str!("../whole.toml");
+
+/// A folder of one test, deleted after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn with(self, name: &str, bytes: impl AsRef<[u8]>) -> Folder {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        lockstorm(&self.0, arguments)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lockstorm(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+/// The program exits with this code and writes these texts to the matching stream.
+fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) {
+    let output = folder.run(arguments);
+    let stream = if code == 3 { &output.stderr } else { &output.stdout };
+    let said = String::from_utf8_lossy(stream);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{output:?}");
+    for text in texts {
+        assert!(said.contains(text), "{arguments:?} does not say '{text}':\n{said}");
+    }
+    assert!(!said.contains('\u{1b}'), "no colours and no bars in a pipe: {said:?}");
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    let folder = Folder::new("help");
+    check(&folder, &["--help"], 0, &["Breaks Redis locks on purpose", "Exit codes", "hunt"]);
+    check(&folder, &["run", "--help"], 0, &["--seeds <A..B>", "--report <DIR>"]);
+    check(&folder, &["--version"], 0, &["lockstorm 0.1.0"]);
+}
+
+#[test]
+fn wrong_usage_ends_with_3_and_the_nearest_word() {
+    let folder = Folder::new("usage");
+    check(&folder, &["rum"], 3, &["unrecognized subcommand 'rum'", "'run'"]);
+    check(&folder, &["run"], 3, &["FILE|DIR"]);
+    check(&folder, &["run", "--seed", "x", "a.toml"], 3, &["invalid value 'x'"]);
+    check(
+        &folder,
+        &["run", "--seeds", "5..1", "a.toml"],
+        3,
+        &["the range of seeds '5..1' is empty"],
+    );
+    check(&folder, &["run", "--seed", "1", "--seeds", "1..2", "a"], 3, &["cannot be used with"]);
+    let hunt = ["hunt", "--lock", "redlok", "--topology", "single"];
+    check(&folder, &hunt, 3, &["invalid value 'redlok'", "'redlock'"]);
+    let hunt = ["hunt", "--lock", "redlock", "--topology", "single", "--faults", "pause,crush"];
+    check(&folder, &hunt, 3, &["invalid value 'crush'", "'crash'"]);
+    let folder = folder.with("w.toml", WHOLE);
+    let seeds = ["run", "w.toml", "--seeds", "0..18446744073709551615"];
+    check(&folder, &seeds, 3, &["these are more than 100000 plans"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--faults", "failover"];
+    check(&folder, &hunt, 3, &["'failover' needs a replica", "--topology replicated"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--faults", "lying-disk"];
+    check(&folder, &hunt, 3, &["'lying-disk' needs something", "--persistence aof-always"]);
+    let hunt = ["hunt", "--lock", "redlock", "--topology", "independent", "--quorum", "0"];
+    check(&folder, &hunt, 3, &["invalid value '0'"]);
+    let hunt = ["hunt", "--lock", "setnx", "--topology", "single", "--ttl", "3s"];
+    check(&folder, &hunt, 3, &["a key of setnx has no time to live"]);
+    let within = ["hunt", "--lock", "token-lua", "--topology", "single", "--within-assumptions"];
+    let hunt = [&within[..], &["--hold", "12s"]].concat();
+    let beyond = ["no plan like this is within", "clients work for 12s", "--extend"];
+    check(&folder, &hunt, 3, &beyond);
+    let hunt = [&within[..], &["--timeout", "3s"]].concat();
+    check(&folder, &hunt, 3, &["a request may take the whole lease of"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--ttl", "-10s"];
+    check(&folder, &hunt, 3, &["'-10s' is a negative length", "write '10s'"]);
+    let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--extend", "3/2"];
+    check(&folder, &hunt, 3, &["a share below 1 of the lease"]);
+    check(&folder, &["replay", "x.plan.json", "--trace", "zzz"], 3, &["32 hexadecimal digits"]);
+    check(&folder, &["list", "clocks"], 3, &["'locks'"]);
+}
+
+#[test]
+fn files_that_are_no_scenarios_are_refused() {
+    let folder = Folder::new("refused")
+        .with("typo.toml", WHOLE.replace("ttl = \"10s\"", "tll = \"10s\""))
+        .with("bytes.toml", [b'a', b'=', 0xff])
+        .with("a/one.toml", WHOLE)
+        .with("b/two.toml", WHOLE)
+        .with("none/readme.md", "");
+    let typo = ["[lock] has no key 'tll'", "typo.toml:18:1", "did you mean 'ttl'?", "one of: alg"];
+    check(&folder, &["run", "typo.toml"], 3, &typo);
+    check(&folder, &["run", "bytes.toml"], 3, &["bytes.toml is no text", "byte 2 is not UTF-8"]);
+    check(&folder, &["run", "gone.toml"], 3, &["gone.toml cannot be read", "No such file"]);
+    check(&folder, &["run", "none"], 3, &["there is no scenario in none", ".toml"]);
+    check(&folder, &["run", "a", "b"], 3, &["are both named 'whole'"]);
+    check(&folder, &[], 3, &["scenarios cannot be read"]);
+    check(&folder, &["list", "scenarios"], 3, &["scenarios cannot be read"]);
+    check(&folder, &["replay", "typo.toml"], 3, &["this is no plan that lockstorm wrote"]);
+    check(&folder, &["replay", "none"], 3, &["none cannot be read"]);
+}
+
+#[test]
+fn a_plan_of_another_version_says_so() {
+    let plan = Scenario::parse("whole.toml", WHOLE).unwrap().plan(7).to_json();
+    let folder =
+        Folder::new("versions").with("p.json", plan.replace("\"format\": 1", "\"format\": 9"));
+    let texts = ["written by another version: format 9, this version reads 1", "p.json:2:3"];
+    check(&folder, &["replay", "p.json"], 3, &texts);
+}
+
+#[test]
+fn the_first_and_the_last_line_name_seed_and_plan() {
+    let scenario = Scenario::parse("whole.toml", WHOLE).unwrap();
+    let folder =
+        Folder::new("lines").with("w.toml", WHOLE).with("p.json", scenario.plan(7).to_json());
+    let name = format!("seed 7, plan {}", scenario.plan(7).digest());
+    for arguments in [&["run", "--seed", "7", "w.toml"][..], &["replay", "p.json"]] {
+        let output = folder.run(arguments);
+        let said = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines.first().unwrap().ends_with(&name), "{said}");
+        assert!(lines.last().unwrap().ends_with(&name), "{said}");
+    }
+    let output = folder.run(&["run", "w.toml"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("seeds 1..3, 3 plans "));
+}
+
+#[test]
+fn lists_name_every_word() {
+    let folder = Folder::new("lists").with("scenarios/w.toml", WHOLE);
+    check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX k 1, then EXPIRE"]);
+    check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
+    check(&folder, &["list", "workloads"], 0, &["counter", "stock", "ledger"]);
+    check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);
+    check(&folder, &["list", "models"], 0, &["mutex", "lease"]);
+    check(&folder, &["list", "verdicts"], 0, &["stale-holder", "not-linearizable"]);
+    check(&folder, &["list", "compat"], 0, &["DELIFEQ", "valkey-server 9.0.0 was run"]);
+    check(&folder, &["list", "scenarios"], 0, &["whole", "Is every word of a scenario read?"]);
+}
+
+#[test]
+fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
+    let folder = Folder::new("hunts");
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
+    check(&folder, &hunt, 1, &["found after", "double-grant", "again: lockstorm replay", "seed "]);
+    let plan = "reports/hunt-none.plan.json";
+    check(&folder, &["replay", plan], 1, &["the same as that of a second run", "double-grant"]);
+    let wrong = ["replay", plan, "--trace", "00000000000000000000000000000000"];
+    let output = folder.run(&wrong);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("differs from the one"));
+    for ending in [".md", ".svg", ".json"] {
+        assert!(folder.0.join(format!("reports/hunt-none{ending}")).exists());
+    }
+}
+
+/// The scenario of these tests with a pause that harms its holder.
+fn paused() -> String {
+    std::fs::read_to_string("scenarios/gc-pause-outlives-lease.toml").unwrap()
+}
+
+#[test]
+fn explain_says_how_why_and_from_where_on() {
+    let folder = Folder::new("explain").with("pause.toml", paused());
+    let explain = ["explain", "pause.toml", "--report", "out"];
+    let texts = [
+        "c1 stood still for 15 s, and its lease ran out. (stood-still)",
+        "why:    Necessary: c1's pause of 15 s.",
+        "fault:1.for (15 s here): 9.587 s holds, 9.588 s breaks",
+        "report: out/gc-pause-outlives-lease.md",
+    ];
+    check(&folder, &explain, 0, &texts);
+    let plan = "out/gc-pause-outlives-lease.plan.json";
+    check(&folder, &["explain", plan], 1, &texts[..3]);
+    check(&folder, &["explain", plan, "--seed", "2"], 3, &["a plan has its own seed"]);
+    check(&folder, &["explain", "out"], 3, &["out is a folder", "name one scenario"]);
+}
+
+#[test]
+fn threshold_finds_the_figure_that_is_asked_for_or_names_those_that_can_be() {
+    let calm = paused().replace("15s", "3s").replace("[[fault]]", "# shorter\n[[fault]]");
+    let folder = Folder::new("threshold").with("pause.toml", paused()).with("calm.toml", calm);
+    let of = |of| ["threshold", "pause.toml", "--of", of];
+    check(&folder, &of("fault:1.for"), 0, &["fault:1.for: 9.587 s holds, 9.588 s breaks"]);
+    check(&folder, &of("lock.timeout"), 3, &["it has: fault:1.for, lock.ttl, workload.hold"]);
+    check(&folder, &["threshold", "calm.toml"], 0, &["fault:1.for: 9.587 s holds, 9.588 s breaks"]);
+}
+
+#[test]
+fn a_run_ends_with_what_it_found() {
+    let folder = Folder::new("endings");
+    let scenario = |name: &str| format!("{}/scenarios/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(scenario("gc-pause-outlives-lease.toml")).unwrap();
+    let folder = folder
+        .with("met.toml", &text)
+        .with("not.toml", text.replace("\"stale-holder\", ", ""))
+        .with("unknown.toml", text.replace("nth = 1", "nth = 999"));
+    check(&folder, &["run", "met.toml"], 0, &["1 as expected, 0 not, 0 unknown"]);
+    check(&folder, &["run", "not.toml"], 1, &["NOT as expected"]);
+    check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
+}
+
+#[test]
+fn only_what_lockstorm_wrote_is_replaced() {
+    let race = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
+    let (mine, plan) = ("# My project\n", "{ \"format\": 1 }\n");
+    let folder = Folder::new("reports")
+        .with("scenarios/race.toml", fs::read_to_string(race).unwrap())
+        .with("README.md", mine)
+        .with("reports/hunt-none.plan.json", plan)
+        .with("reports/README.md", "");
+    let refused = |arguments: &[&str], texts: &[&str]| {
+        let texts = [texts, &["name another folder with --report, or move the file away"]].concat();
+        check(&folder, arguments, 3, &texts);
+        assert_eq!(fs::read_to_string(folder.0.join("README.md")).unwrap(), mine);
+        assert!(!folder.0.join("none-counter-race.md").exists(), "nothing else is written");
+    };
+    let run = ["run", "scenarios", "--report", "."];
+    refused(&run, &["README.md would be replaced: lockstorm did not write it"]);
+    refused(&[], &["reports/README.md would be replaced"]);
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
+    refused(&hunt, &["reports/hunt-none.plan.json would be replaced"]);
+    fs::write(folder.0.join("none-counter-race.svg"), "<svg/>").unwrap();
+    refused(&run, &["none-counter-race.svg would be replaced", "nor another file there"]);
+    // The files in such a folder were written by lockstorm, and are replaced.
+    for _ in 0..2 {
+        check(&folder, &["run", "scenarios", "--report", "own"], 0, &["1 as expected"]);
+    }
+    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
+    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
+    let index = fs::read_to_string(folder.0.join("own/README.md")).unwrap();
+    assert!(index.contains("[none-counter-race](none-counter-race.md)"), "{index}");
+    assert!(!folder.0.join("own/INDEX.md").exists(), "one page links every report");
+}
+
+#[cfg(feature = "turmoil")]
+#[test]
+fn a_second_engine_is_asked_for_by_its_name() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
+    let race = fs::read_to_string(file).unwrap();
+    let folder = Folder::new("engines").with("scenarios/race.toml", race);
+    let both = ["run", "scenarios/race.toml", "--engine", "both"];
+    check(&folder, &both, 0, &["double-grant", " agree ", "1 agree, 0 do not"]);
+    check(&folder, &["--engine", "turmoil"], 0, &["1 as expected", "double-grant"]);
+    assert!(!folder.0.join("reports").exists(), "the reports are those of the event engine");
+    check(&folder, &["run", "scenarios", "--engine", "clock"], 3, &["'clock'", "both"]);
+    let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..1"];
+    check(&folder, &[&hunt[..], &["--engine", "turmoil"]].concat(), 1, &["double-grant"]);
+    let replay = ["replay", "reports/hunt-none.plan.json", "--engine", "turmoil"];
+    check(&folder, &replay, 1, &["the same as that of a second run"]);
+}
