@@ -27,7 +27,7 @@ use crate::look::{Look, Requests};
 
 /// Everybody who connects from outside, as one host.
 const CLIENTS: &str = "clients";
-/// How long the operator waits for an answer, and between two tries.
+/// Timeout of a reply, and the pause between two attempts.
 const PATIENCE: Nanos = SECOND;
 const PAUSE: Nanos = 20 * MILLISECOND;
 
@@ -260,7 +260,7 @@ async fn fail_over(order: Order, password: String) {
     }
 }
 
-/// Sends a command until it is answered.
+/// Sends a command until it gets a reply.
 async fn send(host: &Host, to: SocketAddrV4, password: &str, words: &[String]) {
     let attempt = async || {
         let mut asker = Asker::new(host.connect(to).await?);

@@ -8,7 +8,7 @@ use crate::time::{MILLISECOND, Nanos};
 
 /// First retransmission time-out of data (Linux's minimum). The wait doubles with each try.
 pub const RETRANSMISSION: Nanos = 200 * MILLISECOND;
-/// Tries after which a lost message is through, whatever the link's loss.
+/// The number of tries after which a lost message arrives, whatever the link's loss.
 pub const MAX_LOST_TRIES: u32 = 6;
 /// The maximum time that loss keeps a message back: the waits of all tries that can be lost.
 pub const MAX_LOSS_DELAY: Nanos = RETRANSMISSION * ((1 << MAX_LOST_TRIES) - 1);

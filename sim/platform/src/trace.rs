@@ -352,13 +352,13 @@ pub struct TraceLine {
 /// The hash after a number of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// How many records it covers.
+    /// The number of records covered.
     pub records: u64,
     /// The hash over them.
     pub digest: u128,
 }
 
-/// Bytes gathered before they are hashed; the digest does not depend on it.
+/// Bytes gathered before they are hashed; the digest does not depend on this size.
 const BUFFER: usize = 4096;
 
 /// The trace of one run.
@@ -437,12 +437,12 @@ impl Trace {
         &self.entries
     }
 
-    /// Every record as a line, where the trace is kept whole.
+    /// Every record as a line, if the trace is kept whole.
     pub fn lines(&self) -> Option<&[TraceLine]> {
         self.lines.as_deref()
     }
 
-    /// How many records there are, and the hash over all of them.
+    /// The number of records, and the hash over all of them.
     pub fn digest(&self) -> Digest {
         let mut hash = self.hash.clone();
         hash.update(&self.buffer);

@@ -23,7 +23,7 @@ impl Dice {
         drawn
     }
 
-    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    /// `count` different numbers below `bound`, or all of them, in the order drawn.
     pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);

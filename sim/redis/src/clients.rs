@@ -101,7 +101,7 @@ impl Clients {
         id
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn disconnect(&mut self, id: u64) {
         self.unblock(id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
@@ -121,7 +121,7 @@ impl Clients {
         debug_assert!(matches!(slot, Some(None)), "it was taken out, and nobody put it back");
     }
 
-    /// How many are connected.
+    /// The number of connected clients.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -232,8 +232,8 @@ impl Clients {
         std::mem::take(&mut self.seen)
     }
 
-    /// Notes that a key was changed, for those who watch it, and whether it was created, for those
-    /// who wait for it.
+    /// Notes that a key was changed, for sessions that watch it, and whether it was created, for
+    /// sessions blocked on it.
     pub fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
         if self.watchers.is_empty() && self.waiting.is_empty() {
             return;

@@ -45,7 +45,7 @@ use crate::cluster::slots::SlotSet;
 use crate::digest::sha1_hex;
 use crate::settings::Settings;
 
-/// How far the port of the bus is from that of the clients.
+/// Distance of the bus port from the client port.
 pub const BUS: u16 = 10_000;
 
 /// The initial cluster of a node: as if the node had been in it for long.
@@ -74,7 +74,7 @@ pub struct Member {
     pub slots: SlotSet,
 }
 
-/// What the settings of a node say of its cluster.
+/// The cluster settings of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// `cluster-node-timeout`.

@@ -9,7 +9,7 @@ use crate::node::Append;
 use crate::server::{Server, TICK_MS};
 use crate::signal::{First, first};
 
-/// Starts the tasks that a node always has.
+/// Starts the tasks that a node always runs.
 pub fn start(server: &Rc<Server>) {
     server.host.spawn(expire_in_time(Rc::clone(server)));
     if server.node.borrow().config.append != Append::None {
@@ -42,7 +42,7 @@ async fn save_in_time(server: Rc<Server>) {
     server.saves.set(false);
 }
 
-/// Deletes keys at the first tick after their time has passed. A replica never does.
+/// Deletes keys at the first tick after they expire. A replica never does.
 async fn expire_in_time(server: Rc<Server>) {
     loop {
         let seen = server.ends.count();

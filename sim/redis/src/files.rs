@@ -28,7 +28,7 @@ const APPENDED: &str = "appendonly.aof";
 /// The name of the RDB file.
 const SAVED: &str = "dump.rdb";
 
-/// Whether there is a file that a start has to read.
+/// Whether there is a file to load at the start.
 pub fn has_file(host: &Host, node: &Node) -> bool {
     let name = if node.config.append == Append::None { SAVED } else { APPENDED };
     !host.disk().read(name).is_empty()
@@ -156,7 +156,7 @@ impl Server {
         });
     }
 
-    /// Begins a file with what the node holds: `appendonly` was turned on.
+    /// Begins a file with all keys of the node: `appendonly` was turned on.
     pub async fn begin_log(self: &Rc<Server>) {
         self.sync_from_now_on();
         self.rewrite_log().await;

@@ -26,7 +26,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How much of the pattern the byte takes, if it fits.
+/// How much of the pattern matches the byte, if it does.
 fn matches_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [] => None,

@@ -23,7 +23,7 @@ use crate::replication::follow::follow_anew;
 use crate::server::Server;
 use crate::signal::{First, first};
 
-/// Runs a node until its process ends.
+/// Runs a node until its process stops.
 ///
 /// # Panics
 /// If its port is taken: a world gives each process ports of its own.
@@ -55,7 +55,7 @@ async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
     accept_all(server, listener).await;
 }
 
-/// Serves everybody who connects, until the process is to end.
+/// Serves every connection until the process must stop.
 pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
@@ -87,8 +87,8 @@ fn begin(host: &Host, config: NodeConfig) -> Server {
     Server::new(host, node, follow_anew)
 }
 
-/// Loads what the disk holds, tells the trace and begins. False if the node must not start
-/// with what it found.
+/// Loads from disk, records it in the trace and starts. False if the node must not start with
+/// what it found.
 fn start(server: &Rc<Server>) -> bool {
     let mut node = server.node.borrow_mut();
     node.starting_ms = None;
@@ -108,8 +108,8 @@ fn start(server: &Rc<Server>) -> bool {
     true
 }
 
-/// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
-/// has expired is decided by the time at which it began, as in Redis.
+/// Starts after the file is loaded, which takes time; requests meanwhile get a LOADING error.
+/// Expiry is decided by the time at which loading began, as in Redis.
 async fn start_after(server: Rc<Server>, load_time: Nanos) {
     server.node.borrow_mut().starting_ms = Some(server.host.now(Clock::Wall) / MILLISECOND);
     server.host.sleep(load_time).await;

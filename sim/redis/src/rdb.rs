@@ -33,7 +33,7 @@ const FIRST_WITH_CHECKSUM: u16 = 5;
 /// Bytes of version and checksum at the end of a dump.
 const FOOT: usize = 10;
 
-/// What a file says of itself besides its keys.
+/// The metadata of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts<'a> {
     /// When it was written, in Unix seconds.

@@ -8,17 +8,17 @@ use crate::frame::request::RequestReader;
 use crate::node::Node;
 use crate::session::Session;
 
-/// What was made of an append-only file.
+/// The result of loading an append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many bytes of it were whole.
+    /// How many of its bytes form complete commands.
     pub whole: usize,
-    /// How many changes of keys they made: as many as when they were written.
+    /// How many key changes they made: the same number as when they were written.
     pub changes: u64,
 }
 
-/// Executes a file's commands on an empty node. A torn tail, or a transaction without its end, is
-/// left out (`aof-load-truncated`).
+/// Executes a file's commands on an empty node. A torn tail, or a transaction without EXEC, is left
+/// out (`aof-load-truncated`).
 pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
     let mut session = Session { from_master: true, ..Session::default() };
     let mut reader = RequestReader::default();

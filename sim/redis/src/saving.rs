@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-/// See the head of this file.
+/// The state of saves and rewrites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saving {
     /// Changes of keys since the last save: `rdb_changes_since_last_save`.

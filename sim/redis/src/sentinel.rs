@@ -218,7 +218,7 @@ impl Sentinel {
         self.masters.get_mut(&place.master)?.get_mut(&place.who)
     }
 
-    /// Tells an event about somebody: `%@` of `sentinelEvent`, and what stands behind it.
+    /// Publishes an event about an instance: `%@` of `sentinelEvent`, followed by `more`.
     pub fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));

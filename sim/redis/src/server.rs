@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// What is raised when a connection has something to look at that nobody asked for.
+    /// The signal that is raised when a connection has something to do that it did not request.
     pub fn wake_of(&self, id: u64) -> Rc<Signal> {
         Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
@@ -141,7 +141,7 @@ impl Server {
         passed
     }
 
-    /// Wakes the expiry cycle if it waits too long for a key that ends then.
+    /// Wakes the expiry cycle if a key expires before the time until which it waits.
     pub fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));

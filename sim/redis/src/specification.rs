@@ -27,7 +27,7 @@ const SENTINEL_FACTS: &str = include_str!("specification/sentinel.txt");
 /// Commands of Redis that the node does not have.
 const UNKNOWN: [&str; 2] = ["lolwut", "sync"];
 
-/// The commands of nodes that a Sentinel has, too.
+/// The node commands that a Sentinel also has.
 const SHARED: [&str; 14] = [
     "acl",
     "auth",

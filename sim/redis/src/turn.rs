@@ -18,7 +18,7 @@ use crate::specification::flags::Flags;
 use crate::witness;
 
 impl Server {
-    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
+    /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
         let is_busy = self.node.borrow().busy.is_some();
@@ -42,8 +42,8 @@ impl Server {
         drop(turn);
     }
 
-    /// Notes how far the stream had come when a session's request was executed: what it did may
-    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
+    /// Notes the replication offset after a session's request was executed: its effects lie at or
+    /// before this offset, and WAIT uses it. Returns how long the request still holds the node.
     fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
         let mut node = self.node.borrow_mut();
         let (offset, runs) = (node.history.offset, node.figures.executed != executed);
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// While a script holds the node, requests are looked at when others are to be told BUSY.
+    /// While a script holds the node, requests wait until the BUSY threshold.
     async fn wait_for_script(&self) {
         loop {
             let seen = self.freed.count();
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// From when on others are told BUSY, if a script holds the node.
+    /// The time from which others get the BUSY reply, if a script holds the node.
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
@@ -78,8 +78,8 @@ impl Server {
         Some(told_from_ms.saturating_mul(MILLISECOND))
     }
 
-    /// A script that a fault makes slow holds the node before it does anything. False if it was
-    /// killed meanwhile: then its caller has been told.
+    /// Lets a script that a fault makes slow hold the node before it does anything. False if it was
+    /// killed meanwhile: then its caller already has the reply.
     async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
         self.host.slowed(Slowness { command: 0, script: length });
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;

@@ -20,7 +20,7 @@ use crate::world::machines::Machines;
 use crate::world::remains::Remains;
 use crate::world::spec::{Part, WorldSpec};
 
-/// A world that runs.
+/// A running world.
 pub struct World {
     machines: Machines,
     faults: Faults,
@@ -69,8 +69,8 @@ impl World {
         }
     }
 
-    /// Ends every fault, disarms those that have not struck, and starts nodes that are down
-    /// unless they are to stay so. Returns when.
+    /// Ends every fault, disarms those that have not struck, and starts nodes that are down unless
+    /// `keep_down`. Returns the instant of the heal.
     pub fn heal(&mut self, keep_down: bool) -> Instant {
         // First of all: the end of a fault may be what another one is anchored to.
         self.machines.engine.forget_strikes();

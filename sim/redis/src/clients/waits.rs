@@ -15,7 +15,7 @@ impl Clients {
         }
     }
 
-    /// Lets a session wait for its keys.
+    /// Blocks a session on its keys.
     fn enqueue(&mut self, id: u64, pop: &Pop, keyspace: &Keyspace) {
         self.new_wait = true;
         for key in &pop.keys {
@@ -42,7 +42,7 @@ impl Clients {
         }
     }
 
-    /// Ends a session's wait; what it waited with is returned.
+    /// Unblocks a session; returns what it was blocked on.
     pub fn unblock(&mut self, id: u64) -> Option<Block> {
         let block = self.get_mut(id)?.blocked.take()?;
         if let Block::Keys(pop) = &block {
@@ -52,7 +52,7 @@ impl Clients {
         Some(block)
     }
 
-    /// Ends the wait of a blocking command with this answer; whether there was one.
+    /// Ends a blocking command with this reply; whether there was one.
     pub fn answer_blocked(&mut self, id: u64, reply: &Reply) -> bool {
         let by_command =
             |block: &Block| matches!(block, Block::Keys(_) | Block::Acknowledgement(_));
@@ -66,7 +66,7 @@ impl Clients {
         waits
     }
 
-    /// Answers the caller of a script that was killed.
+    /// Sends the reply to the caller of a killed script.
     pub fn answer_script(&mut self, id: u64, reply: &Reply) {
         if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
             self.unblock(id);
@@ -76,7 +76,7 @@ impl Clients {
         }
     }
 
-    /// When the node next has to look at those who wait, in Unix milliseconds.
+    /// The next timeout of a blocked session, in Unix milliseconds.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let until = |session: &Session| match &session.blocked {
             Some(Block::Keys(pop)) => pop.until_ms,
@@ -87,12 +87,12 @@ impl Clients {
         self.iter().filter_map(until).chain(pause).chain(idle).min()
     }
 
-    /// Keys that were created while somebody waits for them.
+    /// Keys that were created while sessions are blocked on them.
     pub fn take_ready(&mut self) -> Vec<(usize, Key)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Who waits for a key, in the order in which they came.
+    /// Sessions blocked on a key, in order of arrival.
     pub fn waiting_for(&self, place: &(usize, Key)) -> Vec<u64> {
         self.waiting.get(place).cloned().unwrap_or_default()
     }

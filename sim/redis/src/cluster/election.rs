@@ -18,7 +18,7 @@ const LEAST_PATIENCE: Ms = 2_000;
 /// Timeout of a manual failover.
 const MANUAL: Ms = 5_000;
 
-/// What CLUSTER FAILOVER asks for.
+/// The option of CLUSTER FAILOVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// None: the master agrees and waits for its replica.

@@ -16,7 +16,7 @@ use crate::keyspace::Key;
 use crate::keyspace::list::End;
 use crate::session::{Block, Pop, Wanted};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("blmove", blmove),
     ("blmpop", blmpop),
@@ -25,11 +25,11 @@ pub const FAMILY: Family = &[
     ("brpoplpush", brpoplpush),
 ];
 
-/// Takes from a key; `None` if there is nothing.
+/// Takes from a key; `None` if it is missing or empty.
 pub type Take = fn(&mut Call, &[u8]) -> Result<Option<Reply>, Reply>;
 
-/// Until when the word at a place (seconds, with fractions) lets a command wait, in Unix
-/// milliseconds; `None` is for ever.
+/// The deadline for the timeout at this word (seconds, with fractions), in Unix milliseconds;
+/// `None` means no timeout.
 pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     let wrong = Reply::error("ERR timeout is not a float or out of range");
     let ms = Extended::read(&call.args[nth]).ok_or(wrong)?.thousandfold();
@@ -37,8 +37,8 @@ pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     Ok((ms > 0).then(|| call.node.now_ms.saturating_add(ms)))
 }
 
-/// Lets the session wait for one of the keys. Where nobody may wait, `at_once` is the answer.
-/// The answer when the time is over is an empty array, whatever the command.
+/// Blocks the session on the keys. Where blocking is not allowed, `at_once` is the reply. The reply
+/// at the timeout is an empty array, whatever the command.
 pub fn wait(
     call: &mut Call,
     keys: &[Bytes],
@@ -71,7 +71,7 @@ pub fn brpop(call: &mut Call) -> Outcome {
     pop_or_wait(call, take_one, Wanted::Element)
 }
 
-/// `key ... timeout`: takes from the first key that has something, or waits for one that does.
+/// `key ... timeout`: takes from the first key that is ready, or blocks.
 pub fn pop_or_wait(call: &mut Call, take: Take, wanted: Wanted) -> Outcome {
     let last = call.args.len() - 1;
     let until_ms = until(call, last)?;
@@ -147,7 +147,7 @@ pub fn serve_moved(call: &mut Call) -> Option<Reply> {
     carry_served(call, ends)
 }
 
-/// A destination of the wrong type ends the wait; a source of another type does not.
+/// A destination of the wrong type ends the wait; a source of the wrong type does not.
 fn carry_served(call: &mut Call, ends: (End, End)) -> Option<Reply> {
     let source = &call.args[1];
     if !matches!(list(call, source), Ok(Some(_))) {

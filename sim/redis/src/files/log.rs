@@ -9,15 +9,15 @@ use crate::persistence::Script;
 #[derive(Default)]
 pub struct Log {
     script: Script,
-    /// Executed and not yet written.
+    /// Commands that are executed and not yet written.
     pending: BytesMut,
     /// Bytes written since the start, and how many of them are known to be synced.
     written: u64,
     synced: u64,
-    /// The offset of the stream up to which they are written.
+    /// The replication offset up to which they are written.
     offset: u64,
-    /// Whether the disk did not take the keys of a resynchronisation: what stands there is from
-    /// before, and nothing can be appended to it.
+    /// Whether the disk refused the keys of a resynchronisation: the file on disk is outdated, and
+    /// nothing can be appended to it.
     is_stale: bool,
 }
 
@@ -27,7 +27,7 @@ impl Log {
         Log { written: 1, is_stale: !good, ..Log::default() }
     }
 
-    /// Takes what was executed. What is only said is not kept.
+    /// Takes the executed commands. Those for replicas alone are not kept.
     pub fn take(&mut self, commands: &[Told]) {
         if commands.iter().any(Told::is_said_only) {
             let kept: Vec<Told> =
@@ -38,7 +38,7 @@ impl Log {
         }
     }
 
-    /// Makes the next command say its database again.
+    /// Makes the next command begin with SELECT.
     pub fn forget_database(&mut self) {
         self.script.forget_database();
     }

@@ -15,7 +15,7 @@ pub fn user_of(session: &Session) -> &[u8] {
     session.user.as_deref().unwrap_or(DEFAULT)
 }
 
-/// Refuses what the session's user may not do.
+/// Refuses a request that the session's user may not run.
 pub fn check(
     node: &mut Node,
     session: &Session,
@@ -32,7 +32,7 @@ pub fn check(
     Err(Reply::Error(denial.text(command.lower).into()))
 }
 
-/// The same for what a script calls.
+/// The same for a command of a script.
 pub fn check_in_script(
     node: &mut Node,
     session: &Session,

@@ -26,7 +26,7 @@ const HZ: usize = 10;
 /// A running Sentinel.
 struct Watch {
     server: Rc<Server>,
-    /// The connections that it has opened.
+    /// The connections that this node has opened.
     open: Lines,
 }
 

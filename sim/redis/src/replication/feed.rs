@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::session::Psync;
 use crate::signal::first;
 
-/// Feeds the replica at the other end of a connection until it ends.
+/// Feeds the replica at the other end of a connection until it closes.
 pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     let address = stream.connection().client;
     if asked.promotes {

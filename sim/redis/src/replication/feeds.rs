@@ -22,7 +22,7 @@ pub struct Feeds {
     tended: bool,
 }
 
-/// What is on its way to one replica.
+/// The output to one replica.
 pub struct Outbox {
     session: u64,
     bytes: RefCell<BytesMut>,
@@ -83,12 +83,12 @@ impl Feeds {
         !self.tended
     }
 
-    /// Makes the next command say its database again.
+    /// Makes the next command begin with SELECT.
     pub fn forget_database(&mut self) {
         self.script.forget_database();
     }
 
-    /// Sends what a master did to every replica and counts it into the offset.
+    /// Propagates the effects of a master to every replica and advances the replication offset.
     pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
         if !node.history.is_kept() {
             return count(node, Script::length(commands));
@@ -103,7 +103,7 @@ impl Feeds {
         self.pass(node, &stream);
     }
 
-    /// Asks every replica how far it is.
+    /// Requests an acknowledgement from every replica: REPLCONF GETACK.
     pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
         if !node.history.is_kept() {
             return count(node, 1);
@@ -129,7 +129,7 @@ impl Feeds {
         }
     }
 
-    /// Ends every link: who follows has to ask anew, since the history is another one.
+    /// Closes every replica's link: each has to resynchronise, since the history has changed.
     pub fn cut_all(&mut self) {
         self.script.forget_database();
         for outbox in self.outboxes.drain(..) {
@@ -145,7 +145,7 @@ impl Feeds {
     }
 }
 
-/// What nobody is told is counted where WAITAOF may ask for it.
+/// Counts commands that reach no replica, where WAITAOF may need the offset.
 fn count(node: &mut Node, commands: u64) {
     if node.differs(Difference::WaitAof) {
         node.history.count(commands);

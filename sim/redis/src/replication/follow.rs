@@ -84,7 +84,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     link.follow_stream().await
 }
 
-/// `repl-timeout`: a link on which so long nothing comes is given up.
+/// `repl-timeout`: a link that is silent for this long is closed.
 fn link_timeout(server: &Server) -> Nanos {
     let seconds = server.node.borrow().settings.number("repl-timeout");
     u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND)

@@ -4,12 +4,12 @@ use crate::call::Execute;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Node and session of the script that runs.
+/// Node and session of the running script.
 #[derive(Default)]
 pub struct Running {
     /// The node.
     pub node: Node,
-    /// What stands for the script's own connection.
+    /// The session that represents the script's connection.
     pub session: Session,
     /// What executes a command; nobody does while a library is loaded.
     pub execute: Option<Execute>,

@@ -70,7 +70,7 @@ fn first_line(code: &[u8]) -> Result<(Bytes, usize), Reply> {
     Ok((name, length))
 }
 
-/// Runs a library's code; what it has registered.
+/// Runs a library's code; returns what it registered.
 fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, Reply> {
     let failed = |what: &str, why: &[u8]| {
         let text = [b"ERR Error ", what.as_bytes(), b": ", why].concat();

@@ -36,7 +36,7 @@ thread_local! {
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
 }
 
-/// See the head of this file.
+/// A Lua machine.
 pub struct Machine {
     lua: Lua,
     entries: Entries,

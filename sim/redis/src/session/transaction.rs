@@ -6,14 +6,14 @@ use crate::keyspace::Key;
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// Commands that wait for EXEC.
+    /// Commands queued for EXEC.
     queued: Option<Vec<Arguments>>,
     /// Whether a command was refused since MULTI, so that EXEC must refuse.
     broken: bool,
     /// How many commands EXEC runs now.
     running: Option<usize>,
     watched: Vec<Watched>,
-    /// Whether one of them was touched.
+    /// Whether one of them was modified.
     touched: bool,
 }
 

@@ -30,7 +30,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its word: `event`.
+    /// The engine's word: `event`.
     pub fn word(self) -> &'static str {
         match self {
             EngineKind::Event => "event",

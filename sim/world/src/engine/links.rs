@@ -30,7 +30,7 @@ pub struct Link {
     pub blocked: u32,
     /// What faults met on it.
     pub counters: LinkCounters,
-    /// Lost tries in a million without any fault.
+    /// Lost tries per million without any fault.
     pub loss_per_million: u64,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
@@ -154,7 +154,7 @@ impl Links {
         Links { latency, links: Vec::new() }
     }
 
-    /// Connects one more host with all the others.
+    /// Connects a new host to all the others.
     pub fn add_host(&mut self) {
         self.links.push(Vec::new());
         let hosts = self.links.len();

@@ -43,7 +43,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
 use crate::engine::tasks::supervisor::supervise;
 
-/// See the head of this file. Dropping it ends every task and closes every socket.
+/// See the head of this file. Dropping it drops every task and closes every socket.
 pub struct LiveEngine {
     shared: Rc<LiveShared>,
     runtime: Runtime,
@@ -52,7 +52,7 @@ pub struct LiveEngine {
     ahead: i64,
 }
 
-/// A state as this engine needs it: nothing is in the way of a message by itself.
+/// The state for this engine: undisturbed links delay nothing.
 pub fn state(seed: u64) -> State {
     let chance = Chance::new(seed, BTreeMap::new());
     State::new(chance, Latency::Constant(0), Trace::unhashed(), 1)
@@ -238,7 +238,7 @@ impl Engine for LiveEngine {
     }
 }
 
-/// Waits until the world has to act, while the tasks run beside it.
+/// Waits until the world must act, while the tasks run.
 async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     let tasks = &*shared.tasks;
     loop {

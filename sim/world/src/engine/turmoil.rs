@@ -35,7 +35,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 /// Segments that a connection or a listener holds: turmoil's buffers must never block a sender.
 const CAPACITY: usize = 1 << 16;
 
-/// See the head of this file. Dropping it ends every task.
+/// See the head of this file. Dropping it drops every task.
 pub(crate) struct TurmoilEngine {
     shared: Rc<TurmoilShared>,
     sim: Option<Sim<'static>>,

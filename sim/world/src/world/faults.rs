@@ -15,7 +15,7 @@ pub struct Faults {
     struck: Vec<Struck>,
 }
 
-/// A fault that has struck, and whether its end is still to come.
+/// A fault that has struck, and whether it is still active.
 struct Struck {
     strike: Strike,
     index: usize,
@@ -53,7 +53,7 @@ impl Faults {
         }
     }
 
-    /// Has the fault with this number strike now.
+    /// Makes the fault with this number strike now.
     pub fn strike(&mut self, id: u32, machines: &mut Machines) {
         let index = self.faults.iter().position(|fault| fault.id == id);
         let index = index.expect("only the plan's own faults are armed");
@@ -77,7 +77,7 @@ impl Faults {
         }
     }
 
-    /// Ends a fault that has struck, if it has not ended yet.
+    /// Ends a fault that has struck, unless it has already ended.
     pub fn end(&mut self, struck: u32, machines: &mut Machines) {
         let place = struck as usize;
         // Over from here on: it does not count among those that still do the same.
@@ -98,7 +98,7 @@ impl Faults {
         strike.to = Some(to);
     }
 
-    /// The fault that struck as the `struck`th.
+    /// The fault of the strike with this index.
     pub fn fault_of(&self, struck: usize) -> &Fault {
         &self.faults[self.struck[struck].index]
     }
@@ -132,7 +132,7 @@ impl Faults {
         }
     }
 
-    /// Ends the faults that last and for which `which` holds; their number.
+    /// Ends the active faults that `which` selects; returns their number.
     pub fn end_where(&mut self, which: impl Fn(&Fault) -> bool, machines: &mut Machines) -> usize {
         let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
         for place in &open {
@@ -141,7 +141,7 @@ impl Faults {
         open.len()
     }
 
-    /// The faults that last, with when they struck.
+    /// The active faults, with the instants at which they struck.
     pub fn active(&self) -> Vec<(&Fault, Instant)> {
         self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
     }
@@ -155,7 +155,7 @@ impl Faults {
         (0..self.struck.len()).filter(|place| self.struck[*place].open)
     }
 
-    /// Counts what is known at the world's end alone, and ends the engine.
+    /// Counts what is known only at the world's end, and stops the engine.
     pub fn finish(&mut self, machines: &mut Machines, end: Instant) -> Trace {
         self.count_all_met(machines);
         let trace = machines.engine.finish();
@@ -178,7 +178,7 @@ impl Faults {
         trace
     }
 
-    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
+    /// Counts what is not counted yet, before the heal: its own effects belong to no fault.
     fn count_all_met(&mut self, machines: &Machines) {
         for place in 0..self.struck.len() {
             if self.struck[place].strike.met.is_none() {
@@ -187,7 +187,7 @@ impl Faults {
         }
     }
 
-    /// Notes what a fault has met since it struck.
+    /// Records what a fault has met since it struck.
     fn count_met(&mut self, place: usize, machines: &Machines) {
         let (met, before) = (machines.met_by(self.fault_of(place)), self.struck[place].before);
         debug_assert!(before <= met, "counts only grow");

@@ -19,11 +19,11 @@ use crate::engine::links::Disturbance;
 use crate::world::remains::ClockChange;
 use crate::world::spec::{HostSpec, Part};
 
-/// The name under which faults that act by command reach nodes.
+/// The host from which faults that act by command reach nodes.
 const OPERATOR: &str = "operator";
 /// The operator's address.
 pub const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
-/// How long the operator's messages take; no fault touches its links.
+/// The latency of the operator's messages; no fault touches its links.
 const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
 /// See the head of this file.
@@ -32,14 +32,14 @@ pub struct Machines {
     pub names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
-    /// Whose process has ended by itself since it was started.
+    /// Whether each host's process has exited on its own since it was started.
     ended: Vec<Rc<Cell<bool>>>,
     /// Every line that a clock followed, in order.
     pub clocks: Vec<ClockChange>,
     /// The operator's machine.
     pub desk: Host,
     pub operator: Option<Operator>,
-    /// The further names: those of masters, which a failover moves.
+    /// The additional names: those of masters, which a failover redirects.
     pub masters: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ impl Machines {
         self.engine.state().now
     }
 
-    /// Where the trace stands.
+    /// The position of the next record in the trace.
     pub fn instant(&self) -> Instant {
         let state = self.engine.state();
         state.trace.next_instant(state.now)

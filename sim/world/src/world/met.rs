@@ -16,7 +16,7 @@ use crate::world::remains::Missed;
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// At once: it acts in one instant.
+    /// At once: it acts at one instant.
     AtOnce,
     /// When it ends.
     AtItsEnd,
@@ -53,7 +53,7 @@ impl Known {
 }
 
 impl Machines {
-    /// How many messages were lost or cut on all links, if the engine counts that.
+    /// The number of messages lost or cut on all links, if the engine counts them.
     pub fn missed(&self) -> Option<Missed> {
         let state = &*self.engine.state();
         let sum = |sum: Missed, link: LinkCounters| Missed {
@@ -119,8 +119,8 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
     }
 }
 
-/// What a command of the operator did on a node between two instants: keys that it removed, or
-/// that the node became a master.
+/// The effects of an operator's command on a node between two instants: the keys that it removed,
+/// or the node's promotions to master.
 pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
     let [from, to] = during;
     debug_assert!(from <= to, "a command is over after it was given");

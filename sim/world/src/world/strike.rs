@@ -66,7 +66,7 @@ impl Machines {
             }
             Verb::Crash if begin => self.take_down(host, false),
             Verb::PowerLoss if begin => self.take_down(host, true),
-            // A restart may have come before the end.
+            // A restart may have come before the fault's end.
             Verb::Crash | Verb::PowerLoss if !self.is_down(host) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {

@@ -12,7 +12,7 @@ use crate::frame::{Reply, integer};
 pub const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 const NO_SLOT: &str = "ERR Invalid or out of range slot";
 
-/// The cluster of the node, told of its node.
+/// The node's cluster, updated with the node's own state.
 pub fn cluster<'a>(call: &'a mut Call) -> Result<&'a mut Cluster, Reply> {
     call.node.cluster_now().ok_or(Reply::error(NO_CLUSTER))
 }
@@ -22,7 +22,7 @@ pub fn refusal(text: String) -> Reply {
     Reply::Error(text.into())
 }
 
-/// The node whose name is the nth word.
+/// The id of the node named by this word.
 pub fn named(cluster: &Cluster, word: &Bytes, unknown: &str) -> Result<Id, Reply> {
     let text = String::from_utf8_lossy(word);
     let found = cluster.nodes.get(&*text).map(|peer| peer.id.clone());

@@ -12,7 +12,7 @@ pub fn state<'a>(call: &'a mut Call) -> &'a mut Sentinel {
     call.node.sentinel.as_mut().expect("only Sentinels have these commands")
 }
 
-/// The master that the third word names.
+/// The master named by the third word.
 pub fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> {
     let name = String::from_utf8_lossy(&call.args[2]).into_owned();
     let found = state(call).masters.get_mut(&name);

@@ -62,7 +62,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// No tasks. Notes that other worlds left on this thread are thrown away.
+    /// No tasks. Discards wake-ups that other worlds left on this thread.
     pub fn new(world: u64) -> Executor {
         forget_woken();
         Executor {

@@ -18,7 +18,7 @@ use crate::engine::state::{Appointments, State};
 /// numbering restarts.
 pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
-/// What the engine knows of a machine beside its [`State`].
+/// The engine's state of a machine beyond its [`State`].
 pub struct KernelHost {
     /// Tasks that were woken while the host was halted.
     pub parked: Vec<TaskId>,

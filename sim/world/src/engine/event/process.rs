@@ -48,7 +48,7 @@ impl EventShared {
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
-    /// Drops what is left of processes that have ended themselves.
+    /// Drops what is left of processes that have exited on their own.
     pub fn reap(&self) {
         let exited = std::mem::take(&mut *self.exited.borrow_mut());
         exited.into_iter().for_each(|host| self.kill(host));

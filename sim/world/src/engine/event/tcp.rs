@@ -16,7 +16,7 @@ use crate::engine::event::connection::{
 use crate::engine::event::kernel::{FIRST_EPHEMERAL_PORT, Kernel};
 use crate::engine::event::queue::Due;
 
-/// What an application does with its side.
+/// Calls of an application on its side.
 impl Kernel {
     /// Sends a SYN. `None` if no machine has the address, or no port is free.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-/// A task in one world: its slot and how often the slot was used before.
+/// A task in one world: its slot, and how many tasks used the slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId {
     pub slot: u32,
@@ -33,7 +33,7 @@ impl TaskWaker {
 }
 
 thread_local! {
-    /// Tasks that were woken since the last look. They carry their world: a waker may outlive it.
+    /// Tasks woken since the last collection, with their world, because a waker may outlive it.
     static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -31,7 +31,7 @@ pub struct LiveMachine {
 }
 
 impl LiveMachine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<LiveShared>, id: HostId) -> Host {
         let name = shared.tasks.state().names.name(id).to_owned();
         Host::new(Rc::new(LiveMachine { shared: Rc::clone(shared), id, name }))

@@ -76,7 +76,7 @@ impl Future for Gate {
     }
 }
 
-/// Counts a task of a process as long as it is there.
+/// Counts a task of a process until it is dropped.
 pub struct Alive {
     tasks: Rc<Tasks>,
     host: HostId,

@@ -25,7 +25,7 @@ pub struct Life {
     dying: Vec<Rc<Incarnation>>,
     /// Tasks of the process that were woken while the machine was halted.
     parked: Vec<Waker>,
-    /// Tasks that the supervisor is to start.
+    /// Tasks that the supervisor must start.
     inbox: Vec<PendingTask>,
     supervisor: Option<Waker>,
 }
@@ -34,14 +34,14 @@ pub struct Life {
 #[derive(Default)]
 pub struct Incarnation {
     pub dead: Cell<bool>,
-    /// Tasks that are not dropped yet.
+    /// The number of tasks that are not dropped yet.
     pub alive: Cell<u32>,
     handles: RefCell<Vec<AbortHandle>>,
 }
 
 impl Incarnation {
-    /// Keeps the handle of a task; those of tasks that are done are let go in time, since a
-    /// process may start tasks without end.
+    /// Keeps the handle of a task. Handles of finished tasks are dropped from time to time, because
+    /// a process may start any number of tasks.
     pub fn keep(&self, handle: AbortHandle) {
         let mut handles = self.handles.borrow_mut();
         if handles.len() >= 64 + 2 * self.alive.get() as usize {
@@ -51,7 +51,7 @@ impl Incarnation {
     }
 }
 
-/// A task that is to be started.
+/// A task to be started.
 pub struct PendingTask {
     pub incarnation: Rc<Incarnation>,
     pub future: LocalFuture<'static, ()>,
@@ -78,7 +78,7 @@ impl Job {
         *self.handle.borrow_mut() = Some(handle);
     }
 
-    /// Drops the task, where it runs.
+    /// Drops the task, if it runs.
     pub fn cancel(&self) {
         self.cancelled.set(true);
         if let Some(handle) = self.handle.borrow().as_ref() {

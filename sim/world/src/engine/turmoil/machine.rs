@@ -29,7 +29,7 @@ pub struct TurmoilMachine {
 }
 
 impl TurmoilMachine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<TurmoilShared>, id: HostId) -> Host {
         let name = shared.state().names.name(id).to_owned();
         Host::new(Rc::new(TurmoilMachine { shared: Rc::clone(shared), id, name }))

@@ -13,7 +13,7 @@ use crate::engine::turmoil::network::Network;
 /// See the head of this file.
 pub struct TurmoilShared {
     pub tasks: Rc<Tasks>,
-    /// The plan's network; `None` where the network is the user's own.
+    /// The plan's network; `None` if the network is the user's own.
     pub network: Option<RefCell<Network>>,
 }
 
@@ -33,7 +33,7 @@ impl TurmoilShared {
     }
 }
 
-/// A host of turmoil's, for ever.
+/// Runs a host of turmoil, forever.
 pub async fn run_host(tasks: Rc<Tasks>, host: HostId) -> turmoil::Result {
     supervise(tasks, host).await
 }
