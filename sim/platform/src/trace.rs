@@ -28,8 +28,8 @@ pub struct Connection {
     pub server: SocketAddrV4,
 }
 
-/// The nth request on a connection, counted from 0. Both ends count alike, so what the client knows
-/// of a request (its operation) and what the node knows (its effect) can be joined.
+/// The nth request on a connection, counted from 0. Both ends count alike, so the client's
+/// knowledge of a request (its operation) and the node's (its effect) can be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
     /// The connection that carries it.
@@ -57,7 +57,7 @@ impl KeyName {
     }
 }
 
-/// Only databases other than 0 are named.
+/// The name, followed by the database unless that is 0.
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.name))?;
@@ -258,7 +258,8 @@ pub enum Event {
         /// The connection.
         connection: Connection,
     },
-    /// A node replies to this request with an error. A remark on bytes that other records hold.
+    /// A node replies to this request with an error. A remark, because other records hold the
+    /// bytes.
     Declined {
         /// The request.
         request: Request,

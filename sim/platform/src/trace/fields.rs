@@ -1,4 +1,4 @@
-//! How events enter the hash of a trace: field by field.
+//! How each event enters the hash of a trace: field by field.
 
 use std::net::SocketAddrV4;
 

@@ -1,6 +1,6 @@
-//! One direction of a connection: what is under way, in order, and when it may arrive.
+//! One direction of a connection: the messages in flight, in order, and when each may arrive.
 //!
-//! It knows no link: whoever sends says how long a message takes and whether its way is cut.
+//! It knows no link: the sender states how long a message takes and whether its way is cut.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ const MAX_TIMEOUT: Nanos = 120 * SECOND;
 /// A direction of a connection, numbered among the connections between the same two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Its number among the connections that the one has dialled to the other.
+    /// The number of the connection among those that the client's host has opened to the server's.
     pub nth: u32,
-    /// Whether it leads back to the one that has dialled.
+    /// Whether it is the direction from the server to the client.
     pub back: bool,
 }
 
@@ -31,11 +31,11 @@ pub struct Ordinal {
     pub syn: bool,
 }
 
-/// Bits of an [`Ordinal`]: by place in the stream, back to the client, not for the first time.
+/// Bits of an [`Ordinal`]: addressed by stream position, towards the client, a retry.
 const BY_PLACE: u64 = 1 << 58;
 const BACK: u64 = 1 << 57;
 const AGAIN: u64 = 1 << 56;
-/// Bytes of a stream that have an address each, and connections between two hosts above them.
+/// The number of stream positions with their own address; the connection's number is above it.
 const PLACES: u64 = 1 << 40;
 const CONNECTIONS: u64 = 1 << 16;
 
@@ -106,6 +106,7 @@ impl<T> Flow<T> {
         cut: bool,
         syn: bool,
     ) -> Option<Nanos> {
+        // TCP delivers in order: a message never overtakes an earlier one.
         let arrive_at = self.last_arrival.max(now.saturating_add(delay));
         self.last_arrival = arrive_at;
         let last = self.under_way.back();

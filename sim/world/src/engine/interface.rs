@@ -1,5 +1,5 @@
-//! What a world requires of an engine: run processes on machines, carry what they send, and return
-//! when the world has to act.
+//! What a world requires of an engine: run processes on machines, carry their messages, and return
+//! when the world must act.
 
 use std::cell::RefMut;
 use std::net::SocketAddrV4;
@@ -20,7 +20,7 @@ pub type Process = Rc<dyn Fn(Host) -> LocalFuture<'static, ()>>;
 pub enum Stop {
     /// The fault with this number must strike now.
     Strike(u32),
-    /// A moment that was set by [`Engine::call_at`] has come.
+    /// A time set by [`Engine::call_at`] has come.
     Call(u32),
     /// The limit is reached.
     Limit,
@@ -70,7 +70,7 @@ pub trait Engine {
     fn call_at(&self, at: Nanos, call: u32);
     /// Cancels every waiting anchor and every scheduled strike.
     fn forget_strikes(&self);
-    /// What moves a name to an address.
+    /// The function that points a name at an address.
     fn naming(&self) -> Naming;
     /// Runs until true time `limit`, or until the world must act.
     fn run_until(&mut self, limit: Nanos) -> Stop;

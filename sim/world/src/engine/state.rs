@@ -33,7 +33,7 @@ pub(crate) struct MachineState {
     pub(crate) paused: u32,
     /// The number of suspensions on the machine.
     pub(crate) suspended: u32,
-    /// Whether it is switched on.
+    /// Whether it is powered on.
     pub(crate) powered: bool,
     /// Its files.
     pub(crate) disk: Rc<RefCell<Files>>,
@@ -67,11 +67,11 @@ pub struct State {
     pub(crate) now: Nanos,
     /// The engine's unit of time: latencies are whole multiples of it.
     pub(crate) grain: Nanos,
-    /// Where draws come from.
+    /// The source of draws.
     pub(crate) chance: Chance,
-    /// What happened.
+    /// The trace.
     pub(crate) trace: Trace,
-    /// Who is who.
+    /// The hosts by name and address.
     pub(crate) names: HostNames,
     /// Anchors that wait for their event.
     pub(crate) watches: Vec<Watch>,

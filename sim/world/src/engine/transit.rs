@@ -1,5 +1,5 @@
-//! Whether a message passes from one machine to another, and how long it takes: what links and
-//! machines have to say about it, for every engine.
+//! Whether a message passes from one machine to another, and how long it takes, given their links
+//! and states. For every engine.
 
 use lockstorm_platform::time::{MICROSECOND, Nanos};
 use lockstorm_platform::trace::{Happening, HostId};
@@ -7,17 +7,17 @@ use lockstorm_platform::trace::{Happening, HostId};
 use crate::engine::flow::Ordinal;
 use crate::engine::state::State;
 
-/// The minimum time that a message takes: without it a loop of two hosts could stop time.
+/// The minimum delay of a message: without it, a message loop between two hosts could stop time.
 const MIN_LATENCY: Nanos = MICROSECOND;
 
 impl State {
-    /// Whether no message can arrive.
+    /// Whether no message can arrive now.
     pub(crate) fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
         self.links.link(from, to).blocked > 0 || self.machine(to).is_silent()
     }
 
-    /// Whether nothing can be sent and arrive: a suspended machine sends nothing, but what has
-    /// left it before goes on.
+    /// Whether no new message can pass. A suspended machine sends nothing, but its messages in
+    /// flight still arrive.
     pub(crate) fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
         self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
     }

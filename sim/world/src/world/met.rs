@@ -1,8 +1,8 @@
 //! What a fault met: the number of messages, tasks, commands, writes or keys it touched.
 //!
-//! Engines count where a fault acts ([`crate::engine::met`]); the difference of the counts at its
-//! strike and at its end is what it met. For an operator's commands the trace has the effects. If
-//! two faults of a verb overlap on a target, both met whatever occurred during both.
+//! Engines count where a fault acts ([`crate::engine::counters`]); the difference of the counts at
+//! its strike and at its end is what it met. For an operator's commands the trace has the effects.
+//! If two faults of a verb overlap on a target, both met whatever occurred during both.
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;

@@ -1,4 +1,4 @@
-//! What is left when a world has ended: its trace, the faults that struck, the lines of its clocks.
+//! What a world leaves at its end: its trace, the faults that struck, the lines of its clocks.
 
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::time::{Clock, Instant, Line};

@@ -20,7 +20,7 @@ pub struct WorldSpec {
     pub whole_ms: bool,
     /// The seed of every draw.
     pub seed: u64,
-    /// Draws that are fixed by hand.
+    /// Draws with fixed values.
     pub draws: BTreeMap<DrawKey, u64>,
     /// The latency of links that are not named.
     pub latency: Latency,
@@ -41,7 +41,7 @@ pub struct WorldSpec {
 }
 
 impl WorldSpec {
-    /// A world in which messages take no time and nothing goes wrong.
+    /// A world without latency, loss or faults.
     pub fn new(engine: EngineKind, seed: u64, hosts: Vec<HostSpec>) -> WorldSpec {
         WorldSpec {
             engine,
@@ -75,7 +75,7 @@ pub struct HostSpec {
 }
 
 impl HostSpec {
-    /// A machine whose clocks are right.
+    /// A machine with correct clocks.
     pub fn new(
         name: impl Into<String>,
         address: SocketAddrV4,

@@ -1,4 +1,4 @@
-//! Connections as data: their two sides, what each has received, and what is under way to it.
+//! Connections as data: their two sides, what each has received, and what is in flight to it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -28,7 +28,7 @@ impl Payload {
     }
 }
 
-/// What becomes of a connection, by the number under which it enters the trace's hash.
+/// A change of a connection, by the number under which it enters the trace's hash.
 #[derive(Clone, Copy)]
 pub enum ConnectionChange {
     Established = 1,
@@ -59,7 +59,7 @@ pub struct Side {
     pub forgotten: bool,
     pub inbox: Vec<u8>,
     pub read: usize,
-    /// The task that read here last; kept between reads, since cloning a waker is dear.
+    /// The task that last read here; kept between reads, because cloning a waker is expensive.
     pub reader: Option<Waker>,
     pub waiting: bool,
     /// The segments in flight to this side.

@@ -213,12 +213,13 @@ impl Kernel {
     /// Disarms and frees a timer.
     pub fn disarm(&mut self, slot: u32) {
         let timer = &mut self.timers[slot as usize];
+        // The timer's entry stays in the queue; its old generation makes it stale.
         timer.generation = timer.generation.wrapping_add(1);
         timer.waker = None;
         self.free_timers.push(slot);
     }
 
-    /// The time of a timer has come: nobody is woken if it was given back meanwhile.
+    /// Fires a timer, unless it was disarmed meanwhile.
     pub fn fire(&mut self, slot: u32, generation: u32) {
         let timer = &mut self.timers[slot as usize];
         if timer.generation != generation {

@@ -31,6 +31,7 @@ impl EventShared {
         if wakes_machine {
             kernel.change_clocks(host, |clocks, now| clocks.suspend(now, false));
         }
+        // After the power is on, because held segments pass only to and from a machine that is up.
         kernel.retry_all(host);
         drop(kernel);
         let process = self.processes.borrow()[usize::from(host.0)].clone();

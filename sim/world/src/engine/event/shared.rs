@@ -1,4 +1,4 @@
-//! What tasks, streams and timers of the event engine hold on to.
+//! What tasks, streams and timers of the event engine share.
 
 use std::cell::RefCell;
 

@@ -14,7 +14,7 @@ pub struct TaskId {
     pub generation: u32,
 }
 
-/// What wakes a task: it notes the task once until [`TaskWaker::reset`].
+/// The waker of a task: it notes the task once until [`TaskWaker::reset`].
 pub struct TaskWaker {
     world: u64,
     task: TaskId,
@@ -49,12 +49,12 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Swaps the tasks that were woken on this thread, with their worlds, against an empty list.
+/// Swaps the list of tasks that were woken on this thread, with their worlds, for an empty list.
 pub fn swap_woken(empty: &mut Vec<(u64, TaskId)>) {
     WOKEN.with(|woken| std::mem::swap(empty, &mut woken.borrow_mut()));
 }
 
-/// Throws away what other worlds left on this thread.
+/// Discards the wake-ups that other worlds left on this thread.
 pub fn forget_woken() {
     WOKEN.with(|woken| woken.borrow_mut().clear());
 }

@@ -1,4 +1,4 @@
-//! One direction of a real connection while a fault disturbs its link: what waits in it.
+//! One direction of a real connection while a fault disturbs its link: the waiting bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl Lane {
         Poll::Ready(())
     }
 
-    /// Sends bytes on their way; no bytes are the end.
+    /// Sends bytes; an empty piece is the end of the stream.
     pub fn send(&mut self, bytes: Bytes, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         self.waiting += bytes.len();
@@ -82,7 +82,7 @@ impl Lane {
         self.flow.send(bytes, state.now, delay, cut, false);
     }
 
-    /// Takes bytes off the front.
+    /// Removes bytes from the front.
     pub fn consume(&mut self, count: usize) {
         self.front.advance(count);
         self.waiting -= count;
@@ -94,6 +94,7 @@ impl Lane {
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
             let latency = state.delay(way, self.flow.ordinal_again(0));
             self.flow.send_again(state.now, latency);
+            // The arrival times have changed.
             self.alarm = None;
         }
     }

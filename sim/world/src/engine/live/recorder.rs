@@ -1,4 +1,4 @@
-//! What of a live world enters its trace, and when the world has to be called back for that.
+//! Decides what enters the trace of a live world, and when the world must drain it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ pub struct Recorder {
     unanswered: RefCell<BTreeSet<Request>>,
     /// The connection of the request to which the last strike was anchored.
     pub waited_for: Cell<Option<Connection>>,
-    /// Whether every client belongs to this world: how far each request has come is recorded.
+    /// Whether every client belongs to this world: then the progress of each request is recorded.
     keeps_all: bool,
 }
 
 impl Recorder {
-    /// Nothing is recorded yet.
+    /// A recorder without records.
     pub fn new(tasks: Rc<Tasks>, keeps_all: bool) -> Recorder {
         let (is_full, waited_for) = (Cell::new(false), Cell::new(None));
         Recorder { tasks, is_full, unanswered: RefCell::default(), waited_for, keeps_all }

@@ -1,5 +1,5 @@
-//! What tasks, streams and timers of the live engine hold on to: where machines listen, what they
-//! have open, and what is left of those without power.
+//! What tasks, streams and timers of the live engine share: listening addresses, open connections,
+//! and the sockets of machines without power.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -82,13 +82,14 @@ impl LiveShared {
         }
     }
 
-    /// Keeps the sockets of a machine that loses power: they are silent until it is back.
+    /// Keeps the sockets of a machine that loses power: silent until the machine is up again.
     pub fn silence(&self, host: HostId) {
         let own = |wire: &Rc<Wire>| wire.own == host;
         let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.detach());
         let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();
         let sockets = SilentSockets {
             streams: streams.collect(),
+            // Kept open: connects to the machine meet silence instead of a refusal.
             _listeners: listeners.iter().filter_map(Weak::upgrade).collect(),
         };
         self.silent.borrow_mut().insert(host, sockets);

@@ -64,7 +64,7 @@ pub struct Wire {
     writer: RefCell<Option<Waker>>,
 }
 
-/// The ends of connections that are open, and which of them machines of this world have opened.
+/// The open ends of connections, and which of them machines of this world have opened.
 #[derive(Default)]
 pub struct Wires {
     open: RefCell<BTreeMap<u64, Weak<Wire>>>,
@@ -138,7 +138,7 @@ impl Wire {
         self.wake();
     }
 
-    /// Takes the socket away, so that the other end receives nothing any more.
+    /// Takes the socket out, so that the other end receives nothing more.
     pub fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
@@ -153,6 +153,7 @@ impl Wire {
         if self.outward.borrow().is_empty() {
             self.stream.take();
         } else {
+            // Bytes still wait on the disturbed link: the end of the stream queues behind them.
             self.send_end();
         }
     }
@@ -246,6 +247,7 @@ impl Wire {
     ) -> Poll<io::Result<usize>> {
         self.broken()?;
         let way = (self.own, self.peer);
+        // Bytes in the lane, or a pump that has not yet returned, come before these bytes.
         if self.outward.borrow().is_empty() && !self.is_pumped.get() && self.is_calm(way) {
             wait(&self.reader, cx);
             return match self.stream.borrow_mut().as_mut() {

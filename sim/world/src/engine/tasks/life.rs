@@ -55,7 +55,7 @@ impl Incarnation {
 pub struct PendingTask {
     pub incarnation: Rc<Incarnation>,
     pub future: LocalFuture<'static, ()>,
-    /// Whether it is the machine's kernel's: no pause stops it.
+    /// Whether it is a kernel task, which no pause stops.
     pub is_kernels: bool,
     pub handle: Rc<Job>,
 }
@@ -73,7 +73,7 @@ impl Job {
         self.cancelled.get()
     }
 
-    /// The task runs now.
+    /// Notes that the task runs.
     pub fn started(&self, handle: AbortHandle) {
         *self.handle.borrow_mut() = Some(handle);
     }
@@ -115,6 +115,7 @@ impl Life {
 
     /// Kills the process. Its tasks are dropped before any of them runs again.
     pub fn kill(&mut self) {
+        // Before the aborts: a task that is dropped after the death wakes the supervisor.
         self.incarnation.dead.set(true);
         for handle in self.incarnation.handles.take() {
             handle.abort();
@@ -138,7 +139,7 @@ impl Life {
         self.parked.clear();
     }
 
-    /// Makes the supervisor check again.
+    /// Makes the supervisor check the inbox again.
     pub fn wake_supervisor(&mut self) {
         if let Some(waker) = self.supervisor.take() {
             waker.wake();

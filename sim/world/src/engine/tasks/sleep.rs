@@ -18,6 +18,7 @@ const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
 pub async fn sleep(tasks: Rc<Tasks>, host: HostId, clock: Clock, reading: Nanos) {
     let changed = Rc::clone(&tasks.lives.borrow()[usize::from(host.0)].clock_changed);
     loop {
+        // Created before the clock is read, so that no change after the reading is missed.
         let mut changed = pin!(changed.notified());
         let (now, due) = {
             let mut state = tasks.state();

@@ -1,4 +1,4 @@
-//! What runs a machine's tasks: a supervisor that never ends, so that a dead process leaves a live
+//! The supervisor of a machine's tasks. It never exits, so that a dead process leaves a live
 //! machine that refuses connections.
 
 use std::rc::Rc;

@@ -21,7 +21,7 @@ use crate::engine::state::State;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Which connection, by the order in which they were dialled.
+/// A connection, numbered in the order of dialling.
 pub type ConnectionId = usize;
 
 /// A connection, open or not.
@@ -44,15 +44,15 @@ struct PlannedConnection {
     wakers: [Option<Waker>; 2],
 }
 
-/// What travels.
+/// The content of a flow.
 enum Parcel {
     /// A message on turmoil's link.
     Message(u64),
-    /// What came of the SYN. turmoil answers the client at once; here it takes its way back.
+    /// The reply to a SYN. turmoil replies to the client at once; here the reply travels back.
     Answer,
 }
 
-/// A connection that is dialled; its SYN has not been seen on the link yet.
+/// A connection that is being opened; its SYN has not been seen on the link yet.
 pub type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
 
 /// See the head of this file.
@@ -272,7 +272,7 @@ impl Network {
     }
 }
 
-/// What the engine does with it.
+/// Calls of the engine.
 impl Network {
     /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {

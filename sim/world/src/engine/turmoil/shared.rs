@@ -1,4 +1,4 @@
-//! What tasks, streams and timers of the turmoil engine hold on to.
+//! What tasks, streams and timers of the turmoil engine share.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -26,7 +26,7 @@ impl TurmoilShared {
         self.tasks.state()
     }
 
-    /// Does something to the plan's network, where there is one.
+    /// Calls `act` on the plan's network, if there is one.
     pub fn in_network<T>(&self, act: impl FnOnce(&mut Network, &mut State) -> T) -> Option<T> {
         let network = self.network.as_ref()?;
         Some(act(&mut network.borrow_mut(), &mut self.state()))
