@@ -1,4 +1,4 @@
-//! What stands before every command: the refusals of `processCommand`, in its order.
+//! The checks before every command: the refusals of `processCommand`, in its order.
 
 use bytes::Bytes;
 
@@ -16,10 +16,10 @@ use crate::specification::flags::Flags;
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 
-/// Refuses what may not be asked now.
+/// Refuses a command that is not allowed now.
 ///
 /// # Errors
-/// Redis's words for the first thing that speaks against it.
+/// Redis's text for the first reason to refuse.
 pub fn admit(
     node: &mut Node,
     session: &mut Session,
@@ -179,7 +179,7 @@ fn check_memory(
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 
-/// Whether a pause holds a request back that nothing else speaks against.
+/// Whether a pause delays a request that passes all checks.
 pub fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let Some(pause) = node.pause() else { return false };
     if session.from_master || session.id == 0 {

@@ -1,8 +1,8 @@
-//! The executor: one table of commands, and one [`admission::apply`] for client connections,
-//! scripts, MULTI, the append-only file and replication.
+//! What every command receives and returns: the running [`Call`], and the types that join commands
+//! with the executor.
 //!
-//! Commands return values and leave effects in the node. None of them writes a byte, and none runs
-//! another: who may do that is given an [`Execute`].
+//! Commands return values and leave effects in the node. None of them writes a byte, and none
+//! executes another command, except through an [`Execute`].
 
 pub mod collection;
 

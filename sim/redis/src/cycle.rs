@@ -1,4 +1,4 @@
-//! What a node does by itself: it deletes keys whose time has passed, and saves all of them.
+//! The periodic tasks of a node: it deletes expired keys, and saves all keys.
 
 use std::rc::Rc;
 

@@ -1,13 +1,13 @@
-//! The state of one node, and what a command did to it.
+//! The state of one node, and the effects of commands on it.
 //!
-//! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
-//! replicas) is gathered as effects that the server carries out.
+//! A value without a machine: it receives the time from outside, and gathers what must happen
+//! outside (trace, disk, replicas) as effects that the server carries out.
 //!
-//! - `keys`: what is live, and what was done to a key
-//! - `connections`, `client`: who comes, and what CLIENT LIST tells of it
-//! - `replication`: whom it follows, who follows it
-//! - `saving`: when its keys are to be saved
-//! - `cluster`, `sentinel`: what else a node of a cluster does, or a Sentinel
+//! - `keys`: which keys are live, and the changes of a key
+//! - `connections`, `client`: new connections, and their lines in CLIENT LIST
+//! - `replication`: its master and its replicas
+//! - `saving`: when its keys must be saved
+//! - `cluster`, `sentinel`: the additional parts of a cluster node or a Sentinel
 
 pub mod client;
 pub mod cluster;

@@ -30,8 +30,8 @@ async fn carry_out(order: Order) {
     send(&order.host, order.node, &words).await;
 }
 
-/// Makes a replica a master, moves the names of its old master to it, and makes that one and its
-/// other replicas follow it, as soon as they reply.
+/// Promotes a replica to master, moves the names of its old master to it, and makes the old master
+/// and its other replicas follow it, as soon as they reply.
 async fn fail_over(order: Order) {
     let Order { host, node, others, masters, move_name, .. } = order;
     let told = master_of(&host, node).await;

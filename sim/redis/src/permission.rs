@@ -1,7 +1,7 @@
-//! What a node lets nobody do at present, be it a request or what a script calls.
+//! Restrictions that currently apply to every caller, whether a request or a script.
 //!
-//! - `access`: what a session's user may not do
-//! - `redirect`: what another node of the cluster is to be asked
+//! - `access`: the restrictions of a session's user
+//! - `redirect`: requests that another node of the cluster must serve
 
 pub mod access;
 pub mod redirect;

@@ -15,7 +15,7 @@ use crate::script::library;
 /// MULTI and EXEC; SELECT is inserted where the database changes.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// The database that the last command was for.
+    /// The database of the last command.
     selected: Option<usize>,
 }
 
@@ -109,6 +109,7 @@ pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
     };
     let number = |name: &str| fact(name).and_then(|text| text.parse::<u64>().ok());
+    // Replicas that continued from this offset would keep the keys that were dropped here.
     if let (Some(id), Some(offset), true) =
         (fact("repl-id"), number("repl-offset"), over.is_empty())
     {
@@ -137,7 +138,7 @@ pub fn snapshot(node: &Node) -> BytesMut {
     out
 }
 
-/// How many changes an execution of a [`snapshot`] makes.
+/// How many key changes the execution of a [`snapshot`] makes.
 pub fn changes_of_snapshot(node: &Node) -> u64 {
     let changes = |db: &Database| db.len() as u64 + db.ending() as u64;
     node.keyspace.iter().map(|(_, db)| changes(db)).sum()

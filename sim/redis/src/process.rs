@@ -1,4 +1,4 @@
-//! A node as a process: from its start to its end.
+//! A node as a process: from its start to its exit.
 //!
 //! - `cluster`: the bus of a node that is in a cluster
 //! - `sentinel`: a Sentinel as a process
@@ -26,13 +26,13 @@ use crate::signal::{First, first};
 /// Runs a node until its process stops.
 ///
 /// # Panics
-/// If its port is taken: a world gives each process ports of its own.
+/// If its port is in use: a world gives each process its own ports.
 pub async fn serve(host: Host, config: NodeConfig) {
     serve_shown(host, config, |_| {}).await;
 }
 
-/// As [`serve`], and shows the node before it reads its files, to code that looks into it from
-/// outside its machine.
+/// As [`serve`], and passes the server to `show` before it loads its files, for code that observes
+/// it from outside its machine.
 ///
 /// # Panics
 /// As [`serve`].
@@ -43,6 +43,7 @@ pub async fn serve_shown(host: Host, config: NodeConfig, show: impl FnOnce(&Rc<S
 }
 
 async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
+    // Before the files are loaded: clients that connect meanwhile get LOADING, not a refusal.
     let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(begin(host, config));
     show(&server);
@@ -67,13 +68,13 @@ pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     }
 }
 
-/// Draws for the ids of a process that starts now.
+/// Draws for the ids of a process that starts now; a restart at a later time gets other ids.
 pub fn ids(host: &Host) -> [u64; 3] {
     let wall = host.now(Clock::Wall);
     [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
 }
 
-/// The process with the state that it begins with.
+/// The process in its initial state.
 fn begin(host: &Host, config: NodeConfig) -> Server {
     let wall = host.now(Clock::Wall);
     let mut node = Node::new(config, wall / MILLISECOND, ids(host));

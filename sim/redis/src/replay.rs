@@ -1,4 +1,4 @@
-//! What a node does at its start with its append-only file: it executes it.
+//! The replay of an append-only file at the start of a node.
 
 use bytes::BytesMut;
 
@@ -42,6 +42,7 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
         }
     }
     node.loading = false;
+    // The changes are only counted: the trace has the resulting keys as one record.
     let effects = std::mem::take(&mut node.effects);
     Replayed { whole, changes: effects.changes.len() as u64 }
 }

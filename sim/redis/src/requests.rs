@@ -1,5 +1,5 @@
-//! Requests of those who are connected: one is executed, then whoever waited for what it did is
-//! served.
+//! Requests of connected clients: one is executed, then the sessions that were blocked on its
+//! effects are served.
 //!
 //! A session is taken out of its node's clients while its request runs.
 
@@ -40,10 +40,11 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     end_pause(node);
 }
 
-/// What follows everything that is executed: watchers are marked, those who wait for new keys are
-/// served.
+/// Follows every execution: marks sessions that watch changed keys, and serves sessions blocked on
+/// new keys.
 pub fn settle(node: &mut Node) {
     node.clients.mark_watchers();
+    // Repeated, because serving a session may create keys in turn (BLMOVE).
     loop {
         let ready = node.clients.take_ready();
         if ready.is_empty() {

@@ -1,4 +1,4 @@
-//! What a connection has set for itself, and what waits to be sent to it.
+//! The state of a connection, and its output buffer.
 //!
 //! - `transaction`: what MULTI and WATCH have begun
 
@@ -19,7 +19,7 @@ use crate::specification::Command;
 /// One connection of a node, or a substitute for one: its master, its file, a script.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its number, from 1.
+    /// Its id, from 1.
     pub id: u64,
     /// The client's address, and the node's as the client sees it.
     pub addresses: [SocketAddrV4; 2],
@@ -65,7 +65,7 @@ pub struct Session {
     pub last_write: u64,
     /// What a replica announced about itself.
     pub announced: Announced,
-    /// Set while a script's commands run: what the script may and did do.
+    /// Set while a script's commands run: its permissions and what it did.
     pub script: Option<ScriptRun>,
     /// What the server must do after the reply.
     pub after: After,
@@ -225,13 +225,13 @@ pub struct Pop {
     pub keys: Vec<Key>,
     /// The deadline in Unix milliseconds of the node's clock; `None` means none.
     pub until_ms: Option<u64>,
-    /// What it takes as soon as one of them has it.
+    /// What it takes from a key that is ready.
     pub wanted: Wanted,
     /// The reply at the timeout.
     pub late: Reply,
 }
 
-/// What a blocking command waits for: how it is tried again for a key that was created.
+/// What a blocking command waits for, which decides how it is retried for a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// An element of a list: BLPOP, BRPOP.

@@ -1,5 +1,5 @@
-//! The turn of a request: who waits for whom, how long a fault holds it, and the order of Redis, in
-//! which it is executed, then told to the trace, the file and the replicas, then answered.
+//! The turn of a request: which requests wait, how long a fault delays one, and Redis's order:
+//! execution, then the trace, the file and the replicas, then the reply.
 
 use std::rc::Rc;
 
@@ -21,8 +21,10 @@ impl Server {
     /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
+        // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let is_busy = self.node.borrow().busy.is_some();
         let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
+        // Read before the delay: a command sees the time at which it began.
         let wall = self.host.now(Clock::Wall);
         let slowness = self.host.slowness();
         if slowness.command > 0 {
@@ -36,6 +38,7 @@ impl Server {
         }
         self.publish(Origin::Request(request));
         self.wake();
+        // DEBUG SLEEP keeps the turn, because it blocks all clients.
         if let Some(nap) = self.settle(id, executed) {
             self.host.sleep(nap).await;
         }
@@ -84,6 +87,7 @@ impl Server {
         self.host.slowed(Slowness { command: 0, script: length });
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
         let busy = begins(&self.node.borrow(), id, since_ms, args);
+        // Read now, because SCRIPT KILL clears `busy`.
         let text = busy.killed.clone();
         let seen = self.freed.count();
         self.node.borrow_mut().busy = Some(busy);

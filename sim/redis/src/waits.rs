@@ -1,4 +1,4 @@
-//! Those who wait, as tasks: connections are woken, waits end in time.
+//! Blocked sessions, as tasks: connections are woken, and waits end in time.
 
 use std::rc::Rc;
 

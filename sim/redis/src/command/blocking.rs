@@ -1,7 +1,7 @@
-//! Commands that wait for a list, and what all that wait for a key share.
+//! Blocking list commands, and what all blocking commands share.
 //!
-//! Each tries once at its call. What finds nothing waits with a [`Pop`] and is tried again whenever
-//! one of its keys is created; inside a transaction or a script nobody waits.
+//! Each tries once when it is called. If it finds nothing, the session blocks with a [`Pop`] and is
+//! retried whenever one of its keys is created; in a transaction or a script nothing blocks.
 
 use bytes::Bytes;
 
@@ -88,7 +88,7 @@ fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
     Ok(list(call, key)?.is_some().then(|| pop_one(call, key)))
 }
 
-/// BLPOP, BRPOP for one key when a waiting client may be served.
+/// BLPOP, BRPOP for one key, on behalf of a blocked client.
 pub fn serve_element(call: &mut Call, key: &Key) -> Option<Reply> {
     take_one(call, key).ok().flatten()
 }
@@ -111,7 +111,7 @@ pub fn blmpop(call: &mut Call) -> Outcome {
     wait(call, pop.keys, until_ms, Reply::NilArray, Wanted::Elements)
 }
 
-/// The same for one key when a waiting client may be served.
+/// The same for one key, on behalf of a blocked client.
 pub fn serve_elements(call: &mut Call, key: &Key) -> Option<Reply> {
     let pop = many_pop(call, 2).ok()?;
     matches!(list(call, key), Ok(Some(_))).then(|| pop_many(call, key, &pop))
@@ -138,7 +138,7 @@ fn carry_or_wait(call: &mut Call, ends: (End, End), until_ms: Option<u64>) -> Ou
     wait(call, keys, until_ms, Reply::Nil, Wanted::Moved)
 }
 
-/// BLMOVE, BRPOPLPUSH when a waiting client may be served.
+/// BLMOVE, BRPOPLPUSH on behalf of a blocked client.
 pub fn serve_moved(call: &mut Call) -> Option<Reply> {
     let ends = match call.args {
         [_, _, _, from, to, _] => (end_of(from).ok()?, end_of(to).ok()?),

@@ -1,11 +1,11 @@
-//! What EXEC executes: the queue of a transaction, in one go.
+//! What EXEC executes: the queue of a transaction, without interruption.
 
 use bytes::BytesMut;
 
 use crate::call::{Call, Execute, Outcome};
 use crate::frame::{Arguments, Protocol, Reply};
 
-/// Executes what was queued; the replies in one.
+/// Executes the queued commands; returns all replies in one.
 pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
     call.session.transaction.run(queued.len());
     call.session.aside = Some(Vec::new());

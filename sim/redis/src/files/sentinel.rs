@@ -10,6 +10,7 @@ pub async fn save(server: &Server) {
     for event in sights {
         server.host.record(event);
     }
+    // Repeated, because the state may change again during the sync.
     loop {
         let text = server.node.borrow_mut().take_file();
         let Some(text) = text else { return };

@@ -1,4 +1,4 @@
-//! What a node does that is in a cluster.
+//! The part of a node that only a cluster node has.
 
 use std::net::SocketAddrV4;
 

@@ -1,4 +1,4 @@
-//! Who connects to a node.
+//! New connections of a node.
 
 use std::net::SocketAddrV4;
 

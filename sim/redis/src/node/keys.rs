@@ -1,4 +1,4 @@
-//! Keys of a node: what is live, what was done to one, and who is told of it.
+//! Keys of a node: which are live, how one changes, and who is notified.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;

@@ -1,4 +1,4 @@
-//! Whom a node follows and who follows it: what changes with that, and who has acknowledged what.
+//! The node's master and replicas: changes of role, and acknowledgements.
 
 use std::net::SocketAddrV4;
 
@@ -39,6 +39,8 @@ impl Node {
         if self.master.is_some() {
             self.link.resumes_in = Some(db);
         } else {
+            // The file's id becomes the previous one: replicas of that history may continue up to
+            // here.
             self.history.go_on_as(own);
         }
         self.propagates = true;
@@ -52,7 +54,7 @@ impl Node {
         self.link.state = LinkState::Connect;
     }
 
-    /// An id that no history has had: 40 hexadecimal digits.
+    /// A fresh id of a history: 40 hexadecimal digits.
     pub fn fresh_id(&mut self) -> String {
         (0..40).map(|_| char::from(b"0123456789abcdef"[self.dice.draw(16)])).collect()
     }
@@ -62,7 +64,7 @@ impl Node {
         self.history.add(bytes, self.config.backlog_bytes);
     }
 
-    /// Begins to count the stream for a first replica.
+    /// Begins to count the stream for the first replica.
     pub fn begin_stream(&mut self) {
         self.propagates = true;
         if !self.history.is_kept() {

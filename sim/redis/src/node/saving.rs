@@ -1,4 +1,4 @@
-//! When a node has to save its keys, and whether its disk lets it write.
+//! When a node must save its keys, and whether its disk accepts writes.
 
 use crate::node::Node;
 

@@ -1,4 +1,4 @@
-//! What a node does that is a Sentinel.
+//! The part of a node that only a Sentinel has.
 
 use lockstorm_platform::trace::Event;
 
@@ -26,7 +26,7 @@ impl Node {
         Some(sentinel.write_file())
     }
 
-    /// What it has seen since this was last asked, for the trace.
+    /// What it has seen since the previous call, for the trace.
     pub fn take_sights(&mut self) -> Vec<Event> {
         let sentinel = self.sentinel.as_mut();
         sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
