@@ -1,4 +1,4 @@
-//! The texts of errors that several commands answer with.
+//! Error texts that several commands share.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Patterns of names, as KEYS, PSUBSCRIBE and ACL rules have them.
+//! Patterns of names, as in KEYS, PSUBSCRIBE and ACL rules.
 
 /// Redis's glob: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 //! the libraries for FUNCTION DUMP.
 //!
 //! Pure functions between bytes and values. All input is validated, whatever its source: bytes that
-//! are no RDB are refused, and take no more memory than a fixed multiple of themselves.
+//! are not an RDB are refused, and use no more memory than a fixed multiple of their size.
 //!
 //! - `kind`: opcodes and type bytes
 //! - `write`, `read`: values

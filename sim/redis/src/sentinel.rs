@@ -16,7 +16,7 @@
 //! - `failover`: the steps of a failover
 //! - `file`: what survives the process
 //!
-//! What it answers is in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
+//! Its replies are in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
 
 pub mod down;
 pub mod election;
@@ -169,6 +169,7 @@ impl Sentinel {
             for place in &places {
                 self.handle(place, now);
             }
+            // After all its instances were handled, because the switch replaces them.
             if self.masters[name].failover.state == State::UpdateConfig {
                 self.switch_to_promoted(name, now.ms);
             }

@@ -1,11 +1,11 @@
-//! How far a replica is that is to take the place of its master.
+//! The state of a replica's attempt to replace its master.
 
 use crate::cluster::peer::{Id, Ms};
 
 /// A replica's attempt to become master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Election {
-    /// When it asks for votes.
+    /// When it requests votes.
     pub at: Ms,
     /// Its rank: how many replicas of its master have a larger offset.
     pub rank: u64,

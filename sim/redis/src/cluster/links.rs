@@ -62,6 +62,7 @@ impl Cluster {
         let Some(id) = self.at(line) else { return };
         let waited_since = self.nodes[&id].pinged_at;
         self.ping(&id);
+        // A reconnect must not restart the measurement of the node's silence.
         if waited_since > 0 {
             self.peer_mut(&id, |peer| peer.pinged_at = waited_since);
         }

@@ -1,4 +1,4 @@
-//! What C makes of a Lua value: a text that ends at its first NUL, a number without its fraction.
+//! How C converts a Lua value: a text ends at its first NUL, a number loses its fraction.
 
 /// The text up to the first NUL, as C reads it.
 pub fn until_zero(text: &[u8]) -> &[u8] {

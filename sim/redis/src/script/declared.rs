@@ -1,4 +1,4 @@
-//! What a request may do that runs a script, if the script says so.
+//! The flags of a request that runs a script, if the script declares them.
 
 use bytes::Bytes;
 

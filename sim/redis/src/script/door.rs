@@ -1,4 +1,4 @@
-//! The door between a script and its node: what stands there while it runs.
+//! The shared place through which a running script reaches its node.
 
 use crate::call::Execute;
 use crate::node::Node;
@@ -11,6 +11,6 @@ pub struct Running {
     pub node: Node,
     /// The session that represents the script's connection.
     pub session: Session,
-    /// What executes a command; nobody does while a library is loaded.
+    /// The function that executes a command; `None` while a library is loaded.
     pub execute: Option<Execute>,
 }

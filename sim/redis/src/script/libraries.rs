@@ -1,4 +1,4 @@
-//! Libraries of functions that a node has.
+//! The libraries of functions of a node.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub fn join(known: &Libraries, new: Libraries, replaces: bool) -> Result<Librari
     Ok(joined)
 }
 
-/// The error for a library or a function that would be there twice.
+/// The error for a duplicate library or function.
 pub fn twice(what: &str, name: &[u8]) -> Reply {
     let text = [b"ERR ", what.as_bytes(), name, b" already exists"].concat();
     Reply::Error(text.into())

@@ -1,4 +1,4 @@
-//! FUNCTION LOAD: a library out of its code.
+//! FUNCTION LOAD: creates a library from its code.
 
 use bytes::Bytes;
 use mlua::Value;
@@ -15,7 +15,7 @@ use crate::script::machine::{Kind, MACHINE, Machine};
 
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
 
-/// Loads a library into the others; its name.
+/// Loads a library in addition to the others; returns its name.
 ///
 /// # Errors
 /// Redis's error text for an invalid or duplicate library.

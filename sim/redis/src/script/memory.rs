@@ -1,4 +1,4 @@
-//! How much memory scripts may take.
+//! The memory limit of scripts.
 
 use mlua::Lua;
 

@@ -1,4 +1,4 @@
-//! What a command is allowed to do, as a set.
+//! The flags of a command, as a set.
 
 /// The flags of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// From the words of the facts; those that say nothing to the node are left out.
+    /// The flags among the words of the facts; words without meaning for the node are ignored.
     pub fn of(words: &str) -> Flags {
         let flag = |word| match word {
             "write" => Flags::WRITE,

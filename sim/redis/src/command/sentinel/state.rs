@@ -1,4 +1,4 @@
-//! What the commands of a Sentinel work with.
+//! The state that the commands of a Sentinel use.
 
 use crate::call::Call;
 use crate::frame::Reply;
@@ -19,7 +19,7 @@ pub fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> 
     found.map(|master| (name, master)).ok_or(Reply::error(NO_SUCH_MASTER))
 }
 
-/// When it is now, as a Sentinel counts it.
+/// The current time in a Sentinel's type.
 pub fn now(call: &Call) -> Ms {
     Ms::try_from(call.node.now_ms).unwrap_or(Ms::MAX / 4)
 }

@@ -1,4 +1,4 @@
-//! Members as commands answer them.
+//! Members in replies.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! What a script may set in `cjson`, and what holds whatever it sets.
+//! The settings of `cjson` that a script may change, and a limit that holds regardless.
 
 /// Maximum nesting, whatever a script's setting. A real server stops where its C stack of 8000
 /// slots does, at 3999 or 7998 levels; a level here holds references, of which there are fewer.
