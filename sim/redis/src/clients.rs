@@ -255,8 +255,8 @@ impl Clients {
         }
     }
 
-    /// Notes that a key is about to be created anew, whatever its previous value: sessions blocked
-    /// on it check again.
+    /// Notes that a key is about to be recreated, whatever its previous value: sessions blocked on
+    /// it check again.
     pub fn renew(&mut self, db: usize, key: &Key) {
         if !self.present.is_empty() {
             self.present.remove(&(db, Key::clone(key)));

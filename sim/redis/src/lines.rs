@@ -88,6 +88,7 @@ impl Line {
         inbox: &mut BytesMut,
         hear: impl AsyncFnOnce(&mut BytesMut) -> io::Result<()>,
     ) -> io::Result<bool> {
+        // Read first: output that is added during the write raises the signal.
         let seen = self.changed.count();
         let bytes = self.outbox.borrow_mut().split();
         if !bytes.is_empty() {

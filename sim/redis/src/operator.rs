@@ -34,10 +34,12 @@ async fn carry_out(order: Order) {
 /// and its other replicas follow it, as soon as they reply.
 async fn fail_over(order: Order) {
     let Order { host, node, others, masters, move_name, .. } = order;
+    // Queried before the promotion, after which the node follows no master.
     let told = master_of(&host, node).await;
     let first = || host.resolve(masters.first()?);
     let Some(old) = told.or_else(first) else { return };
     replicate(&host, node, None).await;
+    // After the promotion, so that no client resolves the name to a replica.
     for name in masters.iter().filter(|name| host.resolve(name) == Some(old)) {
         move_name(name, node);
     }

@@ -247,8 +247,8 @@ impl Sentinel {
 pub const SIGHTS: [(&str, Sight); 3] =
     [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
 
-/// What an event says about a Sentinel or a master: `+odown` with `master NAME IP PORT ...`,
-/// `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+/// The trace event for a published event about a Sentinel or a master: `+odown` with `master NAME
+/// IP PORT ...`, `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
 pub fn sight(channel: &str, text: &str) -> Option<Event> {
     if channel == "+tilt" {
         return Some(Event::Tilted);

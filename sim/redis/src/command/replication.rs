@@ -125,6 +125,7 @@ pub fn failover(call: &mut Call) -> Outcome {
         Some((host, port)) => Some(target(call, &host, port)?),
     };
     let until_ms = timeout_ms.map(|timeout| call.node.now_ms.saturating_add(timeout));
+    // Set at once: from here on writes are paused, so the replica can reach the offset.
     call.node.failover = Some(Failover { to, until_ms, force, in_progress: false });
     call.session.after = After::FailOver;
     Ok(Reply::OK)

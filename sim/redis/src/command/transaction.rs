@@ -56,6 +56,7 @@ pub fn discard(call: &mut Call) -> Outcome {
 /// # Errors
 /// If there is no transaction, or one of its commands was refused.
 pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
+    // Read first: `close` and `unwatch` reset what decides.
     let is_broken = call.session.transaction.is_broken();
     let Some(queued) = call.session.transaction.close() else {
         return Err(Reply::error("ERR EXEC without MULTI"));

@@ -24,7 +24,7 @@ pub struct Log {
 impl Log {
     /// The log of a file that has just replaced the previous one, if the disk accepted it.
     pub fn anew(good: bool) -> Log {
-        // A first written byte stands for the new file itself, which is not synced yet.
+        // One written byte represents the new file itself, which is not synced yet.
         Log { written: 1, is_stale: !good, ..Log::default() }
     }
 

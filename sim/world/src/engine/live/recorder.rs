@@ -45,6 +45,7 @@ impl Recorder {
         };
         let stamp = self.tasks.record(host, event);
         let state = self.tasks.state();
+        // This record completed an anchor: a reply cut breaks the connection of this request.
         if request.is_some() && !state.strikes.is_empty() {
             self.waited_for.set(request);
         }

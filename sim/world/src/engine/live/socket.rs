@@ -139,7 +139,7 @@ impl Listen for LiveAcceptor {
                 continue;
             };
             match ready!(listener.poll_accept(cx)) {
-                // A connection that was closed again already needs no handling.
+                // A connection that is already closed again needs no handling.
                 Ok((stream, client)) => match self.take(stream, client) {
                     Ok(stream) => return Poll::Ready(Ok(stream)),
                     Err(_) => continue,

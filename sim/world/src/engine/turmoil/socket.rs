@@ -106,6 +106,7 @@ impl Duplex for TurmoilSocket {
 
 impl Drop for TurmoilSocket {
     fn drop(&mut self) {
+        // Before turmoil's stream is dropped: the network must expect the FIN that this sends.
         self.in_network(|network, wire| network.closes(wire, self.side));
     }
 }
