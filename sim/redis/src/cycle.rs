@@ -52,6 +52,7 @@ async fn expire_in_time(server: Rc<Server>) {
             server.ends.past(seen).await;
             continue;
         };
+        // The first tick after the expiry time: at that time itself the key still exists.
         let tick = (next / TICK_MS).saturating_add(1).saturating_mul(TICK_MS);
         let tick = server.host.sleep_until(Clock::Wall, tick.saturating_mul(MILLISECOND));
         if let First::That(()) = first(server.ends.past(seen), tick).await {

@@ -95,6 +95,7 @@ pub fn execute(
     node.figures.executed += 1;
     let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
     let monitored = !node.clients.monitors.is_empty();
+    // A script is shown before it runs, so that it precedes the commands that it calls.
     if monitored && command.flags.any(Flags::SKIP_MONITOR) {
         monitor::show(node, session, command, args);
     }

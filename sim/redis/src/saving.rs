@@ -67,6 +67,7 @@ impl Saving {
 
     /// Notes that this many changes are saved; the failure of a foreground save is noted nowhere.
     pub fn saved(&mut self, now_s: u64, changes: u64) {
+        // Changes since the snapshot are not in the file: they count for the next save.
         self.changes = self.changes.saturating_sub(changes);
         self.failed = false;
         self.saved_s = now_s;

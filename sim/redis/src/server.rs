@@ -132,6 +132,7 @@ impl Server {
         if passed && node.config.append != Append::None {
             self.log.borrow_mut().take(&commands);
         }
+        // A replica forwards its master's bytes unchanged instead (`follow`).
         if passed && node.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
         }

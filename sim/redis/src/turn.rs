@@ -36,6 +36,7 @@ impl Server {
         if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
+        // No await since the execution: effects reach trace, file and stream in execution order.
         self.publish(Origin::Request(request));
         self.wake();
         // DEBUG SLEEP keeps the turn, because it blocks all clients.

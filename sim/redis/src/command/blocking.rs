@@ -49,6 +49,7 @@ pub fn wait(
     if call.session.may_not_wait() {
         return Ok(at_once);
     }
+    // The words are copied: they are slices of the connection's input, which the wait would retain.
     call.session.blocked = Some(Block::Keys(Pop {
         args: call.args.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
         command: call.command,

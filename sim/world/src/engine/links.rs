@@ -115,6 +115,8 @@ impl Link {
             let draws = |purpose| chance.draws(purpose, &entity);
             Box::new((draws(Purpose::Latency), draws(Purpose::Loss)))
         });
+        // Each message has its own addresses for two latency draws and eight loss draws, so that
+        // jitter or loss on one message changes no draw of another.
         let draw = latency_draws.at(ordinal * 2);
         let mut latency = self.latency.of(draw);
         let jitter = self.disturbance.jitter.max(0).unsigned_abs();
@@ -132,6 +134,7 @@ impl Link {
             if place >= loss {
                 break;
             }
+            // Tries below the link's own share would have been lost without the fault too.
             let by_fault = place >= own_loss;
             self.counters.lost += u64::from(by_fault);
             self.counters.lost_anyway += u64::from(!by_fault);
