@@ -21,8 +21,8 @@ impl Server {
     /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
-        // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let is_busy = self.node.borrow().busy.is_some();
+        // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
         // Read before the delay: a command sees the time at which it began.
         let wall = self.host.now(Clock::Wall);
