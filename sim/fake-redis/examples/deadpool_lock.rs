@@ -1,5 +1,5 @@
-//! Tests of a service that takes a lock on a connection of a deadpool: a pool must notice that its
-//! connections are broken, and that its server answers no more.
+//! Tests of a service that takes a lock on a connection from a deadpool: a pool must notice that
+//! its connections are broken, and that its server no longer replies.
 //!
 //! `cargo test --example deadpool-lock` runs them, `cargo run --example deadpool-lock` the first.
 
@@ -16,7 +16,7 @@ fn pool(redis: &FakeRedis) -> Pool {
     config.create_pool(Some(Runtime::Tokio1)).expect("the URL is right")
 }
 
-/// What the service does: whether it got the lock.
+/// The service's lock request; returns whether it got the lock.
 async fn acquire(pool: &Pool, token: &str) -> RedisResult<bool> {
     let connection = pool.get().await;
     let mut connection = connection.map_err(|error| std::io::Error::other(error.to_string()))?;

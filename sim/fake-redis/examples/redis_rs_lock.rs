@@ -1,4 +1,4 @@
-//! Tests of a lock on redis-rs, as a service would have them: the lease ends, the server crashes,
+//! Tests of a lock on redis-rs as a service would have them: the lease ends, the server crashes,
 //! the replica does not know the lock.
 //!
 //! `cargo test --example redis-rs-lock` runs them, `cargo run --example redis-rs-lock` the first.

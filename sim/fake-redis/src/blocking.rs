@@ -1,5 +1,5 @@
-//! The fake server for tests without async code. Each method does what the method of the same
-//! name of [`FakeRedis`] does, and waits for it.
+//! The fake server for tests without async code. Each method calls the method of the same name of
+//! [`FakeRedis`] and waits for it.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::builder::{BadSetting, Builder};
 use crate::server::FakeRedis;
 
-/// See the head of this file.
+/// A blocking handle to a fake server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,7 +53,7 @@ impl Builder {
     }
 }
 
-/// Wakes a thread that waits for an answer.
+/// Wakes the thread that waits for a result.
 struct Asleep(Thread);
 
 impl Wake for Asleep {
@@ -62,7 +62,7 @@ impl Wake for Asleep {
     }
 }
 
-/// Waits for what another thread does.
+/// Blocks the thread until the future is ready.
 fn wait<T>(work: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Asleep(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -75,7 +75,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Where it listens.
+/// Its addresses.
 impl BlockingFakeRedis {
     /// See [`FakeRedis::url`].
     pub fn url(&self) -> String {
@@ -116,7 +116,7 @@ impl BlockingFakeRedis {
     }
 }
 
-/// What it suffers.
+/// Faults of the process and of the links.
 impl BlockingFakeRedis {
     /// See [`FakeRedis::pause`].
     pub fn pause(&self) {
@@ -194,7 +194,7 @@ impl BlockingFakeRedis {
     }
 }
 
-/// What it did.
+/// What it executed and stores.
 impl BlockingFakeRedis {
     /// See [`FakeRedis::keys`].
     pub fn keys(&self) -> Vec<String> {

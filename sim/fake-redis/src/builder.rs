@@ -1,4 +1,4 @@
-//! How a server is set up. Settings are checked before anything starts.
+//! The settings of a server. They are checked before anything starts.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::local_request::ask;
 /// The maximum number of replicas.
 const MAX_REPLICAS: usize = 16;
 
-/// Parameters that CONFIG SET cannot give a server that starts, and what to write instead.
+/// Parameters that a builder cannot set with CONFIG SET, and what to write instead.
 const INSTEAD: [(&str, &str); 6] = [
     ("port", "the system chooses a free port"),
     ("appendonly", "write .append(Append::Everysec)"),
@@ -21,7 +21,7 @@ const INSTEAD: [(&str, &str); 6] = [
     ("masterauth", "replicas know the password"),
 ];
 
-/// How a server is set up: as Redis 7.0 without a configuration file, unless told otherwise.
+/// The settings of a server; the default is Redis 7.0 without a configuration file.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     pub(crate) config: NodeConfig,
@@ -30,7 +30,7 @@ pub struct Builder {
     pub(crate) seed: u64,
 }
 
-/// A setting that is refused: which one, and what to write instead.
+/// A refused setting: which one, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSetting(String);
 
@@ -50,50 +50,50 @@ impl Builder {
         self
     }
 
-    /// Which server and version it answers like: Redis 7.0.15 unless set.
+    /// The server and version that it emulates; the default is Redis 7.0.15.
     #[must_use]
     pub fn compat(mut self, compat: Compat) -> Builder {
         self.config.compat = compat;
         self
     }
 
-    /// How many replicas follow the server.
+    /// The number of replicas.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Builder {
         self.replicas = replicas;
         self
     }
 
-    /// Whether it keeps an append-only file, and when it syncs it: what survives a crash and a
-    /// loss of power. The file is in memory.
+    /// Whether it keeps an append-only file, and when it syncs it. This decides what survives a
+    /// crash and a loss of power. The file is in memory.
     #[must_use]
     pub fn append(mut self, append: Append) -> Builder {
         self.config.append = append;
         self
     }
 
-    /// Which keyspace events it publishes: `"Kx"` are those of expired keys.
+    /// The classes of keyspace notifications that it publishes: `"Kx"` are those of expired keys.
     #[must_use]
     pub fn notify(self, classes: &str) -> Builder {
         self.config("notify-keyspace-events", classes)
     }
 
-    /// A parameter of `redis.conf`, as CONFIG SET takes it; at every start.
+    /// Sets a parameter of `redis.conf` at every start, in the words of CONFIG SET.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Builder {
         self.parameters.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Where its draws come from, such as those of RANDOMKEY and SPOP. In a simulation the same
-    /// seed draws the same; on real sockets the time of day goes into the draws as well.
+    /// The seed of its draws, such as those of RANDOMKEY and SPOP. In a simulation the same seed
+    /// gives the same draws; on real sockets the time of day also enters the draws.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Builder {
         self.seed = seed;
         self
     }
 
-    /// Whether a server can be started so.
+    /// Validates the settings.
     pub(crate) fn check(&self) -> Result<(), BadSetting> {
         if self.replicas > MAX_REPLICAS {
             let what = format!("replicas({}): at most {MAX_REPLICAS} are run", self.replicas);
@@ -114,7 +114,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether a server in a simulation of the user's own can be started so.
+    /// Validates the settings of a server in a user's own simulation.
     #[cfg(feature = "turmoil")]
     pub(crate) fn check_in_sim(&self) -> Result<(), BadSetting> {
         if self.replicas > 0 {
@@ -124,7 +124,7 @@ impl Builder {
         self.check()
     }
 
-    /// Gives a node that starts the parameters that its configuration has no place for.
+    /// Sets the parameters that have no field in the configuration on a starting node.
     pub(crate) fn configure(&self, node: &mut Node) {
         for (name, value) in &self.parameters {
             ask(node, &["CONFIG", "SET", name, value]);

@@ -1,16 +1,16 @@
-//! A fake Redis server for tests: on a free port or on turmoil, with its clock and its faults in
-//! the test's hands. `README.md` shows it in use.
+//! A fake Redis server for tests, on a free port or on turmoil. The test controls its clock and its
+//! faults. `README.md` shows examples.
 //!
-//! The server is that of `lockstorm-redis`, its machine that of `lockstorm-world`; here is only
-//! what a test calls.
+//! The server is that of `lockstorm-redis`, its machine that of `lockstorm-world`; this package
+//! contains only the interface for tests.
 //!
-//! - [`builder`]: how a server is set up, and which settings are refused
-//! - [`look`]: what a test sees of a server: its requests, its keys
+//! - [`builder`]: the settings of a server, and which settings are refused
+//! - [`look`]: what a test can observe of a server: its requests, its keys
 //! - [`live`]: the server on real sockets: every fault is a verb of the fault table
 //! - [`thread`]: the thread that a live server runs on
-//! - [`server`]: [`FakeRedis`], the value that a test holds
+//! - [`server`]: [`FakeRedis`], the value that a test owns
 //! - [`blocking`]: the same for tests without async code
-//! - [`sim`]: a server in a `turmoil::Sim` of the user's own
+//! - [`sim`]: a server in the user's own `turmoil::Sim`
 
 #![cfg_attr(
     not(any(feature = "live", feature = "turmoil")),
@@ -39,7 +39,7 @@ pub use server::FakeRedis;
 #[cfg(all(feature = "turmoil", not(feature = "live")))]
 pub use sim::FakeRedis;
 
-/// The blocks of the README are run.
+/// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -1,7 +1,8 @@
-//! A server with its replicas on real sockets: a live world, steered by verbs of the fault table.
+//! A server with its replicas on real sockets: a live world, controlled by verbs of the fault
+//! table.
 //!
-//! Faults strike the present master, a clock is that of all servers. Everything here is called
-//! between two moments of the world, on the thread that drives it.
+//! Faults strike the current master; a clock change applies to all servers. All functions run
+//! between two steps of the world, on the thread that drives it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -25,37 +26,37 @@ use tokio::sync::Notify;
 use crate::builder::Builder;
 use crate::look::{Look, Requests};
 
-/// Everybody who connects from outside, as one host.
+/// The host that represents all outside clients.
 const CLIENTS: &str = "clients";
-/// How long the operator waits for an answer, and between two tries.
+/// Timeout of a reply, and the pause between two attempts.
 const PATIENCE: Nanos = SECOND;
 const PAUSE: Nanos = 20 * MILLISECOND;
 
-/// What other threads know of the servers.
+/// What other threads share with the servers.
 #[derive(Clone)]
 pub struct Access {
-    /// Where they listen.
+    /// The addresses of the servers.
     pub addresses: Vec<SocketAddrV4>,
-    /// Which of them is the master.
+    /// The index of the master.
     pub master: Arc<AtomicUsize>,
-    /// Calls the world back before its time.
+    /// Makes the world return early.
     pub bell: Arc<Notify>,
 }
 
 impl Access {
-    /// The master's place.
+    /// The index of the master.
     pub fn master(&self) -> usize {
         self.master.load(Ordering::SeqCst)
     }
 }
 
-/// See the head of this file.
+/// The running servers.
 pub struct Live {
     world: World,
     looks: Vec<Look>,
-    /// What the servers executed.
+    /// The requests that the servers executed.
     pub requests: Requests,
-    /// What other threads know.
+    /// What other threads share.
     pub access: Access,
     next_fault: u32,
 }
@@ -91,10 +92,10 @@ impl Live {
         Ok(Live { world, looks, requests, access, next_fault: 1 })
     }
 
-    /// Lets the world run for so long, or until its bell is rung.
+    /// Runs the world for this long, or until its bell rings.
     pub fn run(&mut self, length: Nanos) {
         self.world.run_until(self.world.now().saturating_add(length));
-        // What tests ask for is remembered elsewhere.
+        // `requests` keeps what tests query; without a drain the trace would grow.
         drop(self.world.drain());
     }
 
@@ -110,7 +111,7 @@ impl Live {
         self.world.inject(Fault { id, verb, target, anchor, length: None });
     }
 
-    /// Has a fault strike a server, which lasts until it is relieved.
+    /// Makes a fault strike a server; it lasts until `relieve` ends it.
     fn strike_host(&mut self, verb: Verb, place: usize) {
         self.strike(verb, Target::Host(name(place)), Anchor::At(0));
     }
@@ -119,37 +120,37 @@ impl Live {
         self.strike(verb, Target::Links { from, to, both }, Anchor::At(0));
     }
 
-    /// Has a fault strike the master.
+    /// Makes a fault strike the master.
     pub fn strike_master(&mut self, verb: Verb) {
         self.strike_host(verb, self.access.master());
     }
 
-    /// Has a fault strike the master's link to the clients; what it sends alone, or both ways.
+    /// Makes a fault strike the link from the master to the clients, or both directions of it.
     pub fn strike_clients(&mut self, verb: Verb, both: bool) {
         let master = vec![name(self.access.master())];
         self.strike_links(verb, master, vec![CLIENTS.to_owned()], both);
     }
 
-    /// Has a fault strike all servers.
+    /// Makes a fault strike all servers.
     pub fn strike_all(&mut self, verb: &Verb) {
         (0..self.looks.len()).for_each(|place| self.strike_host(verb.clone(), place));
     }
 
-    /// Has a fault strike the links between the master and its replicas.
+    /// Makes a fault strike the links between the master and its replicas.
     pub fn strike_replication(&mut self, verb: Verb) {
         let master = self.access.master();
         let others = (0..self.looks.len()).filter(|place| *place != master).map(name).collect();
         self.strike_links(verb, vec![name(master)], others, true);
     }
 
-    /// Has a fault strike each replica.
+    /// Makes a fault strike each replica.
     pub fn strike_replicas(&mut self, verb: &Verb) {
         let master = self.access.master();
         let others = (0..self.looks.len()).filter(|place| *place != master);
         others.for_each(|place| self.strike_host(verb.clone(), place));
     }
 
-    /// The next request of this command is executed by the master and not answered.
+    /// Lets the master execute the next request of this command without a reply.
     pub fn cut_next_reply(&mut self, command: String) {
         let (from, to) = (CLIENTS.to_owned(), name(self.access.master()));
         let target = Target::Links { from: vec![from.clone()], to: vec![to.clone()], both: false };
@@ -157,7 +158,7 @@ impl Live {
         self.strike(Verb::CutReply, target, Anchor::After { event, nth: 1, plus: 0 });
     }
 
-    /// Ends the faults for which `which` holds.
+    /// Ends the faults that `which` selects.
     pub fn relieve(&mut self, which: impl Fn(&Verb) -> bool) {
         self.world.end_faults(|fault| which(&fault.verb));
     }
@@ -167,14 +168,15 @@ impl Live {
         !self.looks[self.access.master()].is_up()
     }
 
-    /// Starts what is down; where nothing is, the master dies and starts again. What has to have
-    /// started by then: a server and how often.
+    /// Starts the servers that are down; if none is, kills and starts the master. Returns the
+    /// expected number of starts of each affected server.
     pub fn restart(&mut self) -> Vec<(usize, u32)> {
         let mut places: Vec<usize> =
             (0..self.looks.len()).filter(|place| !self.looks[*place].is_up()).collect();
         if places.is_empty() {
             places.push(self.access.master());
         }
+        // Read before any server starts: a start that is already counted would be expected twice.
         let begun = |live: &Live, place: usize| (place, live.looks[place].starts() + 1);
         let started = places.iter().map(|place| begun(self, *place)).collect();
         for place in places {
@@ -187,38 +189,43 @@ impl Live {
         started
     }
 
-    /// Whether each of these servers has started so often.
+    /// Whether each of these servers has reached this number of starts.
     pub fn have_started(&self, started: &[(usize, u32)]) -> bool {
         started.iter().all(|(place, starts)| self.looks[*place].starts() >= *starts)
     }
 
-    /// Ends every fault and starts what is down; what has to have started by then.
+    /// Ends every fault and starts the servers that are down. Returns the expected starts as
+    /// `restart` does.
     pub fn heal(&mut self) -> Vec<(usize, u32)> {
+        // A reply cut that still waits for its request must not strike after the heal.
         self.world.disarm();
         let all_up = self.looks.iter().all(Look::is_up);
+        // Before the other faults end: `restart` must still see which servers are down.
         let started = if all_up { Vec::new() } else { self.restart() };
         self.relieve(|_| true);
         started
     }
 
-    /// Has the operator promote the first replica that answers; its place, if there is one.
+    /// Makes the operator promote the first replica that is up and not paused; returns its index.
     pub fn promote(&mut self) -> Option<usize> {
         let (master, count) = (self.access.master(), self.looks.len());
         let others = (1..count).map(|step| (master + step) % count);
         let new = others.into_iter().find(|place| {
             self.looks[*place].is_up() && !self.world.status(&name(*place)).is_halted
         })?;
+        // Stored first: a server that starts from now on reads this index and follows the new
+        // master.
         self.access.master.store(new, Ordering::SeqCst);
         self.strike_host(Verb::Failover, new);
         Some(new)
     }
 
-    /// Whether a server is a master by now.
+    /// Whether a server is a master now.
     pub fn is_master(&self, place: usize) -> bool {
         self.looks[place].is_master()
     }
 
-    /// A look at the master.
+    /// Observes the master.
     pub fn look<T>(&self, look: impl FnOnce(&Look, Nanos) -> T) -> T {
         let master = self.access.master();
         look(&self.looks[master], self.world.status(&name(master)).readings.wall)
@@ -229,7 +236,7 @@ fn name(place: usize) -> String {
     format!("n{}", place + 1)
 }
 
-/// How a server is set up when it starts: whoever is not the master then follows it.
+/// The configuration of a server at each start: every server but the current master follows it.
 fn config(builder: &Builder, access: &Access, place: usize) -> impl Fn() -> NodeConfig + use<> {
     let (plain, access) = (builder.config.clone(), access.clone());
     move || {
@@ -242,8 +249,8 @@ fn config(builder: &Builder, access: &Access, place: usize) -> impl Fn() -> Node
     }
 }
 
-/// Whoever promotes a replica: types REPLICAOF at the new master, then at all others, as soon as
-/// they answer.
+/// The operator of a failover: sends REPLICAOF to the new master, then to all others, and retries
+/// each until it replies.
 fn operator(builder: &Builder) -> Operator {
     let password = String::from_utf8_lossy(&builder.config.password).into_owned();
     Rc::new(move |order| Box::pin(fail_over(order, password.clone())))
@@ -260,7 +267,7 @@ async fn fail_over(order: Order, password: String) {
     }
 }
 
-/// Sends a command until it is answered.
+/// Sends a command until it gets a reply.
 async fn send(host: &Host, to: SocketAddrV4, password: &str, words: &[String]) {
     let attempt = async || {
         let mut asker = Asker::new(host.connect(to).await?);

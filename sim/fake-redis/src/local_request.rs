@@ -1,5 +1,5 @@
-//! A request that a node executes without a connection: for the looks of a test and the settings
-//! of a builder.
+//! A request that a node executes without a connection, for observations of a test and for the
+//! settings of a builder.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -9,7 +9,7 @@ use lockstorm_redis::frame::decode::decode_reply;
 use lockstorm_redis::node::Node;
 use lockstorm_redis::requests;
 
-/// What a node answers.
+/// The reply of a node.
 pub struct Answer(pub Option<Reply>);
 
 impl Answer {
@@ -22,7 +22,7 @@ impl Answer {
     }
 }
 
-/// What a node answers to a request that comes from nowhere.
+/// Executes a request on a node without a client and returns the reply.
 pub fn ask(node: &mut Node, words: &[&str]) -> Answer {
     let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let args: Vec<Bytes> =
@@ -37,7 +37,7 @@ pub fn ask(node: &mut Node, words: &[&str]) -> Answer {
     Answer(output.and_then(|mut output| decode_reply(&mut output).ok().flatten()))
 }
 
-/// Bytes as text; those that are none are escaped.
+/// Bytes as text; bytes that are not UTF-8 are escaped.
 pub fn said(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
 }

@@ -1,7 +1,7 @@
-//! What a test sees of a server: the requests that it executed and the keys that it holds.
+//! What a test can observe of a server: the executed requests and the keys.
 //!
-//! A look is no request: it is made on a copy of the node, so it changes nothing, nobody hears of
-//! it, and it works while the server is paused or cut off.
+//! An observation is not a request: it uses a copy of the node, so it changes nothing, is invisible
+//! to clients, and works while the server is paused or cut off.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,17 +19,18 @@ use lockstorm_world::engine::interface::Process;
 use crate::builder::Builder;
 use crate::local_request::{ask, said};
 
-/// How many requests are remembered.
+/// The maximum number of recorded requests.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// The requests that servers executed, in order. Clones share them.
+/// The requests that servers executed, in order. Clones share one record.
 #[derive(Clone, Default)]
 pub struct Requests(Rc<RefCell<VecDeque<(Connection, Arguments)>>>);
 
 impl Requests {
     fn hear(&self, request: Request, args: &Arguments) {
         let mut heard = self.0.borrow_mut();
-        // Replicas and whoever promotes them are no clients: nothing that they said is kept.
+        // Replicas and the operator are not clients. Earlier requests of such a connection, such as
+        // AUTH, are removed too.
         let is_client = !["REPLCONF", "PSYNC", "REPLICAOF"]
             .iter()
             .any(|word| args[0].eq_ignore_ascii_case(word.as_bytes()));
@@ -43,14 +44,14 @@ impl Requests {
         heard.push_back((request.connection, args.clone()));
     }
 
-    /// A line each: words with a blank between them.
+    /// One line per request: its words separated by spaces.
     pub fn lines(&self) -> Vec<String> {
         let line =
             |args: &Arguments| args.iter().map(|word| said(word)).collect::<Vec<_>>().join(" ");
         self.0.borrow().iter().map(|(_, args)| line(args)).collect()
     }
 
-    /// How many were of this command.
+    /// The number of requests of this command.
     #[cfg(feature = "live")]
     pub fn count(&self, command: &str) -> usize {
         let heard = self.0.borrow();
@@ -58,7 +59,7 @@ impl Requests {
     }
 }
 
-/// A server as it is seen from outside of its machine. Clones see the same one.
+/// A server, observed from outside its machine. Clones observe the same server.
 #[derive(Clone, Default)]
 pub struct Look(Rc<RefCell<Shown>>);
 
@@ -69,7 +70,7 @@ struct Shown {
 }
 
 impl Look {
-    /// The process of a server that is looked at; `config` is asked at each start.
+    /// The process of an observed server; `config` is called at each start.
     pub fn process(
         &self,
         builder: &Builder,
@@ -95,18 +96,19 @@ impl Look {
         shown.starts += 1;
     }
 
-    /// The answer of the node as it is at this reading of its wall clock; `None` if it is down.
+    /// The node's reply at this reading of its wall clock; `None` if it is down.
     fn ask(&self, wall: Nanos, words: &[&str]) -> Option<Reply> {
         let server = self.0.borrow().server.upgrade()?;
         let mut node = server.node.borrow().clone();
         node.set_time(wall);
-        // Nothing that keeps clients from asking keeps a test from it.
+        // Whatever prevents requests of clients (users, a busy script, loading) must not prevent
+        // observations.
         node.users = Default::default();
         (node.busy, node.starting_ms) = (None, None);
         ask(&mut node, words).0
     }
 
-    /// The keys of database 0, in their order; none of a server that is down.
+    /// The keys of database 0, sorted; empty if the server is down.
     pub fn keys(&self, wall: Nanos) -> Vec<String> {
         let Some(Reply::Array(keys)) = self.ask(wall, &["KEYS", "*"]) else { return Vec::new() };
         let text = |key| match key {
@@ -118,7 +120,7 @@ impl Look {
         keys
     }
 
-    /// The string under a key of database 0.
+    /// The string of a key in database 0.
     pub fn get(&self, wall: Nanos, key: &str) -> Option<String> {
         match self.ask(wall, &["GET", key])? {
             Reply::Bulk(value) => Some(said(&value)),
@@ -126,7 +128,7 @@ impl Look {
         }
     }
 
-    /// How long a key of database 0 has to live; `None` without a key or without an end.
+    /// The remaining time to live of a key in database 0; `None` without a key or an expiry.
     pub fn ttl(&self, wall: Nanos, key: &str) -> Option<Duration> {
         match self.ask(wall, &["PTTL", key])? {
             Reply::Integer(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
@@ -135,26 +137,26 @@ impl Look {
     }
 }
 
-/// What whoever drives a live world has to know.
+/// What the driver of a live world must know.
 #[cfg(feature = "live")]
 impl Look {
-    /// How often its process was started.
+    /// The number of starts of its process.
     pub fn starts(&self) -> u32 {
         self.0.borrow().starts
     }
 
-    /// Whether it runs.
+    /// Whether it is running.
     pub fn is_up(&self) -> bool {
         self.0.borrow().server.strong_count() > 0
     }
 
-    /// Whether it runs and follows nobody.
+    /// Whether it is running as a master.
     pub fn is_master(&self) -> bool {
         let server = self.0.borrow().server.upgrade();
         server.is_some_and(|server| server.node.borrow().master.is_none())
     }
 
-    /// How many replicas have all its keys and are sent what changes.
+    /// The number of online replicas: those that have loaded its keys and receive its stream.
     pub fn replicas(&self) -> usize {
         let server = self.0.borrow().server.upgrade();
         server.map_or(0, |server| {

@@ -1,4 +1,4 @@
-//! The fake server that a test holds: where it listens, its clock, what it suffers, what it did.
+//! The fake server that a test owns: its addresses, its clock, its faults, and what it executed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use crate::live::{Access, Live};
 use crate::look::Look;
 use crate::thread::Thread;
 
-/// The maximum that a clock moves at once, and that anything is delayed.
+/// The maximum of a clock step and of a delay.
 const MAX_STEP: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A Redis server on a free port of 127.0.0.1, and its replicas, if it has any.
 ///
-/// It runs on a thread of its own and answers any client in any process. It ends with this value:
-/// then its port is closed. Nothing is shared between two of them, so tests may run in parallel.
+/// It runs on its own thread and serves clients in any process. When this value is dropped, the
+/// server stops and its port is closed. Servers share nothing, so tests may run in parallel.
 ///
-/// Faults strike the server that is the master at that moment. They last until the method that
-/// ends them, or [`FakeRedis::heal`].
+/// A fault strikes the server that is the master at that moment. It lasts until the method that
+/// ends it, or [`FakeRedis::heal`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,17 +47,17 @@ pub struct FakeRedis {
     builder: Builder,
 }
 
-/// How it starts.
+/// Its start.
 impl FakeRedis {
     /// A server like Redis 7.0 without a configuration file.
     ///
     /// # Panics
-    /// If the system gives no port or no thread.
+    /// If no port or no thread is available.
     pub async fn start() -> FakeRedis {
         FakeRedis::builder().start().await.expect("a server without settings starts")
     }
 
-    /// A server with settings of its own.
+    /// The settings of a server that is not the default one.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -67,10 +67,10 @@ impl Builder {
     /// Starts the server and waits until its replicas follow it.
     ///
     /// # Errors
-    /// A setting that the server cannot have.
+    /// If a setting is invalid.
     ///
     /// # Panics
-    /// If the system gives no port or no thread.
+    /// If no port or no thread is available.
     pub async fn start(self) -> Result<FakeRedis, BadSetting> {
         self.check()?;
         let started = Thread::start(self.clone()).await;
@@ -85,7 +85,7 @@ fn no_server(error: &io::Error) -> ! {
     panic!("a fake server needs a free port of 127.0.0.1 and a thread: {error}")
 }
 
-/// Where it listens.
+/// Its addresses.
 impl FakeRedis {
     /// The URL of the master: `redis://127.0.0.1:PORT`, with its password if it has one.
     pub fn url(&self) -> String {
@@ -97,7 +97,7 @@ impl FakeRedis {
         SocketAddr::V4(self.access.addresses[self.access.master()])
     }
 
-    /// The URLs of all others.
+    /// The URLs of all other servers.
     pub fn replica_urls(&self) -> Vec<String> {
         let master = self.access.master();
         let others = (0..self.access.addresses.len()).filter(|place| *place != master);
@@ -109,10 +109,10 @@ impl FakeRedis {
     }
 }
 
-/// The wall clock, by which keys expire. All servers have the same one; it begins at the real
+/// The wall clock that decides expiry. All servers have the same clock, which starts at the real
 /// time of day.
 impl FakeRedis {
-    /// Sets the clock forward.
+    /// Steps the clock forward.
     ///
     /// # Panics
     /// If it is more than ten years.
@@ -121,7 +121,7 @@ impl FakeRedis {
         self.thread.call(move |live| live.strike_all(&Verb::ClockStep { by })).await;
     }
 
-    /// Sets the clock back.
+    /// Steps the clock back.
     ///
     /// # Panics
     /// As [`FakeRedis::advance`].
@@ -130,48 +130,49 @@ impl FakeRedis {
         self.thread.call(move |live| live.strike_all(&Verb::ClockStep { by })).await;
     }
 
-    /// Stops the clock: a slow machine makes no lease end. [`FakeRedis::advance`] still moves it.
+    /// Freezes the clock, so that no lease ends on a slow machine. [`FakeRedis::advance`] still
+    /// steps it.
     pub async fn freeze_clock(&self) {
         self.thread.call(|live| live.strike_all(&Verb::ClockFreeze)).await;
     }
 
-    /// Lets the clock go on from where it stands.
+    /// Resumes the clock from its current reading.
     pub async fn thaw_clock(&self) {
         self.relieve(|verb| *verb == Verb::ClockFreeze).await;
     }
 }
 
-/// What the process suffers.
+/// Faults of the process.
 impl FakeRedis {
-    /// Stops the process as SIGSTOP does: connections stay open, nobody answers.
+    /// Stops the process as SIGSTOP does: connections stay open without replies.
     pub async fn pause(&self) {
         self.thread.call(|live| live.strike_master(Verb::Pause)).await;
     }
 
-    /// Lets the process go on; what it was sent meanwhile is executed now.
+    /// Resumes the process; it executes the requests that arrived meanwhile.
     pub async fn resume(&self) {
         self.relieve(|verb| *verb == Verb::Pause).await;
     }
 
-    /// Kills the process. Connections break and connects are refused. What stands in its
-    /// append-only file survives; without one ([`Builder::append`]) every key is lost.
+    /// Kills the process. Connections break and connects are refused. The contents of its
+    /// append-only file survive; without one ([`Builder::append`]) every key is lost.
     pub async fn crash(&self) {
         self.kill(Verb::Crash).await;
     }
 
-    /// Cuts the machine's power: as a crash, but what was not synced is lost too, and clients see
-    /// silence instead of a broken connection, until it is back.
+    /// Cuts the machine's power: like a crash, but unsynced data is also lost, and clients see
+    /// silence instead of a broken connection until the machine is up again.
     pub async fn power_loss(&self) {
         self.kill(Verb::PowerLoss).await;
     }
 
-    /// Starts what is down. If nothing is, the process is killed and started. A server that is
-    /// no longer the master comes back as its replica.
+    /// Starts the servers that are down. If none is, kills and starts the master. A server that is
+    /// no longer the master restarts as a replica.
     pub async fn restart(&self) {
         self.started_by(Live::restart).await;
     }
 
-    /// Each command takes so much longer; zero ends that.
+    /// Each command takes this much longer; zero ends the fault.
     ///
     /// # Panics
     /// If it is more than ten years.
@@ -186,7 +187,7 @@ impl FakeRedis {
         self.thread.call(act).await;
     }
 
-    /// fsync answers and does nothing: a loss of power takes what was written since.
+    /// fsync returns without syncing: a loss of power loses what was written since.
     pub async fn lie_about_fsync(&self) {
         self.thread.call(|live| live.strike_master(Verb::LyingDisk)).await;
     }
@@ -196,14 +197,14 @@ impl FakeRedis {
         self.thread.until(|live| live.is_down().then_some(())).await;
     }
 
-    /// Waits until what was started has started.
+    /// Waits until the servers that `act` starts are up.
     async fn started_by(&self, act: impl FnOnce(&mut Live) -> Vec<(usize, u32)> + Send + 'static) {
         let started = self.thread.call(act).await;
         self.thread.until(move |live| live.have_started(&started).then_some(())).await;
     }
 }
 
-/// What the links suffer.
+/// Faults of the links.
 impl FakeRedis {
     /// Cuts the link between clients and master: no byte passes, no connection breaks. What was
     /// sent meanwhile arrives after [`FakeRedis::heal`].
@@ -211,7 +212,7 @@ impl FakeRedis {
         self.thread.call(|live| live.strike_clients(Verb::Partition, true)).await;
     }
 
-    /// Replies arrive so much later; zero ends that.
+    /// Replies arrive this much later; zero ends the fault.
     ///
     /// # Panics
     /// If it is more than ten years.
@@ -226,7 +227,7 @@ impl FakeRedis {
         self.thread.call(act).await;
     }
 
-    /// The next request of this command is executed and not answered: its connection breaks.
+    /// The next request of this command is executed, but its connection breaks before the reply.
     ///
     /// # Panics
     /// If Redis has no such command.
@@ -241,8 +242,7 @@ impl FakeRedis {
         self.thread.call(|live| live.strike_clients(Verb::Reset, true)).await;
     }
 
-    /// Cuts the links between the master and its replicas: what it is told from now on, they do
-    /// not know.
+    /// Cuts the links between the master and its replicas: later writes do not reach the replicas.
     ///
     /// # Panics
     /// If there is no replica.
@@ -251,7 +251,7 @@ impl FakeRedis {
         self.thread.call(|live| live.strike_replication(Verb::Partition)).await;
     }
 
-    /// What the master sends to its replicas arrives so much later.
+    /// What the master sends to its replicas arrives this much later.
     ///
     /// # Panics
     /// If there is no replica, or it is more than ten years.
@@ -261,7 +261,7 @@ impl FakeRedis {
         self.thread.call(move |live| live.strike_replicas(&Verb::ReplicaLag { extra })).await;
     }
 
-    /// Ends every fault that lasts, and starts what is down. Clocks stay where they were set.
+    /// Ends every active fault and starts the servers that are down. Clocks keep their offsets.
     pub async fn heal(&self) {
         self.started_by(Live::heal).await;
     }
@@ -273,9 +273,10 @@ impl FakeRedis {
 
 /// Failover.
 impl FakeRedis {
-    /// Promotes a replica, as an operator does by REPLICAOF. What the master had not passed on to
-    /// it is lost: replication does not wait. From then on [`FakeRedis::url`] is that of the new
-    /// master, and faults strike that one. The others follow it as soon as they can be reached.
+    /// Promotes a replica, as an operator does with REPLICAOF. Writes that the master had not yet
+    /// replicated are lost, because replication is asynchronous. From then on [`FakeRedis::url`] is
+    /// the new master's, and faults strike the new master. The others follow it as soon as they are
+    /// reachable.
     ///
     /// # Panics
     /// If no replica can be promoted.
@@ -292,33 +293,33 @@ impl FakeRedis {
     }
 }
 
-/// What it did. A look is no request: nothing that keeps clients from an answer keeps a test
-/// from it. It is a look at the master, and at database 0.
+/// What it executed and stores. An observation is not a request: it works even when clients get no
+/// reply. It concerns the master and database 0.
 impl FakeRedis {
-    /// Its keys, sorted. None while it is down.
+    /// Its keys, sorted; empty while it is down.
     pub async fn keys(&self) -> Vec<String> {
         self.thread.call(|live| live.look(Look::keys)).await
     }
 
-    /// The string under a key; `None` if there is none.
+    /// The string of a key; `None` if there is none.
     pub async fn get(&self, key: &str) -> Option<String> {
         let key = key.to_owned();
         self.thread.call(move |live| live.look(|look, wall| look.get(wall, &key))).await
     }
 
-    /// How long a key has to live; `None` if there is no key or it has no end.
+    /// The remaining time to live of a key; `None` without a key or an expiry.
     pub async fn ttl(&self, key: &str) -> Option<Duration> {
         let key = key.to_owned();
         self.thread.call(move |live| live.look(|look, wall| look.ttl(wall, &key))).await
     }
 
-    /// The requests of clients that were executed, in order, by all servers: `"SET lock me NX"`.
-    /// What client libraries send when they connect is among them. The last 100,000 are known.
+    /// The requests of clients that all servers executed, in order: `"SET lock me NX"`. This
+    /// includes what client libraries send when they connect. The last 100,000 are kept.
     pub async fn requests(&self) -> Vec<String> {
         self.thread.call(|live| live.requests.lines()).await
     }
 
-    /// Waits until so many requests of this command were executed.
+    /// Waits until this many requests of this command were executed.
     pub async fn wait_for_requests(&self, command: &str, count: usize) {
         let command = command.to_owned();
         let ask = move |live: &mut Live| (live.requests.count(&command) >= count).then_some(());

@@ -1,7 +1,7 @@
-//! A fake server in a `turmoil::Sim` of the user's own, beside his services.
+//! A fake server in a user's own `turmoil::Sim`, beside the user's services.
 //!
-//! The network, its latencies and its partitions are the user's: he has them from turmoil. Clock
-//! and faults of the server are here.
+//! The network, its latencies and its partitions are turmoil's, under the user's control. This file
+//! adds the server's clock and faults.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::look::{Look, Requests};
 #[cfg(feature = "live")]
 use crate::server::FakeRedis;
 
-/// The door to a simulated server, where there is no live one.
+/// Builds a simulated server, for builds without the live one.
 #[cfg(not(feature = "live"))]
 pub enum FakeRedis {}
 
 #[cfg(not(feature = "live"))]
 impl FakeRedis {
-    /// A server with settings of its own.
+    /// The settings of a server that is not the default one.
     pub fn builder() -> Builder {
         Builder::default()
     }
 }
 
-/// A Redis server in a turmoil simulation. Clones are of the same server.
+/// A Redis server in a turmoil simulation. Clones are handles to the same server.
 ///
-/// Clients reach it by its name and port 6379, with any client that speaks over
-/// `turmoil::net::TcpStream`. Its wall clock, by which keys expire, begins at
-/// [`lockstorm_platform::time::EPOCH`] and follows the simulation's time until it is moved.
+/// Clients reach it by its name and port 6379, with any client that runs over
+/// `turmoil::net::TcpStream`. Its wall clock, which decides expiry, starts at
+/// [`lockstorm_platform::time::EPOCH`] and follows the simulation's time until it is stepped.
 ///
-/// The methods may be called between two steps of the simulation, or out of any of its hosts. They
-/// take hold when the server's host runs next.
+/// The methods may be called between two steps of the simulation, or from any of its hosts. They
+/// take effect when the server's host runs next.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,7 +78,7 @@ impl Builder {
     /// Adds a server with these settings to a simulation, as the host `name`, and starts it.
     ///
     /// # Errors
-    /// A setting that the server cannot have; replicas are among them.
+    /// If a setting is invalid; replicas are not supported.
     ///
     /// # Panics
     /// If the simulation gives its hosts IPv6 addresses.
@@ -93,7 +93,7 @@ impl Builder {
     }
 }
 
-/// Where it listens.
+/// Its addresses.
 impl SimRedis {
     /// Its URL: `redis://NAME:6379`, with its password if it has one.
     pub fn url(&self) -> String {
@@ -106,9 +106,9 @@ impl SimRedis {
     }
 }
 
-/// The wall clock, by which keys expire.
+/// The wall clock, which decides expiry.
 impl SimRedis {
-    /// Sets the clock forward.
+    /// Steps the clock forward.
     ///
     /// # Panics
     /// If it is more than 292 years.
@@ -116,7 +116,7 @@ impl SimRedis {
         self.guest.step_clock(nanos(by).cast_signed());
     }
 
-    /// Sets the clock back.
+    /// Steps the clock back.
     ///
     /// # Panics
     /// As [`SimRedis::advance`].
@@ -124,47 +124,47 @@ impl SimRedis {
         self.guest.step_clock(-nanos(by).cast_signed());
     }
 
-    /// Stops the clock.
+    /// Freezes the clock.
     pub fn freeze_clock(&self) {
         self.guest.freeze_clock(true);
     }
 
-    /// Lets the clock go on from where it stands.
+    /// Resumes the clock from its current reading.
     pub fn thaw_clock(&self) {
         self.guest.freeze_clock(false);
     }
 }
 
-/// What the process suffers.
+/// Faults of the process.
 impl SimRedis {
-    /// Stops the process as SIGSTOP does: connections stay open, nobody answers.
+    /// Stops the process as SIGSTOP does: connections stay open without replies.
     pub fn pause(&self) {
         self.guest.pause(true);
     }
 
-    /// Lets the process go on; what it was sent meanwhile is executed now.
+    /// Resumes the process; it executes the requests that arrived meanwhile.
     pub fn resume(&self) {
         self.guest.pause(false);
     }
 
-    /// Kills the process. What stands in its append-only file survives; without one every key is
+    /// Kills the process. The contents of its append-only file survive; without one every key is
     /// lost. Connects are refused until [`SimRedis::restart`].
     pub fn crash(&self) {
         self.guest.crash();
     }
 
-    /// As a crash, and what was not synced is lost too. Its peers see their connections end; hold
-    /// the links first if they are to see silence.
+    /// Like a crash, but unsynced data is also lost. Its peers see their connections close; hold
+    /// the links first if they must see silence.
     pub fn power_loss(&self) {
         self.guest.lose_power();
     }
 
-    /// Starts the process; one that lives is killed before.
+    /// Starts the process; a running one is killed first.
     pub fn restart(&self) {
         self.guest.start();
     }
 
-    /// Each command takes so much longer; zero ends that.
+    /// Each command takes this much longer; zero ends the fault.
     ///
     /// # Panics
     /// If it is more than 292 years.
@@ -172,30 +172,31 @@ impl SimRedis {
         self.guest.slow(nanos(extra), 0);
     }
 
-    /// fsync answers and does nothing: a loss of power takes what was written since.
+    /// fsync returns without syncing: a loss of power loses what was written since.
     pub fn lie_about_fsync(&self) {
         self.guest.lie_about_fsync(true);
     }
 }
 
-/// What it did. A look is no request: it works while the server is paused, and sees database 0.
+/// What it executed and stores. An observation is not a request: it works while the server is
+/// paused. It concerns database 0.
 impl SimRedis {
-    /// Its keys, sorted. None while it is down.
+    /// Its keys, sorted; empty while it is down.
     pub fn keys(&self) -> Vec<String> {
         self.look.keys(self.wall())
     }
 
-    /// The string under a key; `None` if there is none.
+    /// The string of a key; `None` if there is none.
     pub fn get(&self, key: &str) -> Option<String> {
         self.look.get(self.wall(), key)
     }
 
-    /// How long a key has to live; `None` if there is no key or it has no end.
+    /// The remaining time to live of a key; `None` without a key or an expiry.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
         self.look.ttl(self.wall(), key)
     }
 
-    /// The requests that were executed, in order: `"SET lock me NX"`. The last 100,000 are known.
+    /// The executed requests, in order: `"SET lock me NX"`. The last 100,000 are kept.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lines()
     }

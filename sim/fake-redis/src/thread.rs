@@ -1,5 +1,5 @@
-//! The thread that a live server runs on, and how others talk to it: by work that it does between
-//! two moments of the world.
+//! The thread of a live server. Other threads send it jobs, which it runs between two steps of the
+//! world.
 
 #![expect(clippy::disallowed_types, reason = "a test runs beside the server")]
 
@@ -14,15 +14,15 @@ use tokio::sync::{Notify, oneshot};
 use crate::builder::Builder;
 use crate::live::{Access, Live};
 
-/// How long the world runs between two looks at what somebody waits for.
+/// How long the world runs between two polls of a pending job.
 const BEAT: Nanos = MILLISECOND;
-/// How long it runs while nobody waits: the bell ends that.
+/// How long it runs without a pending job; the bell ends that early.
 const REST: Nanos = 3_600 * SECOND;
 
-/// Work on the servers: whether it is done.
+/// A job on the servers; returns whether it is done.
 type Job = Box<dyn FnMut(&mut Live) -> bool + Send>;
 
-/// See the head of this file. Dropping it ends the servers and closes their sockets.
+/// The thread of the servers. Dropping it stops the servers and closes their sockets.
 pub struct Thread {
     jobs: Option<Sender<Job>>,
     bell: Arc<Notify>,
@@ -30,10 +30,10 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Starts servers on a thread of their own.
+    /// Starts servers on their own thread.
     ///
     /// # Errors
-    /// If the system gives no thread or no port.
+    /// If no thread or no port is available.
     pub async fn start(builder: Builder) -> io::Result<(Thread, Access)> {
         let (jobs, inbox) = channel();
         let (told, started) = oneshot::channel();
@@ -50,7 +50,7 @@ impl Thread {
         Ok((Thread { jobs: Some(jobs), bell, handle: Some(handle) }, access))
     }
 
-    /// Does something to the servers.
+    /// Runs `act` on the servers.
     pub async fn call<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Live) -> T + Send + 'static,
@@ -59,7 +59,7 @@ impl Thread {
         self.until(move |live| act.take().map(|act| act(live))).await
     }
 
-    /// Asks until there is an answer. Who no longer waits for it ends that.
+    /// Polls `ask` until it returns a value, or until the caller drops this future.
     ///
     /// # Panics
     /// If the server's thread has panicked.
@@ -79,6 +79,7 @@ impl Thread {
         };
         let jobs = self.jobs.as_ref().expect("the servers end with this value");
         let _ = jobs.send(Box::new(job));
+        // The bell rings after the send, so that the world returns to a job that is already there.
         self.bell.notify_one();
         answered.await.expect("the thread of the fake server has panicked: its message is above")
     }
@@ -86,14 +87,16 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        // The channel closes before the bell rings: the thread wakes, finds it closed and returns.
         drop(self.jobs.take());
         self.bell.notify_one();
-        // A panic of the thread has been printed, and this may be another's unwinding.
+        // A panic of the thread was already printed, and this drop may itself run during an
+        // unwinding.
         let _ = self.handle.take().map(JoinHandle::join);
     }
 }
 
-/// Runs servers until nobody can ask for anything any more.
+/// Runs the servers until the sender of jobs is dropped.
 fn drive(mut live: Live, inbox: &Receiver<Job>) {
     let mut jobs: Vec<Job> = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Faults as data: a verb with a target, an anchor and, where it has one, a length.
+//! Faults as data: a verb with a target, an anchor and an optional length.
 //!
 //! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event occurs.
 
@@ -23,7 +23,7 @@ pub struct Fault {
     pub verb: Verb,
     /// The host or links that it acts on.
     pub target: Target,
-    /// When it strikes.
+    /// Its anchor: when it strikes.
     pub anchor: Anchor,
     /// How long it lasts, in nanoseconds. `None`: until the heal. It has no meaning for a verb that
     /// acts at once.

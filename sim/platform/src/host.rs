@@ -342,6 +342,7 @@ impl Drop for HostMutexGuard {
     fn drop(&mut self) {
         let held = self.0.0.held.replace(false);
         debug_assert!(held, "a mutex is held until its guard is dropped");
+        // All are woken, because the future of any one of them may have been dropped meanwhile.
         for waker in self.0.0.waiting.borrow_mut().drain(..) {
             waker.wake();
         }

@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::rng::below;
 use crate::time::{MILLISECOND, Nanos};
 
-/// First retransmission time-out of data (Linux's minimum). The wait doubles with each try.
+/// The first retransmission timeout of data (Linux's minimum). The timeout doubles with each try.
 pub const RETRANSMISSION: Nanos = 200 * MILLISECOND;
-/// Tries after which a lost message is through, whatever the link's loss.
+/// The number of tries after which a lost message arrives, whatever the link's loss.
 pub const MAX_LOST_TRIES: u32 = 6;
-/// The maximum time that loss keeps a message back: the waits of all tries that can be lost.
+/// The maximum time by which loss delays a message: the timeouts of all tries that can be lost.
 pub const MAX_LOSS_DELAY: Nanos = RETRANSMISSION * ((1 << MAX_LOST_TRIES) - 1);
 
-/// The maximum time that a cut link keeps a message back. The sender does not learn when the link
-/// is whole again: its waits have doubled meanwhile, so the next try may come as long after.
+/// The maximum time by which a cut link delays a message. The sender does not learn when the link
+/// is open again. Its timeout has doubled meanwhile, so the next try may come as long after the
+/// outage as the outage lasted.
 pub fn max_outage_delay(outage: Nanos) -> Nanos {
     outage.saturating_mul(2).saturating_add(RETRANSMISSION)
 }
@@ -32,7 +33,7 @@ pub enum Latency {
         /// The maximum.
         max: Nanos,
     },
-    /// Exponential around a mean, cut off at seven times the mean.
+    /// Exponential around a mean, truncated at seven times the mean.
     Exponential {
         /// The mean.
         mean: Nanos,
@@ -44,8 +45,8 @@ pub enum Latency {
     },
 }
 
-/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is where
-/// it is cut off.
+/// Quantiles of the exponential distribution at k/32, in thousandths of the mean; the last is the
+/// truncation.
 const EXPONENTIAL: [u64; 33] = [
     0, 32, 65, 98, 134, 170, 208, 247, 288, 330, 375, 421, 470, 521, 575, 633, 693, 758, 827, 901,
     981, 1068, 1163, 1269, 1386, 1520, 1674, 1856, 2079, 2367, 2773, 3466, 7000,

@@ -28,8 +28,8 @@ pub struct Connection {
     pub server: SocketAddrV4,
 }
 
-/// The nth request on a connection, counted from 0. Both ends count alike, so what the client knows
-/// of a request (its operation) and what the node knows (its effect) can be joined.
+/// The nth request on a connection, counted from 0. Both ends count alike, so the client's
+/// knowledge of a request (its operation) and the node's (its effect) can be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
     /// The connection that carries it.
@@ -57,7 +57,7 @@ impl KeyName {
     }
 }
 
-/// Only databases other than 0 are named.
+/// The name, followed by the database unless that is 0.
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.name))?;
@@ -258,7 +258,8 @@ pub enum Event {
         /// The connection.
         connection: Connection,
     },
-    /// A node replies to this request with an error. A remark on bytes that other records hold.
+    /// A node replies to this request with an error. A remark, because other records hold the
+    /// bytes.
     Declined {
         /// The request.
         request: Request,
@@ -352,13 +353,13 @@ pub struct TraceLine {
 /// The hash after a number of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// How many records it covers.
+    /// The number of records covered.
     pub records: u64,
     /// The hash over them.
     pub digest: u128,
 }
 
-/// Bytes gathered before they are hashed; the digest does not depend on it.
+/// Bytes gathered before they are hashed; the digest does not depend on this size.
 const BUFFER: usize = 4096;
 
 /// The trace of one run.
@@ -437,12 +438,12 @@ impl Trace {
         &self.entries
     }
 
-    /// Every record as a line, where the trace is kept whole.
+    /// Every record as a line, if the trace is kept whole.
     pub fn lines(&self) -> Option<&[TraceLine]> {
         self.lines.as_deref()
     }
 
-    /// How many records there are, and the hash over all of them.
+    /// The number of records, and the hash over all of them.
     pub fn digest(&self) -> Digest {
         let mut hash = self.hash.clone();
         hash.update(&self.buffer);

@@ -1,4 +1,4 @@
-//! What stands before every command: the refusals of `processCommand`, in its order.
+//! The checks before every command: the refusals of `processCommand`, in its order.
 
 use bytes::Bytes;
 
@@ -16,10 +16,10 @@ use crate::specification::flags::Flags;
 
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 
-/// Refuses what may not be asked now.
+/// Refuses a command that is not allowed now.
 ///
 /// # Errors
-/// Redis's words for the first thing that speaks against it.
+/// Redis's text for the first reason to refuse.
 pub fn admit(
     node: &mut Node,
     session: &mut Session,
@@ -71,7 +71,7 @@ pub fn admit(
     Ok(())
 }
 
-/// In Valkey these are MULTI and WATCH as well, so that EXEC refuses behind them.
+/// In Valkey also MULTI and WATCH, so that a subsequent EXEC refuses.
 fn may_not_be_queued(node: &Node, command: &Command) -> bool {
     let opens = matches!(command.name, "MULTI" | "WATCH");
     command.flags.any(Flags::NO_MULTI) || opens && node.differs(Difference::NestedMultiBreaks)
@@ -86,7 +86,7 @@ fn not_queued(node: &Node, command: &Command) -> Reply {
     Reply::error("ERR Command not allowed inside a transaction")
 }
 
-/// Refuses what may not be asked of a replica without its master, or while a node loads its keys.
+/// Refuses commands that are not allowed on a replica without its master, or during loading.
 fn check_readiness(
     node: &Node,
     session: &Session,
@@ -102,20 +102,20 @@ fn check_readiness(
     Ok(())
 }
 
-/// Whether a request has not this flag, or one that EXEC would run has not.
+/// Whether a request, or one that EXEC would run, does not have this flag.
 fn lacks(flag: Flags, node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     all_flags(node, session, command, args).any(|flags| !flags.any(flag))
 }
 
-/// What a connection that monitors may not do.
+/// Commands that a connection in MONITOR mode may not run.
 const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
 
-/// What a request may do; EXEC may do what was queued.
+/// The flags of a request; for EXEC also those of the queued commands.
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
     all_flags(node, session, command, args).fold(Flags::default(), Flags::and)
 }
 
-/// The flags of a request, and of those that it runs if it is an EXEC.
+/// The flags of a request, and for EXEC of each queued command.
 fn all_flags(
     node: &Node,
     session: &Session,
@@ -128,7 +128,7 @@ fn all_flags(
     queued.chain([own_flags(node, command, args)])
 }
 
-/// All that runs scripts is hidden from MONITOR, and nothing else.
+/// SKIP_MONITOR marks exactly the commands that run scripts.
 fn own_flags(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let is_script = command.flags.any(Flags::SKIP_MONITOR);
     if is_script { declared::flags_of(node, command, args) } else { command.flags }
@@ -149,7 +149,7 @@ fn is_about_subscriptions(name: &str) -> bool {
     )
 }
 
-/// Whether only who listens to something may say this.
+/// Whether the node refuses this command to a client without subscriptions.
 fn is_for_listeners(node: &Node, name: &str) -> bool {
     matches!(name, "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE")
         && node.differs(Difference::NothingToUnsubscribe)
@@ -163,7 +163,7 @@ fn only_listens(command: &str) -> Reply {
     Reply::Error(text.into())
 }
 
-/// Makes room, and refuses what needs memory where none is left.
+/// Evicts keys, and refuses a command that needs memory if that is not enough.
 fn check_memory(
     node: &mut Node,
     session: &mut Session,
@@ -179,7 +179,7 @@ fn check_memory(
     if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 
-/// Whether a pause holds a request back that nothing else speaks against.
+/// Whether a pause delays a request that passes all checks.
 pub fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let Some(pause) = node.pause() else { return false };
     if session.from_master || session.id == 0 {

@@ -64,7 +64,7 @@ impl Asker {
     }
 }
 
-/// The master that a ROLE reply names, or that the node follows none; `None` for another reply.
+/// The master in a ROLE reply, `Some(None)` if the node follows none; `None` for another reply.
 pub fn role(reply: &Reply) -> Option<Option<SocketAddrV4>> {
     let Reply::Array(items) = reply else { return None };
     match &items[..] {

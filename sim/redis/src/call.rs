@@ -1,8 +1,8 @@
-//! The executor: one table of commands, and one [`admission::apply`] for client connections,
-//! scripts, MULTI, the append-only file and replication.
+//! What every command receives and returns: the running [`Call`], and the types that join commands
+//! with the executor.
 //!
-//! Commands return values and leave effects in the node. None of them writes a byte, and none runs
-//! another: who may do that is given an [`Execute`].
+//! Commands return values and leave effects in the node. None of them writes a byte, and none
+//! executes another command, except through an [`Execute`].
 
 pub mod collection;
 
@@ -18,16 +18,16 @@ use crate::session::Session;
 use crate::specification::Command;
 use crate::specification::flags::Flags;
 
-/// What a command comes to; an error is a reply too.
+/// The result of a command; an error is a reply too.
 pub type Outcome = Result<Reply, Reply>;
 
-/// What executes a command.
+/// The function that executes a command.
 pub type Run = fn(&mut Call) -> Outcome;
 
-/// A family of commands: full names in lower case with what executes them.
+/// A family of commands: full names in lower case with the functions that execute them.
 pub type Family = &'static [(&'static str, Run)];
 
-/// Executes a command that nothing speaks against.
+/// Executes a command that passed all checks.
 pub type Execute = fn(&mut Node, &mut Session, &'static Command, &[Bytes]) -> Reply;
 
 /// A running command.
@@ -183,7 +183,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What stands for a command that has subcommands; they are what is executed.
+/// Executes a command that has subcommands; only those do anything.
 pub fn container(call: &mut Call) -> Outcome {
     Err(wrong_arity(call.command.lower))
 }

@@ -1,12 +1,12 @@
-//! The chance of a node: generators whose states are its own, so that what it draws depends on
-//! nothing but how often it has drawn.
+//! The randomness of a node: generators whose states are its own, so that a draw depends only on
+//! the number of previous draws.
 
 /// The generator behind random picks.
 #[derive(Clone, Debug, Default)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// A generator that begins with these draws.
+    /// A generator seeded with these draws.
     pub fn new([first, second, third]: [u64; 3]) -> Dice {
         Dice(first ^ second.rotate_left(21) ^ third.rotate_left(42))
     }
@@ -23,7 +23,7 @@ impl Dice {
         drawn
     }
 
-    /// So many different numbers below `bound`, or all of them, in the order drawn.
+    /// `count` different numbers below `bound`, or all of them, in the order drawn.
     pub fn draw_some(&mut self, bound: usize, count: usize) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
@@ -41,12 +41,12 @@ impl Dice {
 pub struct ScriptDice(u64);
 
 impl ScriptDice {
-    /// As it begins in every process: the words of `rand.c`.
+    /// The initial state in every process, according to `rand.c`.
     pub fn of_process() -> ScriptDice {
         ScriptDice(0x1234_ABCD_330E)
     }
 
-    /// `redisSrand48`: goes on from a seed.
+    /// `redisSrand48`: continues from a seed.
     pub fn seed(&mut self, seed: u64) {
         self.0 = (seed & 0xffff_ffff) << 16 | 0x330E;
     }

@@ -86,8 +86,8 @@ impl Clients {
         self.sessions.get_mut(&id)?.as_deref_mut()
     }
 
-    /// Takes a connection up under a number of its own; that number. With so many others there is
-    /// no room for it.
+    /// Registers a connection under a new id, which is returned. If `most` others are connected, it
+    /// is refused and closed.
     pub fn connect(&mut self, session: Session, most: usize) -> u64 {
         self.last += 1;
         let id = self.last;
@@ -101,7 +101,7 @@ impl Clients {
         id
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn disconnect(&mut self, id: u64) {
         self.unblock(id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
@@ -109,24 +109,24 @@ impl Clients {
         self.woken.remove(&id);
     }
 
-    /// Takes a session out while a request of it runs; `None` if one runs already, or nobody has
-    /// this number.
+    /// Takes a session out while its request runs; `None` if a request of it is running already, or
+    /// there is no such session.
     pub fn take(&mut self, id: u64) -> Option<Box<Session>> {
         self.sessions.get_mut(&id)?.take()
     }
 
-    /// Puts a session back that was taken out.
+    /// Puts back a session that was taken out.
     pub fn put_back(&mut self, session: Box<Session>) {
         let slot = self.sessions.insert(session.id, Some(session));
         debug_assert!(matches!(slot, Some(None)), "it was taken out, and nobody put it back");
     }
 
-    /// How many are connected.
+    /// The number of connected clients.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many have connected so far.
+    /// How many clients have connected so far.
     pub fn received(&self) -> u64 {
         self.last
     }
@@ -136,7 +136,8 @@ impl Clients {
         self.sessions.is_empty()
     }
 
-    /// Takes the sessions that the server must look at: with new output, or to be closed.
+    /// Takes the sessions that the server must check: those with new output, and those to be
+    /// closed.
     pub fn take_woken(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.woken)
     }
@@ -184,7 +185,7 @@ impl Clients {
         std::mem::take(&mut self.new_wait)
     }
 
-    /// Makes the server look at a session.
+    /// Makes the server check a session.
     pub fn wake(&mut self, id: u64) {
         self.woken.insert(id);
     }
@@ -227,13 +228,13 @@ impl Clients {
         std::mem::take(&mut self.said)
     }
 
-    /// What the running session sees, to stand behind its reply.
+    /// Takes what the running session sees as push messages after its reply.
     pub fn take_seen(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.seen)
     }
 
-    /// Notes that a key was changed, for those who watch it, and whether it was created, for those
-    /// who wait for it.
+    /// Notes that a key was changed, for sessions that watch it, and whether it was created, for
+    /// sessions blocked on it.
     pub fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
         if self.watchers.is_empty() && self.waiting.is_empty() {
             return;
@@ -254,15 +255,15 @@ impl Clients {
         }
     }
 
-    /// Notes that a key is about to be created anew, whatever its previous value: sessions blocked
-    /// on it check again.
+    /// Notes that a key is about to be recreated, whatever its previous value: sessions blocked on
+    /// it check again.
     pub fn renew(&mut self, db: usize, key: &Key) {
         if !self.present.is_empty() {
             self.present.remove(&(db, Key::clone(key)));
         }
     }
 
-    /// Marks those who watch what was touched since this was last asked: their EXEC will refuse.
+    /// Marks the sessions that watch keys modified since the last call: their EXEC will refuse.
     pub fn mark_watchers(&mut self) {
         for place in std::mem::take(&mut self.touched) {
             for id in self.watchers.get(&place).cloned().unwrap_or_default() {

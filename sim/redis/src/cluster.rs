@@ -1,22 +1,22 @@
 //! Redis Cluster: one node's view of the others, and its reactions.
 //!
-//! A value without a machine. It is told the time ([`Cluster::tick`], ten times a second) and what
-//! comes over the bus ([`Cluster::take`]); what it wants done outside it leaves in
+//! A value without a machine. It receives the time ([`Cluster::tick`], ten times a second) and the
+//! messages of the bus ([`Cluster::take`]). It leaves requests to the outside in
 //! [`Cluster::actions`], which `process/cluster` carries out. The rules are those of Redis 7.0's
-//! `cluster.c`. What is reduced: messages have a form of our own (`message`), they speak of some
-//! nodes in turn and not by chance, and replicas do not move to masters that have none.
+//! `cluster.c`. Simplifications: messages have their own format (`message`), their gossip covers
+//! some nodes in turn and not by chance, and replicas do not migrate to masters without replicas.
 //!
 //! - `slots`: keys to slots, sets of slots
-//! - `message`: what nodes say to each other, and its bytes
-//! - `links`: connections to the others, pings, and who does not answer
-//! - `gossip`: what others say: roles, slots, failures
+//! - `message`: the messages between nodes, and their bytes
+//! - `links`: connections to the other nodes, pings, failure detection
+//! - `gossip`: the received state of other nodes: roles, slots, failures
 //! - `peer`: one node, as another one knows it
-//! - `election`: a replica that asks for votes, and who gives them; `candidacy`: how far it is
-//! - `view`: whether the cluster is up, and how nodes are told of
-//! - `file`: what outlives the process
+//! - `election`: vote requests of a replica, and votes; `candidacy`: the state of such an attempt
+//! - `view`: whether the cluster is up, and the text of CLUSTER NODES
+//! - `file`: what survives the process
 //!
-//! CLUSTER and its kin are in `command/cluster`, which requests are answered here in
-//! `permission/redirect`, tasks in `process/cluster`.
+//! CLUSTER and related commands are in `command/cluster`, redirects in `permission/redirect`, tasks
+//! in `process/cluster`.
 
 pub mod candidacy;
 pub mod election;
@@ -45,7 +45,7 @@ use crate::cluster::slots::SlotSet;
 use crate::digest::sha1_hex;
 use crate::settings::Settings;
 
-/// How far the port of the bus is from that of the clients.
+/// Distance of the bus port from the client port.
 pub const BUS: u16 = 10_000;
 
 /// The initial cluster of a node: as if the node had been in it for long.
@@ -74,7 +74,7 @@ pub struct Member {
     pub slots: SlotSet,
 }
 
-/// What the settings of a node say of its cluster.
+/// The cluster settings of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// `cluster-node-timeout`.

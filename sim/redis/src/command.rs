@@ -1,4 +1,4 @@
-//! Commands: a file a family. What joins them is in `execution`.
+//! Commands: one file for each family. `execution` joins them.
 
 pub mod acl;
 pub mod blocking;

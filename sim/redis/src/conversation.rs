@@ -81,6 +81,8 @@ fn is_noreplicas(reply: &[u8]) -> bool {
 impl Conversation {
     async fn go_on(mut self) -> io::Result<()> {
         loop {
+            // Read first: output pushed while this task writes raises the signal, and the loop runs
+            // again.
             let seen = self.wake.count();
             self.notice_answer();
             if let Next::Feed(asked) = self.serve_all().await? {
@@ -171,12 +173,14 @@ impl Conversation {
         if self.session(|session| is_noreplicas(&session.output[before..])) {
             self.server.host.record(Event::Unreplicated);
         }
+        // Before the mark, at which other tasks may run: REPLICAOF takes effect with its execution.
         if let After::Follow(master) = after {
             self.server.change_role(master);
         }
         self.mark(request, Leg::Applied, command).await;
         let has_reply = match after {
             After::Wait => {
+                // Replies to earlier requests of a pipeline do not wait for this one.
                 self.flush().await?;
                 wait(&self.server, self.id, &self.wake).await;
                 true
@@ -197,7 +201,7 @@ impl Conversation {
         Ok(Next::Go)
     }
 
-    /// Does what a command asks of the server, and whether it did: its reply is sent next then.
+    /// Carries out what a command requires of the server; returns whether its reply is sent next.
     async fn obey(&mut self, after: After) -> bool {
         match after {
             After::FailOver => self.server.fail_over(),
@@ -216,7 +220,7 @@ impl Conversation {
         true
     }
 
-    /// The process ends, unless what is to be saved before cannot be: there is a reply then.
+    /// Stops the process, unless a required save fails: then there is a reply.
     async fn shut_down(&mut self, saves: bool) -> bool {
         if saves && self.server.save().await.is_error() {
             let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");

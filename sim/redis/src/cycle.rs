@@ -1,4 +1,4 @@
-//! What a node does by itself: it deletes keys whose time has passed, and saves all of them.
+//! The periodic tasks of a node: it deletes expired keys, and saves all keys.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::node::Append;
 use crate::server::{Server, TICK_MS};
 use crate::signal::{First, first};
 
-/// Starts the tasks that a node always has.
+/// Starts the tasks that a node always runs.
 pub fn start(server: &Rc<Server>) {
     server.host.spawn(expire_in_time(Rc::clone(server)));
     if server.node.borrow().config.append != Append::None {
@@ -42,7 +42,7 @@ async fn save_in_time(server: Rc<Server>) {
     server.saves.set(false);
 }
 
-/// Deletes keys at the first tick after their time has passed. A replica never does.
+/// Deletes keys at the first tick after they expire. A replica never does.
 async fn expire_in_time(server: Rc<Server>) {
     loop {
         let seen = server.ends.count();
@@ -52,6 +52,7 @@ async fn expire_in_time(server: Rc<Server>) {
             server.ends.past(seen).await;
             continue;
         };
+        // The first tick after the expiry time: at that time itself the key still exists.
         let tick = (next / TICK_MS).saturating_add(1).saturating_mul(TICK_MS);
         let tick = server.host.sleep_until(Clock::Wall, tick.saturating_mul(MILLISECOND));
         if let First::That(()) = first(server.ends.past(seen), tick).await {

@@ -1,4 +1,4 @@
-//! Digests as Redis writes them down: scripts by their SHA1, passwords by their SHA256.
+//! Digests as Redis writes them: SHA1 for scripts, SHA256 for passwords.
 
 use bytes::Bytes;
 use sha1::Sha1;

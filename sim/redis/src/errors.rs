@@ -1,4 +1,4 @@
-//! The texts of errors that several commands answer with.
+//! Error texts that several commands share.
 
 use bytes::Bytes;
 
@@ -6,12 +6,12 @@ use crate::frame::Reply;
 
 /// A value of the wrong type.
 pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
-/// Words that make no sense together.
+/// Invalid words or combinations of words.
 pub const SYNTAX: &str = "ERR syntax error";
-/// No integer where one is needed.
+/// Not an integer where one is required.
 pub const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
-/// The error for a number of words that a command does not take.
+/// The error for a wrong number of words.
 pub fn wrong_arity(name: &str) -> Reply {
     Reply::Error(format!("ERR wrong number of arguments for '{name}' command").into())
 }
@@ -24,13 +24,13 @@ pub fn unknown_subcommand(container: &str, word: &[u8]) -> Reply {
     Reply::Error(text.into())
 }
 
-/// What C prints of a word: at most so many bytes, and none behind a NUL.
+/// The part of a word that C prints: at most `most` bytes, and none after a NUL.
 pub fn printed(word: &[u8], most: usize) -> &[u8] {
     let end = word.iter().take(most).position(|byte| *byte == 0);
     &word[..end.unwrap_or(word.len().min(most))]
 }
 
-/// Redis tells the first 128 bytes of the name and of the arguments back.
+/// Redis quotes the first 128 bytes of the name and of the arguments.
 pub fn unknown_command(args: &[Bytes]) -> Reply {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(printed(&args[0], 128));

@@ -11,7 +11,7 @@ use crate::memory::Meter;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Evicts keys until memory suffices; whether it does.
+/// Evicts keys until memory suffices; returns whether it does.
 pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
     if node.master.is_some() {
         node.memory = None;
@@ -27,7 +27,7 @@ pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
     true
 }
 
-/// The memory that keys take, counted anew if it was not metered so far.
+/// The memory that keys take; all keys are measured if it was not metered so far.
 pub fn used(node: &mut Node) -> u64 {
     let Node { memory, keyspace, .. } = node;
     memory.get_or_insert_with(|| Meter::of(keyspace)).used(keyspace)

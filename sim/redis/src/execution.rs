@@ -22,7 +22,7 @@ use crate::session::{Block, Closing, Session};
 use crate::specification::flags::Flags;
 use crate::specification::{Command, find_in};
 
-/// Executes one request as it came from a connection, its master or its file. What it did is in
+/// Executes one request from a connection, the master or the node's own file. Its effects are in
 /// `node.effects`, what the server must do in `session.after`.
 pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     if is_from_a_browser(&args[0]) {
@@ -49,7 +49,7 @@ pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     }
 }
 
-/// `POST` and `Host:` come from a browser that was led astray: its connection is closed.
+/// `POST` and `Host:` indicate a cross-protocol request by a browser: its connection is closed.
 fn is_from_a_browser(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"host:") || word.eq_ignore_ascii_case(b"post")
 }
@@ -79,13 +79,13 @@ fn refuse(
     refusal
 }
 
-/// A request that CLIENT PAUSE holds back.
+/// Delays a request for CLIENT PAUSE.
 fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
     session.blocked = Some(Block::Paused(args.to_vec()));
     Reply::SILENCE
 }
 
-/// Executes a command that nothing speaks against.
+/// Executes a command that passed all checks.
 pub fn execute(
     node: &mut Node,
     session: &mut Session,
@@ -95,6 +95,7 @@ pub fn execute(
     node.figures.executed += 1;
     let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
     let monitored = !node.clients.monitors.is_empty();
+    // A script is shown before it runs, so that it precedes the commands that it calls.
     if monitored && command.flags.any(Flags::SKIP_MONITOR) {
         monitor::show(node, session, command, args);
     }

@@ -1,5 +1,5 @@
-//! The files of a running node: the append-only file, and the file of all keys. What stands in
-//! them is in `persistence` and `rdb`.
+//! The files of a running node: the append-only file and the RDB file. Their contents are in
+//! `persistence` and `rdb`.
 //!
 //! - `log`: the append-only file between execution and disk
 //! - `sentinel`: the file of a Sentinel
@@ -28,15 +28,15 @@ const APPENDED: &str = "appendonly.aof";
 /// The name of the RDB file.
 const SAVED: &str = "dump.rdb";
 
-/// Whether there is a file that a start has to read.
+/// Whether there is a file to load at the start.
 pub fn has_file(host: &Host, node: &Node) -> bool {
     let name = if node.config.append == Append::None { SAVED } else { APPENDED };
     !host.disk().read(name).is_empty()
 }
 
 /// Loads from disk: the append-only file if the node keeps one, otherwise the RDB file. Returns how
-/// far into the node's changes the file reaches. `None` if the node must not start with it:
-/// the file is torn and must not be truncated, or it is no valid file.
+/// far into the node's changes the file reaches. `None` if the node must not start with it: the
+/// file is invalid, or torn and must not be truncated.
 pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     if node.config.append == Append::None {
         let bytes = host.disk().read(SAVED);
@@ -53,7 +53,7 @@ pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     good.then_some(Place { mark, changes })
 }
 
-/// Replaces a file by these bytes, with their mark; whether the disk took them.
+/// Replaces a file by these bytes and sets their mark; returns whether the disk accepted them.
 fn replace(host: &Host, file: &str, bytes: &[u8], mark: u64) -> bool {
     let good = host.disk().replace(file, bytes).is_ok();
     if good {
@@ -94,6 +94,7 @@ impl Server {
                 self.ended.raise();
             }
         }
+        // Only if nothing is pending does the file contain the stream up to the current offset.
         if log.pending().is_empty() {
             let offset = node.history.offset;
             let everysec = node.config.append == Append::Everysec;
@@ -103,7 +104,8 @@ impl Server {
         }
     }
 
-    /// Appends the pending commands, or replaces the file by all keys; whether the disk took it.
+    /// Appends the pending commands, or replaces the file by all keys; returns whether the disk
+    /// accepted it.
     fn append(&self, log: &Log) -> bool {
         if log.is_stale() {
             let (bytes, mark) = self.base();
@@ -131,6 +133,7 @@ impl Server {
     /// another sync waits for one of its own.
     pub async fn sync_log(&self) {
         self.append_pending();
+        // Read before the sync, which does not cover bytes written while it runs.
         let unsynced = self.log.borrow().unsynced();
         if let Some((written, offset)) = unsynced {
             self.host.disk().sync(APPENDED).await;
@@ -139,8 +142,8 @@ impl Server {
         }
     }
 
-    /// Has the file synced each second, if it is not yet: `appendfsync everysec`, and what CONFIG
-    /// SET may turn into it.
+    /// Starts the task that syncs the file each second, unless it runs: for `appendfsync everysec`,
+    /// also if CONFIG SET chooses that later.
     pub fn sync_from_now_on(self: &Rc<Server>) {
         if self.syncs.replace(true) {
             return;
@@ -156,7 +159,7 @@ impl Server {
         });
     }
 
-    /// Begins a file with what the node holds: `appendonly` was turned on.
+    /// Begins a file with all keys of the node: `appendonly` was turned on.
     pub async fn begin_log(self: &Rc<Server>) {
         self.sync_from_now_on();
         self.rewrite_log().await;
@@ -173,6 +176,7 @@ impl Server {
             let saving = &mut self.node.borrow_mut().saving;
             saving.append_failed = !good;
             saving.synced = 0;
+            // Cancels a BGREWRITEAOF under way: its keys are outdated.
             saving.rewriting = None;
         }
         *self.log.borrow_mut() = Log::anew(good);
@@ -209,7 +213,8 @@ impl Server {
         }
     }
 
-    /// Writes all keys to the RDB file while all clients wait; whether the disk took them.
+    /// Writes all keys to the RDB file while all clients wait; returns whether the disk accepted
+    /// them.
     async fn keep_now(&self, bytes: Bytes, mark: u64, changes: u64) -> bool {
         let good = self.keep(bytes, mark).await;
         if good {
@@ -219,12 +224,13 @@ impl Server {
         good
     }
 
-    /// Saves all keys as of now, and is done at the tick after the time that this takes: BGSAVE,
+    /// Saves all keys as of now; done at the first tick after the duration of the save: BGSAVE,
     /// save points.
     pub fn save_in_background(self: &Rc<Server>) {
         let now_s = self.now_s();
         let mut node = self.node.borrow_mut();
         node.saving.begin(now_s);
+        // Taken now, as by a fork: the file contains no later write.
         let (bytes, nth) = (dump(&node), node.saving.saves);
         drop(node);
         let mark = self.mark(None);
@@ -232,6 +238,7 @@ impl Server {
         self.host.spawn(async move {
             server.pass_child().await;
             let is_it = |saving: &Saving| saving.begun.is_some() && saving.saves == nth;
+            // A save that was ended or replaced meanwhile writes nothing.
             if is_it(&server.node.borrow().saving) {
                 let good = server.keep(bytes, mark).await;
                 let now_s = server.now_s();
@@ -242,11 +249,13 @@ impl Server {
     }
 
     /// Rewrites the append-only file from the keys as of now, followed by all that is appended
-    /// meanwhile: BGREWRITEAOF. If the node keeps no such file, only the time passes.
+    /// meanwhile: BGREWRITEAOF. If the node keeps no such file, only time passes.
     pub fn rewrite_in_background(self: &Rc<Server>) {
-        // Before the file is measured: the keys include these commands, so they must not follow.
+        // Before the file is measured: the keys already include these commands, so they must not
+        // follow.
         self.append_pending();
         let mut log = self.log.borrow_mut();
+        // What is appended from here on will follow other bytes, so it begins with SELECT.
         log.forget_database();
         let from = log.is_whole().then(|| self.host.disk().read(APPENDED).len());
         let now_s = self.now_s();
@@ -269,7 +278,8 @@ impl Server {
     }
 
     /// Installs a rewritten file: the keys, and what was appended since the old file had `from`
-    /// bytes; `None` if the file does not contain what came before. Whether the disk took it.
+    /// bytes; `None` if the file does not contain all earlier commands. Returns whether the disk
+    /// accepted it.
     async fn put_rewritten(&self, mut bytes: BytesMut, mark: u64, from: Option<usize>) -> bool {
         if self.node.borrow().config.append == Append::None {
             return self.host.disk().append(APPENDED, &[]).is_ok();
@@ -285,7 +295,7 @@ impl Server {
         good
     }
 
-    /// Begins at the next tick what is scheduled, if nothing else is under way by then.
+    /// Begins a scheduled save or rewrite at the next tick, if none is under way by then.
     pub fn begin_in_turn(self: &Rc<Server>) {
         if !self.node.borrow().saving.scheduled.contains(&true) {
             return;
@@ -295,7 +305,7 @@ impl Server {
             server.pass_tick().await;
             let [saves, rewrites] = server.node.borrow().saving.scheduled;
             if server.node.borrow().saving.is_busy() {
-                // The end of the one under way checks again.
+                // The end of the current one checks again.
             } else if saves {
                 server.node.borrow_mut().saving.scheduled[0] = false;
                 server.save_in_background();
@@ -306,7 +316,7 @@ impl Server {
         });
     }
 
-    /// Waits for the time that a child process takes, and until its end is noticed.
+    /// Waits for the duration of a child process, and until the tick that notices its end.
     async fn pass_child(&self) {
         let time = self.node.borrow().config.save_time;
         self.host.sleep(time).await;
@@ -326,7 +336,7 @@ impl Server {
         wall / SECOND
     }
 
-    /// Replaces the RDB file, complete and synced; whether the disk took it.
+    /// Replaces the RDB file and syncs it; returns whether the disk accepted it.
     async fn keep(&self, bytes: Bytes, mark: u64) -> bool {
         let good = replace(&self.host, SAVED, &bytes, mark);
         if good {

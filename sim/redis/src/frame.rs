@@ -23,7 +23,7 @@ const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
 /// One request: the command's name and its arguments.
 pub type Arguments = Vec<Bytes>;
 
-/// A word that is known beforehand.
+/// A word that is a constant.
 pub fn word(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
@@ -33,8 +33,8 @@ pub fn digits(value: impl ToString) -> Bytes {
     Bytes::from(value.to_string())
 }
 
-/// What is wrong with the bytes of a peer: Redis's text behind `Protocol error: `. The connection
-/// is to be closed after it is told.
+/// What is wrong with the bytes of a peer: Redis's text after `Protocol error: `. The connection
+/// must be closed after this reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub Bytes);
 

@@ -1,4 +1,4 @@
-//! Patterns of names, as KEYS, PSUBSCRIBE and ACL rules have them.
+//! Patterns of names, as in KEYS, PSUBSCRIBE and ACL rules.
 
 /// Redis's glob: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
@@ -26,7 +26,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How much of the pattern the byte takes, if it fits.
+/// How much of the pattern matches the byte, if it does.
 fn matches_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [] => None,

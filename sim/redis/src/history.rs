@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use lockstorm_platform::trace::{Event, hash_of};
 
-/// The id that is reported where there is none.
+/// The id that is reported if there is none.
 pub const NO_ID: &str = "0000000000000000000000000000000000000000";
 
 /// A replication history.

@@ -1,35 +1,35 @@
 //! The fake Redis server: parses requests, keeps keys, writes files and propagates to replicas.
 //!
 //! A node reaches its machine through [`lockstorm_platform::host`] alone and knows no engine.
-//! Lowest first; everything before `server` consists of functions of values.
+//! Lowest first; everything before `files` consists of functions of values.
 //!
-//! - `digits`: numbers as C writes them
-//! - `float`: numbers as C reads them
-//! - `frame`: bytes to requests, replies to bytes
-//! - `extended`: C's `long double`
+//! - `digits`, `float`, `extended`: numbers as C writes and reads them
+//! - `glob`, `digest`, `chance`: patterns, digests, a node's own random generators
+//! - `frame`, `errors`: bytes to requests, replies to bytes; shared error texts
 //! - `keyspace`: keys, values, expiry times
-//! - `history`: the replication history: ids, offset, backlog
-//! - `peers`: replicas, a master, a failover as a node sees them
-//! - `rdb`: values to bytes and back, in Redis's RDB format
 //! - `compat`: which server a node emulates, and the differences between servers
-//! - `node`: the state of a node, and the effects of a command
+//! - `specification`: what each command is, as data
+//! - `rdb`: values to bytes and back, in Redis's RDB format
 //! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
+//! - `history`, `peers`, `saving`: the replication history, replicas and master, save points
 //! - `session`, `clients`: connections, and what is pushed to them
-//! - `command`: the executor
+//! - `sentinel`, `cluster`: a Sentinel's view of its masters; slots, the cluster bus, elections
+//! - `node`: the state of a node, and the effects of a command
+//! - `call`: a running command
+//! - `permission`, `eviction`: restrictions of requests and scripts; eviction of keys
 //! - `script`: Lua
-//! - `saving`: when keys are saved
 //! - `persistence`: the contents of files
-//! - `signal`: how tasks of one node wait for each other
-//! - `server`: the order of execution, the trace
-//! - `files`: the files of a running node
-//! - `conversation`: requests and replies of one connection
-//! - `cycle`: what a node does on its own
+//! - `command`: one file for each family of commands
+//! - `admission`, `execution`: the checks before every command, and the executor
+//! - `requests`, `replay`: requests of connections; the replay of a file at the start
+//! - `signal`, `lines`: how tasks of one node wait for each other; connections that a node opens
+//! - `files`, `server`: the files of a running node; what its tasks share
+//! - `waits`, `cycle`, `turn`: blocked sessions, periodic tasks, the order of execution
 //! - `replication`: master and replica
-//! - `sentinel`: a node in another mode, which monitors masters
-//! - `ask`: one request and its reply, for callers outside a node
-//! - `operator`: sends the commands through which faults act
-//! - `lines`: connections that a node opens on its own
-//! - `cluster`: slots over masters, the cluster bus, elections
+//! - `conversation`: requests and replies of one connection
+//! - `process`: the life of a node, a Sentinel and the cluster bus
+//! - `ask`, `operator`: requests from outside a node, and the commands through which faults act
+//! - `witness`: what a node records about requests where clients record nothing
 
 pub mod admission;
 pub mod ask;

@@ -50,7 +50,7 @@ impl Lines {
         }
     }
 
-    /// Forgets a closed connection; whether the state still has to be notified.
+    /// Removes a closed connection; returns whether the state must still be notified.
     pub fn is_lost(&self, id: u64, line: &Line) -> bool {
         let lost = !line.closed.get();
         if lost {
@@ -78,7 +78,7 @@ impl Line {
     }
 
     /// Sends pending output, lets `hear` take complete messages from the input, and waits for more
-    /// of either; whether the connection continues.
+    /// of either; returns whether the connection continues.
     ///
     /// # Errors
     /// Those of the connection and of `hear`.
@@ -88,6 +88,7 @@ impl Line {
         inbox: &mut BytesMut,
         hear: impl AsyncFnOnce(&mut BytesMut) -> io::Result<()>,
     ) -> io::Result<bool> {
+        // Read first: output that is added during the write raises the signal.
         let seen = self.changed.count();
         let bytes = self.outbox.borrow_mut().split();
         if !bytes.is_empty() {

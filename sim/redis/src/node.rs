@@ -1,13 +1,13 @@
-//! The state of one node, and what a command did to it.
+//! The state of one node, and the effects of commands on it.
 //!
-//! A value without a machine: time is given to it, and what it wants done outside (trace, disk,
-//! replicas) is gathered as effects that the server carries out.
+//! A value without a machine: it receives the time from outside, and gathers what must happen
+//! outside (trace, disk, replicas) as effects that the server carries out.
 //!
-//! - `keys`: what is live, and what was done to a key
-//! - `connections`, `client`: who comes, and what CLIENT LIST tells of it
-//! - `replication`: whom it follows, who follows it
-//! - `saving`: when its keys are to be saved
-//! - `cluster`, `sentinel`: what else a node of a cluster does, or a Sentinel
+//! - `keys`: which keys are live, and the changes of a key
+//! - `connections`, `client`: new connections, and their lines in CLIENT LIST
+//! - `replication`: its master and its replicas
+//! - `saving`: when its keys must be saved
+//! - `cluster`, `sentinel`: the additional parts of a cluster node or a Sentinel
 
 pub mod client;
 pub mod cluster;
@@ -48,7 +48,7 @@ pub enum Append {
     /// Nothing: `appendonly no`.
     #[default]
     None,
-    /// An append-only file, synced when the kernel likes.
+    /// An append-only file, synced when the kernel chooses.
     No,
     /// An append-only file, synced once a second.
     Everysec,
@@ -56,40 +56,40 @@ pub enum Append {
     Always,
 }
 
-/// How a node is set up.
+/// The configuration of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// The port that it listens on.
     pub port: u16,
     /// What it keeps on disk.
     pub append: Append,
-    /// Whether the torn end of an append-only file is cut off: `aof-load-truncated`.
+    /// Whether the torn tail of an append-only file is truncated: `aof-load-truncated`.
     pub mends_torn_file: bool,
     /// When all keys are saved, in pairs of seconds and changes: `save`.
     pub save: String,
-    /// How long a save in the background takes, ns.
+    /// How long a background save takes, ns.
     pub save_time: Nanos,
     /// How long it takes to read a file at the start, ns.
     pub load_time: Nanos,
-    /// The master that it follows from its start.
+    /// The master that it follows from the start.
     pub replica_of: Option<SocketAddrV4>,
-    /// Writes are refused with fewer good replicas; 0 asks for none.
+    /// Writes are refused with fewer good replicas; 0 means no minimum.
     pub min_replicas_to_write: u32,
-    /// How old a good replica's last word may be, in whole seconds.
+    /// Maximum age of a good replica's last acknowledgement, in whole seconds.
     pub min_replicas_max_lag: u64,
-    /// How much of the stream is kept for replicas that fell behind: `repl-backlog-size`.
+    /// The size of the backlog: `repl-backlog-size`.
     pub backlog_bytes: usize,
-    /// The default user's password; empty if it has none.
+    /// The default user's password; empty means none.
     pub password: Bytes,
-    /// Which changes of keys are told: `notify-keyspace-events`.
+    /// Classes of keyspace notifications: `notify-keyspace-events`.
     pub notify: String,
-    /// Bytes of memory that keys may take; 0 is without limit.
+    /// Maximum bytes of memory for keys; 0 means no limit.
     pub max_memory: u64,
-    /// After how many milliseconds of a script others are told BUSY: `busy-reply-threshold`.
+    /// After how many milliseconds of a script others get BUSY: `busy-reply-threshold`.
     pub busy_after_ms: u64,
-    /// Which server it answers like.
+    /// The server that it emulates.
     pub compat: Compat,
-    /// The cluster that it is in: `cluster-enabled yes`.
+    /// Its cluster: `cluster-enabled yes`.
     pub cluster: Option<ClusterConfig>,
 }
 
@@ -125,36 +125,36 @@ pub struct Change {
     pub key: Key,
     /// What happened to it.
     pub change: KeyChange,
-    /// When it ends now, in Unix milliseconds.
+    /// Its expiry time now, in Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Whether the node did it by itself (expiry), not the command.
+    /// Whether the node did it on its own (expiry), not the command.
     pub by_node: bool,
 }
 
-/// What a command did, in order.
+/// The effects of a command, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Changes of keys.
     pub changes: Vec<Change>,
-    /// What replicas and the append-only file are told.
+    /// What is propagated to replicas and the append-only file.
     pub commands: Vec<Told>,
 }
 
-/// One command for replicas and the append-only file.
+/// One propagated command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The database that it is for.
+    /// Its database.
     pub db: usize,
     /// The command, with absolute times.
     pub command: Arguments,
-    /// Whether the node did it by itself (expiry), not the command.
+    /// Whether the node did it on its own (expiry), not the command.
     pub by_node: bool,
-    /// The unit of execution that told it.
+    /// The unit of execution that propagated it.
     pub unit: u64,
 }
 
 impl Told {
-    /// Whether it is for replicas alone: what is published is not kept on disk.
+    /// Whether it is for replicas alone: PUBLISH is not kept on disk.
     pub fn is_said_only(&self) -> bool {
         let name = &self.command[0];
         name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
@@ -162,26 +162,26 @@ impl Told {
 }
 
 impl Effects {
-    /// Whether nothing was done.
+    /// Whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.commands.is_empty()
     }
 }
 
-/// A script that holds its node: it came to no end, or a fault makes it slow.
+/// A script that holds its node: it does not terminate, or a fault makes it slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Since when, in Unix milliseconds.
+    /// When it began, in Unix milliseconds.
     pub since_ms: u64,
-    /// Whose it is.
+    /// The session that called it.
     pub session: u64,
-    /// Whether it has written: then it can't be killed.
+    /// Whether it has written: then it cannot be killed.
     pub wrote: bool,
-    /// What the caller is told when it is killed.
+    /// The caller's reply when it is killed.
     pub killed: Bytes,
-    /// Whether it has come to no end; one that is slow still has to begin.
+    /// Whether it does not terminate; a slow one has not begun yet.
     pub endless: bool,
-    /// Which function it is, if it is one.
+    /// The function, if it is one.
     pub function: Option<FunctionCall>,
 }
 
@@ -194,7 +194,7 @@ pub struct FunctionCall {
     pub command: Arguments,
 }
 
-/// What INFO counts.
+/// Counters of INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Commands executed.
@@ -205,7 +205,7 @@ pub struct Figures {
     pub errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
     pub evicted_keys: u64,
-    /// Resynchronisations that were asked for: full, partial, and partial in vain.
+    /// Requested resynchronisations: full, partial, and refused partial ones.
     pub syncs: [u64; 3],
 }
 
@@ -222,22 +222,22 @@ impl Figures {
 /// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// How it is set up now.
+    /// Its current configuration.
     pub config: NodeConfig,
     /// Its keys.
     pub keyspace: Keyspace,
-    /// What its wall clock read when the present command began, in Unix milliseconds. It stands
-    /// still while a script or transaction runs.
+    /// Its wall clock when the current command began, in Unix milliseconds. It is frozen while a
+    /// script or transaction runs.
     pub now_ms: u64,
-    /// What that clock reads in microseconds.
+    /// The same in microseconds.
     pub now_us: u64,
-    /// What it reads by now: later than `now_us` where a fault has made a script slow.
+    /// The clock by now, in microseconds: later than `now_us` where a fault has made a script slow.
     pub clock_us: u64,
     /// Its wall clock when it started, in Unix milliseconds.
     pub started_ms: u64,
-    /// What was done since the server last looked.
+    /// The effects since the server last collected them.
     pub effects: Effects,
-    /// Whether anyone listens to [`Effects::commands`]: a file, or a replica.
+    /// Whether [`Effects::commands`] has a consumer: a file, or a replica.
     pub propagates: bool,
     /// Whether commands come from its own file: nothing expires meanwhile.
     pub loading: bool,
@@ -247,53 +247,54 @@ pub struct Node {
     pub link: Link,
     /// The id of its process: 40 hexadecimal digits, new at each start.
     pub run_id: String,
-    /// The history of its data, as its replicas count it.
+    /// The replication history of its data.
     pub history: History,
-    /// The replicas that it feeds, in the order in which they came.
+    /// The replicas that it feeds, in order of arrival.
     pub replicas: Vec<Replica>,
-    /// The FAILOVER that is under way.
+    /// The FAILOVER under way.
     pub failover: Option<Failover>,
-    /// How many of them are good, recounted once a second.
+    /// How many replicas are good, recounted once a second.
     pub good_replicas: u32,
-    /// Bodies of scripts by their SHA1 in lower case. Neither replicated nor kept on disk.
+    /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on
+    /// disk.
     pub scripts: BTreeMap<Bytes, Bytes>,
-    /// Libraries of functions, which are both.
+    /// Libraries of functions, which are replicated and kept on disk.
     pub libraries: Libraries,
     /// The generator behind `math.random`, as in Redis.
     pub script_dice: ScriptDice,
     /// The script that holds the node.
     pub busy: Option<Busy>,
-    /// Who is connected.
+    /// Its connected clients.
     pub clients: Clients,
-    /// What CONFIG SET made of the parameters that stand nowhere else.
+    /// The parameters of CONFIG SET that have no field of their own.
     pub settings: Settings,
-    /// How large small forms may be, by those settings.
+    /// Maximum sizes of small encodings, according to those settings.
     pub limits: Limits,
-    /// Who may ask.
+    /// Its ACL users.
     pub users: Users,
-    /// When all keys are saved, and how that went.
+    /// When all keys are saved, and the outcome.
     pub saving: Saving,
-    /// Since when it reads its files before it serves anybody, in Unix milliseconds.
+    /// Since when it has been loading its files before it serves clients, in Unix milliseconds.
     pub starting_ms: Option<u64>,
     /// What INFO counts.
     pub figures: Figures,
-    /// The memory that keys take; kept only with a limit.
+    /// The memory that keys take; metered only with a limit.
     pub memory: Option<Meter>,
-    /// Whether the present request began without memory left.
+    /// Whether the current request began beyond `maxmemory`.
     pub out_of_memory: bool,
-    /// Whether DEBUG SET-ACTIVE-EXPIRE has ended the active cycle.
+    /// Whether DEBUG SET-ACTIVE-EXPIRE has disabled the active expire cycle.
     pub rests: bool,
     /// The generator behind random picks.
     pub dice: Dice,
-    /// How many units of execution there were: what one of them told is kept together.
+    /// The number of units of execution: the commands that one unit propagates stay together.
     pub unit: u64,
-    /// What it watches, if it is a Sentinel: then it keeps no keys.
+    /// Its Sentinel state, if it is one: then it keeps no keys.
     pub sentinel: Option<Box<Sentinel>>,
-    /// What it knows of its cluster, if it is in one.
+    /// Its cluster state, if it is in one.
     pub cluster: Option<Box<Cluster>>,
 }
 
-/// The parameters that a configuration sets otherwise than Redis does.
+/// The parameters that a configuration sets differently from Redis's defaults.
 fn settings_of(config: &NodeConfig) -> Settings {
     let mut settings = Settings::default();
     if config.compat.has(Difference::ExpiryIsUnlink) {
@@ -309,7 +310,7 @@ fn settings_of(config: &NodeConfig) -> Settings {
 }
 
 impl Node {
-    /// A node that has just started, empty. Its history's id is made from two draws.
+    /// An empty node that has just started. The ids are made from draws.
     pub fn new(config: NodeConfig, now_ms: u64, id: [u64; 3]) -> Node {
         let [first, second, third] = id;
         let mut history_id = format!("{first:016x}{second:016x}{third:016x}");
@@ -339,7 +340,7 @@ impl Node {
         }
     }
 
-    /// What it is run as, as INFO and HELLO tell it.
+    /// Its mode, as INFO and HELLO report it.
     pub fn mode(&self) -> &'static str {
         match (&self.sentinel, &self.cluster) {
             (Some(_), _) => "sentinel",
@@ -360,12 +361,12 @@ impl Node {
         self.now_ms = wall_ns / 1_000_000;
     }
 
-    /// Whether the server that it answers like differs so from Redis 7.0.15.
+    /// Whether the server that it emulates differs from Redis 7.0.15 in this point.
     pub fn differs(&self, difference: Difference) -> bool {
         self.config.compat.has(difference)
     }
 
-    /// Whether the server that it answers like has a command.
+    /// Whether the server that it emulates has a command.
     pub fn has(&self, command: &Command) -> bool {
         command.since.is_none_or(|difference| self.differs(difference))
     }
@@ -375,14 +376,14 @@ impl Node {
         look_up_in(self.commands(), args).filter(|command| self.has(command))
     }
 
-    /// The time from which a command of this session counts, in Unix microseconds. In a script it
-    /// moves before Redis 7.2; whether a key has expired never depends on that.
+    /// The time at which a command of this session runs, in Unix microseconds. Within a script it
+    /// advances before Redis 7.2; whether a key has expired never depends on that.
     pub fn time_us(&self, session: &Session) -> u64 {
         let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
         if moves { self.clock_us } else { self.now_us }
     }
 
-    /// What holds requests back at present: CLIENT PAUSE, a failover, or both.
+    /// What delays requests at present: CLIENT PAUSE, a failover, or both.
     pub fn pause(&self) -> Option<Pause> {
         let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
         let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
@@ -392,12 +393,12 @@ impl Node {
         }
     }
 
-    /// Whether something is held back: nothing expires then, and nothing is evicted.
+    /// Whether requests are paused: nothing expires then, and nothing is evicted.
     pub fn is_paused(&self) -> bool {
         self.pause().is_some()
     }
 
-    /// Whether it follows a master's stream at present.
+    /// Whether it currently follows a master's stream.
     pub fn is_linked(&self) -> bool {
         self.link.state == LinkState::Connected
     }

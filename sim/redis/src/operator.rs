@@ -30,14 +30,16 @@ async fn carry_out(order: Order) {
     send(&order.host, order.node, &words).await;
 }
 
-/// Makes a replica a master, moves the names of its old master to it, and makes that one and its
-/// other replicas follow it, as soon as they reply.
+/// Promotes a replica to master, moves the names of its old master to it, and makes the old master
+/// and its other replicas follow it, as soon as they reply.
 async fn fail_over(order: Order) {
     let Order { host, node, others, masters, move_name, .. } = order;
+    // Queried before the promotion, after which the node follows no master.
     let told = master_of(&host, node).await;
     let first = || host.resolve(masters.first()?);
     let Some(old) = told.or_else(first) else { return };
     replicate(&host, node, None).await;
+    // After the promotion, so that no client resolves the name to a replica.
     for name in masters.iter().filter(|name| host.resolve(name) == Some(old)) {
         move_name(name, node);
     }

@@ -1,7 +1,7 @@
-//! What a node lets nobody do at present, be it a request or what a script calls.
+//! Restrictions that currently apply to every caller, whether a request or a script.
 //!
-//! - `access`: what a session's user may not do
-//! - `redirect`: what another node of the cluster is to be asked
+//! - `access`: the restrictions of a session's user
+//! - `redirect`: requests that another node of the cluster must serve
 
 pub mod access;
 pub mod redirect;
@@ -13,16 +13,16 @@ use crate::node::Node;
 use crate::session::Session;
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
-/// The answer to a write where too few replicas are heard.
+/// The error for a write without enough good replicas.
 pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
-/// Memory is used up.
+/// The error beyond `maxmemory`.
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-/// A replica may not say what it holds until its master is back.
+/// The error of a replica that must not serve data until its link to the master is up.
 pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
     b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 ));
-/// Whether the node is a replica that may not say what it holds until its master is back.
+/// Whether the node is a replica that must not serve data until its link to the master is up.
 pub fn is_stale(node: &Node) -> bool {
     node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
 }

@@ -1,7 +1,6 @@
-//! What stands in the files of a node: the append-only file as commands, all keys as an RDB.
+//! The contents of a node's files: the append-only file as commands, all keys as an RDB.
 //!
-//! What is here turns values into bytes and back; when to write and to sync is the business of
-//! `files`.
+//! This file turns values into bytes and back; `files` decides when to write and to sync.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,21 +11,21 @@ use crate::rdb::cursor::WrongRdb;
 use crate::rdb::{self, Facts, Stream, save};
 use crate::script::library;
 
-/// Commands on their way into a file or a replication stream. A unit of several is wrapped into
-/// MULTI and EXEC; SELECT is put in where the database changes.
+/// Encodes commands for a file or a replication stream. A unit of several commands is wrapped in
+/// MULTI and EXEC; SELECT is inserted where the database changes.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// The database that the last command was for.
+    /// The database of the last command.
     selected: Option<usize>,
 }
 
 impl Script {
-    /// Makes the next command say its database again.
+    /// Makes the next command begin with SELECT.
     pub fn forget_database(&mut self) {
         self.selected = None;
     }
 
-    /// Appends commands; `each` is told of every command when its bytes are written.
+    /// Appends commands; `each` is called for every command when its bytes are written.
     pub fn write(
         &mut self,
         commands: &[Told],
@@ -49,8 +48,8 @@ impl Script {
         }
     }
 
-    /// How many commands that makes, those which wrap a unit included, SELECT not. What is only
-    /// said does not count.
+    /// How many commands that makes, including the MULTI and EXEC around a unit, without SELECT.
+    /// Commands for replicas alone do not count.
     pub fn length(commands: &[Told]) -> u64 {
         let kept = |unit: &[Told]| unit.iter().filter(|told| !told.is_said_only()).count() as u64;
         units(commands).map(|(unit, wrapped)| kept(unit) + if wrapped { 2 } else { 0 }).sum()
@@ -63,13 +62,13 @@ impl Script {
     }
 }
 
-/// Commands by the unit that told them, and whether MULTI and EXEC stand around it.
+/// Commands by the unit that propagated them, and whether MULTI and EXEC surround it.
 fn units(commands: &[Told]) -> impl Iterator<Item = (&[Told], bool)> {
     let units = commands.chunk_by(|one, next| one.unit == next.unit);
     units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
 }
 
-/// All that a node holds as an RDB, with its place in its history if that is kept.
+/// All data of a node as an RDB, with its replication offset if it has a backlog.
 pub fn dump(node: &Node) -> Bytes {
     let history = &node.history;
     let db = i64::try_from(node.link.resumes_in.unwrap_or(0)).unwrap_or(0);
@@ -84,20 +83,20 @@ pub fn dump(node: &Node) -> Bytes {
     save(&node.keyspace, &node.limits, libraries, &facts)
 }
 
-/// Puts what an RDB holds in the place of all that the node holds. A master leaves out keys whose
-/// time has passed, a replica leaves that to its master. A node that reads its own file goes on
-/// with the history that it tells.
+/// Replaces all data of the node by that of an RDB. A master leaves out expired keys, a replica
+/// leaves that to its master. A node that loads its own file continues the history that the file
+/// names.
 ///
 /// # Errors
-/// If it is no RDB: then the node is as it was.
+/// If it is not a valid RDB: then the node is unchanged.
 pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
     let contents = rdb::load(bytes, &node.limits)?;
     node.keyspace = contents.keyspace;
     node.memory = None;
     node.libraries.clear();
     for code in &contents.libraries {
-        // A library that Redis kept can be loaded; if one of another version cannot, the keys
-        // are worth more than it.
+        // A library that Redis kept can be loaded; if another version's library cannot, the keys
+        // matter more than the library.
         let _ = library::load(&mut node.libraries, code, true);
     }
     let over = if node.master.is_none() { node.keyspace.expired(node.now_ms) } else { Vec::new() };
@@ -110,6 +109,7 @@ pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
     };
     let number = |name: &str| fact(name).and_then(|text| text.parse::<u64>().ok());
+    // Replicas that continued from this offset would keep the keys that were dropped here.
     if let (Some(id), Some(offset), true) =
         (fact("repl-id"), number("repl-offset"), over.is_empty())
     {
@@ -119,7 +119,7 @@ pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
     Ok(())
 }
 
-/// Commands that make an empty node hold what this one holds: libraries and keys.
+/// Commands that recreate this node's data on an empty node: libraries and keys.
 pub fn snapshot(node: &Node) -> BytesMut {
     let mut out = BytesMut::new();
     for library in node.libraries.values() {
@@ -138,7 +138,7 @@ pub fn snapshot(node: &Node) -> BytesMut {
     out
 }
 
-/// How many changes an execution of a [`snapshot`] makes.
+/// How many key changes the execution of a [`snapshot`] makes.
 pub fn changes_of_snapshot(node: &Node) -> u64 {
     let changes = |db: &Database| db.len() as u64 + db.ending() as u64;
     node.keyspace.iter().map(|(_, db)| changes(db)).sum()

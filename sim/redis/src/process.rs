@@ -1,4 +1,4 @@
-//! A node as a process: from its start to its end.
+//! A node as a process: from its start to its exit.
 //!
 //! - `cluster`: the bus of a node that is in a cluster
 //! - `sentinel`: a Sentinel as a process
@@ -23,16 +23,16 @@ use crate::replication::follow::follow_anew;
 use crate::server::Server;
 use crate::signal::{First, first};
 
-/// Runs a node until its process ends.
+/// Runs a node until its process stops.
 ///
 /// # Panics
-/// If its port is taken: a world gives each process ports of its own.
+/// If its port is in use: a world gives each process its own ports.
 pub async fn serve(host: Host, config: NodeConfig) {
     serve_shown(host, config, |_| {}).await;
 }
 
-/// As [`serve`], and shows the node before it reads its files, to code that looks into it from
-/// outside its machine.
+/// As [`serve`], and passes the server to `show` before it loads its files, for code that observes
+/// it from outside its machine.
 ///
 /// # Panics
 /// As [`serve`].
@@ -43,6 +43,7 @@ pub async fn serve_shown(host: Host, config: NodeConfig, show: impl FnOnce(&Rc<S
 }
 
 async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
+    // Before the files are loaded: clients that connect meanwhile get LOADING, not a refusal.
     let listener = host.listen(config.port).expect("the node's port is free");
     let server = Rc::new(begin(host, config));
     show(&server);
@@ -55,7 +56,7 @@ async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
     accept_all(server, listener).await;
 }
 
-/// Serves everybody who connects, until the process is to end.
+/// Serves every connection until the process must stop.
 pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
@@ -67,13 +68,13 @@ pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     }
 }
 
-/// Draws for the ids of a process that starts now.
+/// Draws for the ids of a process that starts now; a restart at a later time gets other ids.
 pub fn ids(host: &Host) -> [u64; 3] {
     let wall = host.now(Clock::Wall);
     [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
 }
 
-/// The process with the state that it begins with.
+/// The process in its initial state.
 fn begin(host: &Host, config: NodeConfig) -> Server {
     let wall = host.now(Clock::Wall);
     let mut node = Node::new(config, wall / MILLISECOND, ids(host));
@@ -87,8 +88,8 @@ fn begin(host: &Host, config: NodeConfig) -> Server {
     Server::new(host, node, follow_anew)
 }
 
-/// Loads what the disk holds, tells the trace and begins. False if the node must not start
-/// with what it found.
+/// Loads from disk, records it in the trace and starts. False if the node must not start with
+/// what it found.
 fn start(server: &Rc<Server>) -> bool {
     let mut node = server.node.borrow_mut();
     node.starting_ms = None;
@@ -108,8 +109,8 @@ fn start(server: &Rc<Server>) -> bool {
     true
 }
 
-/// Starts when the file has been read, which takes time; who asks meanwhile is told so. What
-/// has expired is decided by the time at which it began, as in Redis.
+/// Starts after the file is loaded, which takes time; requests meanwhile get a LOADING error.
+/// Expiry is decided by the time at which loading began, as in Redis.
 async fn start_after(server: Rc<Server>, load_time: Nanos) {
     server.node.borrow_mut().starting_ms = Some(server.host.now(Clock::Wall) / MILLISECOND);
     server.host.sleep(load_time).await;

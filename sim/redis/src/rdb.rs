@@ -2,7 +2,7 @@
 //! the libraries for FUNCTION DUMP.
 //!
 //! Pure functions between bytes and values. All input is validated, whatever its source: bytes that
-//! are no RDB are refused, and take no more memory than a fixed multiple of themselves.
+//! are not an RDB are refused, and use no more memory than a fixed multiple of their size.
 //!
 //! - `kind`: opcodes and type bytes
 //! - `write`, `read`: values
@@ -33,7 +33,7 @@ const FIRST_WITH_CHECKSUM: u16 = 5;
 /// Bytes of version and checksum at the end of a dump.
 const FOOT: usize = 10;
 
-/// What a file says of itself besides its keys.
+/// The metadata of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts<'a> {
     /// When it was written, in Unix seconds.

@@ -1,4 +1,4 @@
-//! What a node does at its start with its append-only file: it executes it.
+//! The replay of an append-only file at the start of a node.
 
 use bytes::BytesMut;
 
@@ -8,17 +8,17 @@ use crate::frame::request::RequestReader;
 use crate::node::Node;
 use crate::session::Session;
 
-/// What was made of an append-only file.
+/// The result of loading an append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// How many bytes of it were whole.
+    /// How many of its bytes form complete commands.
     pub whole: usize,
-    /// How many changes of keys they made: as many as when they were written.
+    /// How many key changes they made: the same number as when they were written.
     pub changes: u64,
 }
 
-/// Executes a file's commands on an empty node. A torn tail, or a transaction without its end, is
-/// left out (`aof-load-truncated`).
+/// Executes a file's commands on an empty node. A torn tail, or a transaction without EXEC, is left
+/// out (`aof-load-truncated`).
 pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
     let mut session = Session { from_master: true, ..Session::default() };
     let mut reader = RequestReader::default();
@@ -42,6 +42,7 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
         }
     }
     node.loading = false;
+    // The changes are only counted: the trace has the resulting keys as one record.
     let effects = std::mem::take(&mut node.effects);
     Replayed { whole, changes: effects.changes.len() as u64 }
 }

@@ -37,6 +37,8 @@ impl Server {
         if master.is_none() {
             self.feeds.borrow_mut().cut_all();
         }
+        // Raised before the new task starts: this ends the previous one, and the new one counts
+        // from here.
         self.role.raise();
         self.acknowledged.raise();
         self.ends.raise();

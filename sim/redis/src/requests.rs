@@ -1,5 +1,5 @@
-//! Requests of those who are connected: one is executed, then whoever waited for what it did is
-//! served.
+//! Requests of connected clients: one is executed, then the sessions that were blocked on its
+//! effects are served.
 //!
 //! A session is taken out of its node's clients while its request runs.
 
@@ -12,11 +12,11 @@ use crate::keyspace::Key;
 use crate::node::Node;
 use crate::session::Block;
 
-/// Executes a request of a connection. The reply is put behind its output, unless the request
-/// has to wait.
+/// Executes a request of a connection. The reply is appended to its output buffer, unless the
+/// request blocks.
 ///
 /// # Panics
-/// If there is no such connection, or a request of it waits.
+/// If there is no such connection, or it is blocked.
 pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     let session = node.clients.take(id);
     let mut session = session.expect("it is connected, and asks one thing at a time");
@@ -40,10 +40,11 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     end_pause(node);
 }
 
-/// What follows everything that is executed: watchers are marked, those who wait for new keys are
-/// served.
+/// Follows every execution: marks sessions that watch changed keys, and serves sessions blocked on
+/// new keys.
 pub fn settle(node: &mut Node) {
     node.clients.mark_watchers();
+    // Repeated, because serving a session may create keys in turn (BLMOVE).
     loop {
         let ready = node.clients.take_ready();
         if ready.is_empty() {
@@ -58,7 +59,7 @@ pub fn settle(node: &mut Node) {
     }
 }
 
-/// Lets a session that waits try again for a key.
+/// Retries a blocked session's command for a key.
 fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
     let Some(mut session) = node.clients.take(id) else { return };
     let Some(Block::Keys(pop)) = session.blocked.clone() else {
@@ -78,7 +79,7 @@ fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
     }
 }
 
-/// Ends the waits whose time is over, and the pause.
+/// Ends waits at their timeout, and the pause at its end.
 pub fn end_waits(node: &mut Node) {
     end_pause(node);
     for id in node.clients.late(node.now_ms) {
@@ -93,7 +94,7 @@ fn end_pause(node: &mut Node) {
     }
 }
 
-/// Executes the requests that a pause held back.
+/// Executes the requests that a pause delayed.
 pub fn resume_paused(node: &mut Node) {
     for id in node.clients.take_held() {
         if let Some(args) = node.clients.release(id) {

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-/// See the head of this file.
+/// The state of saves and rewrites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saving {
     /// Changes of keys since the last save: `rdb_changes_since_last_save`.
@@ -67,6 +67,7 @@ impl Saving {
 
     /// Notes that this many changes are saved; the failure of a foreground save is noted nowhere.
     pub fn saved(&mut self, now_s: u64, changes: u64) {
+        // Changes since the snapshot are not in the file: they count for the next save.
         self.changes = self.changes.saturating_sub(changes);
         self.failed = false;
         self.saved_s = now_s;

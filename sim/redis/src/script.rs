@@ -49,7 +49,7 @@ use crate::session::{Block, ScriptRun, Session};
 /// The keys and the arguments of a script.
 pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
 
-/// A script with what it is called with.
+/// A script with its arguments.
 pub struct Program<'a> {
     kind: Kind,
     /// The script's SHA1, or the function's name.
@@ -58,11 +58,11 @@ pub struct Program<'a> {
     flags: Option<ScriptFlags>,
     function: Function,
     words: Words<'a>,
-    /// Whether a command asked for it that may not write.
+    /// Whether the calling command must not write.
     read_only: bool,
 }
 
-/// Whether a script compiles.
+/// Compiles a script, to validate it.
 ///
 /// # Errors
 /// Redis's error text for a script that does not.
@@ -70,11 +70,11 @@ pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
     compile(sha, body).map(drop)
 }
 
-/// The script of this SHA1, to be run with these words. `read_only` is whether a command asked
-/// that may not write.
+/// The script of this SHA1 with these arguments. `read_only` is set for commands that must not
+/// write.
 ///
 /// # Errors
-/// Redis's words for a script that does not compile.
+/// Redis's error text for a script that does not compile.
 pub fn of_body<'a>(
     sha: &Bytes,
     body: &[u8],
@@ -95,11 +95,11 @@ fn compile(sha: &Bytes, body: &[u8]) -> Result<(Option<ScriptFlags>, Function), 
     Ok((head.flags, function))
 }
 
-/// Runs a script on the node, whose time is frozen meanwhile. `read_only` is set for commands that
-/// must not write.
+/// The function of this name, ignoring case, with these arguments. `read_only` is set for commands
+/// that must not write.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such function.
 pub fn of_function<'a>(
     known: &Libraries,
     name: &[u8],
@@ -111,10 +111,10 @@ pub fn of_function<'a>(
     Ok(Program { kind: Kind::Library, name: name.clone(), flags, function, words, read_only })
 }
 
-/// Runs the function of this name, ignoring case.
+/// Runs a script or a function on the node, whose time is frozen meanwhile.
 ///
 /// # Errors
-/// What is refused before it runs.
+/// A refusal before it runs.
 pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply, Reply> {
     let Call { node, session, .. } = call;
     let (words, read_only) = (program.words, program.read_only);

@@ -16,7 +16,7 @@
 //! - `failover`: the steps of a failover
 //! - `file`: what survives the process
 //!
-//! What it answers is in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
+//! Its replies are in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
 
 pub mod down;
 pub mod election;
@@ -169,6 +169,7 @@ impl Sentinel {
             for place in &places {
                 self.handle(place, now);
             }
+            // After all its instances were handled, because the switch replaces them.
             if self.masters[name].failover.state == State::UpdateConfig {
                 self.switch_to_promoted(name, now.ms);
             }
@@ -218,7 +219,7 @@ impl Sentinel {
         self.masters.get_mut(&place.master)?.get_mut(&place.who)
     }
 
-    /// Tells an event about somebody: `%@` of `sentinelEvent`, and what stands behind it.
+    /// Publishes an event about an instance: `%@` of `sentinelEvent`, followed by `more`.
     pub fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
@@ -246,8 +247,8 @@ impl Sentinel {
 pub const SIGHTS: [(&str, Sight); 3] =
     [("+sdown", Sight::Suspected), ("+odown", Sight::Down), ("+switch-master", Sight::Named)];
 
-/// What an event says about a Sentinel or a master: `+odown` with `master NAME IP PORT ...`,
-/// `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
+/// The trace event for a published event about a Sentinel or a master: `+odown` with `master NAME
+/// IP PORT ...`, `+switch-master` with `NAME IP PORT IP PORT`, the new address last.
 pub fn sight(channel: &str, text: &str) -> Option<Event> {
     if channel == "+tilt" {
         return Some(Event::Tilted);

@@ -1,4 +1,4 @@
-//! A running node: what its tasks share, and what all of them do with what was executed.
+//! A running node: what its tasks share, and how the effects of commands are published.
 //!
 //! `command` decides what a request does; this file carries its effects to the trace, the file and
 //! the replicas, in the order of Redis: execute, write to the file (and sync it under
@@ -20,10 +20,10 @@ use crate::signal::Signal;
 /// Time between two runs of `serverCron` (hz 10).
 pub const TICK_MS: u64 = 100;
 
-/// Has a node follow its master from now on, as a task.
+/// Starts the task that makes a node follow its master.
 pub type Follow = fn(&Rc<Server>);
 
-/// Sees each request of a node before it is executed, beside the trace.
+/// Observes each request of a node before its execution, in addition to the trace.
 pub type Observer = Rc<dyn Fn(Request, &Arguments)>;
 
 /// A running node. Its tasks share it.
@@ -56,19 +56,19 @@ pub struct Server {
     pub syncs: Cell<bool>,
     /// Whether the timeouts of blocked sessions are watched.
     pub tended: Cell<bool>,
-    /// What is started when it follows another master.
+    /// Starts to follow the node's master.
     pub follow: Follow,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     /// The append-only file.
     pub log: RefCell<Log>,
     /// Whether the save points are checked.
     pub saves: Cell<bool>,
-    /// Sees its requests, for a test that asserts what was requested.
+    /// Observes its requests, for a test that asserts what was requested.
     pub observer: RefCell<Option<Observer>>,
 }
 
 impl Server {
-    /// A process with this state.
+    /// A process with this node state.
     pub fn new(host: &Host, node: Node, follow: Follow) -> Server {
         Server {
             host: host.clone(),
@@ -93,12 +93,12 @@ impl Server {
         }
     }
 
-    /// What is raised when a connection has something to look at that nobody asked for.
+    /// The signal that is raised when a connection has something to do that it did not request.
     pub fn wake_of(&self, id: u64) -> Rc<Signal> {
         Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
 
-    /// Raises that for the connections that were told something.
+    /// Raises these signals for the connections with new output.
     pub fn raise_wakes(&self, node: &mut Node) {
         for id in node.clients.take_woken() {
             if let Some(wake) = self.wakes.borrow().get(&id) {
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn disconnect(&self, id: u64) {
         self.wakes.borrow_mut().remove(&id);
         self.node.borrow_mut().clients.disconnect(id);
@@ -132,6 +132,7 @@ impl Server {
         if passed && node.config.append != Append::None {
             self.log.borrow_mut().take(&commands);
         }
+        // A replica forwards its master's bytes unchanged instead (`follow`).
         if passed && node.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
         }
@@ -141,7 +142,7 @@ impl Server {
         passed
     }
 
-    /// Wakes the expiry cycle if it waits too long for a key that ends then.
+    /// Wakes the expiry cycle if a key expires before the time until which it waits.
     pub fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));

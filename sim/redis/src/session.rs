@@ -1,4 +1,4 @@
-//! What a connection has set for itself, and what waits to be sent to it.
+//! The state of a connection, and its output buffer.
 //!
 //! - `transaction`: what MULTI and WATCH have begun
 
@@ -16,58 +16,58 @@ use crate::peers::Announced;
 use crate::session::transaction::Transaction;
 use crate::specification::Command;
 
-/// One connection of a node, or what stands for one: its master, its file, a script.
+/// One connection of a node, or a substitute for one: its master, its file, a script.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its number, from 1.
+    /// Its id, from 1.
     pub id: u64,
     /// The client's address, and the node's as the client sees it.
     pub addresses: [SocketAddrV4; 2],
-    /// The node's wall clock when it connected, and when it last asked, in Unix milliseconds.
+    /// The node's wall clock when it connected, and at its last request, in Unix milliseconds.
     pub since_ms: [u64; 2],
-    /// The name that CLIENT SETNAME gave.
+    /// The name set by CLIENT SETNAME.
     pub name: Bytes,
-    /// What its client library calls itself, and its version: CLIENT SETINFO.
+    /// The name and version of its client library: CLIENT SETINFO.
     pub library: [Bytes; 2],
-    /// The user that it speaks for; `None` before AUTH.
+    /// The user that it is authenticated as; `None` before AUTH.
     pub user: Option<Bytes>,
     /// The selected database.
     pub db: usize,
-    /// In which form it is answered.
+    /// The protocol of its replies.
     pub protocol: Protocol,
-    /// Whether it is answered.
+    /// Whether it gets replies.
     pub answers: Answers,
     /// Whether CLIENT NO-EVICT protects it.
     pub stays: bool,
-    /// The command that it asked last.
+    /// Its last command.
     pub last_command: Option<&'static Command>,
     /// What MULTI and WATCH have begun.
     pub transaction: Transaction,
-    /// Whether ASKING stood before this request.
+    /// Whether ASKING preceded this request.
     pub asking: bool,
-    /// Whether READONLY lets a replica of a cluster answer it.
+    /// Whether READONLY allows a cluster's replica to reply to it.
     pub reads_here: bool,
-    /// What it listens to.
+    /// Its subscriptions.
     pub subscriptions: Subscriptions,
-    /// Whether it sees all commands.
+    /// Whether it is in MONITOR mode.
     pub monitors: bool,
-    /// Why it waits, if it does.
+    /// Why it is blocked, if it is.
     pub blocked: Option<Block>,
-    /// What is to be sent to it.
+    /// Its output buffer.
     pub output: BytesMut,
-    /// What it is told while EXEC runs: it stands before the reply of the command that runs.
+    /// Push messages to it while EXEC runs: they precede the reply of the current command.
     pub aside: Option<Vec<Reply>>,
-    /// Whether it is to be closed, and how.
+    /// Whether it is being closed, and how.
     pub closing: Option<Closing>,
     /// Whether its commands come from the node's master (or from its own file).
     pub from_master: bool,
-    /// The offset after its last command (`woff`).
+    /// The replication offset after its last command (`woff`).
     pub last_write: u64,
-    /// What a replica told of itself.
+    /// What a replica announced about itself.
     pub announced: Announced,
-    /// Set while a script's commands run: what the script may and did do.
+    /// Set while a script's commands run: its permissions and what it did.
     pub script: Option<ScriptRun>,
-    /// What the server must do behind the reply.
+    /// What the server must do after the reply.
     pub after: After,
 }
 
@@ -105,7 +105,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Puts a reply behind what waits to be sent, in the session's form.
+    /// Appends a reply to the output buffer, in the session's protocol.
     pub fn push(&mut self, reply: &Reply) {
         match &mut self.aside {
             Some(aside) => aside.push(reply.clone()),
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Puts the reply to a request there, unless CLIENT REPLY said that it is not wanted.
+    /// Appends the reply to a request, unless CLIENT REPLY suppresses it.
     pub fn answer(&mut self, reply: &Reply) {
         match self.answers {
             Answers::On => self.push(reply),
@@ -128,38 +128,38 @@ impl Session {
         self.transaction.is_running() || self.script.is_some()
     }
 
-    /// Whether it may use only the commands about subscriptions: RESP2 has no pushes.
+    /// Whether only the commands about subscriptions are allowed: RESP2 has no push messages.
     pub fn only_listens(&self) -> bool {
         self.protocol == Protocol::Two && !self.subscriptions.is_empty()
     }
 }
 
-/// What CLIENT REPLY chose.
+/// The mode of CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// Every request is answered.
+    /// Every request gets a reply.
     #[default]
     On,
-    /// None is.
+    /// No request gets a reply.
     Off,
-    /// The next one is not.
+    /// The next request gets no reply.
     SkipNext,
-    /// The one that runs is not.
+    /// The current request gets no reply.
     Skip,
 }
 
-/// What a session listens to.
+/// The subscriptions of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Subscriptions {
-    /// Channels by their names.
+    /// Channels.
     pub channels: BTreeSet<Bytes>,
-    /// Channels by patterns.
+    /// Patterns.
     pub patterns: BTreeSet<Bytes>,
     /// Shard channels.
     pub shards: BTreeSet<Bytes>,
 }
 
-/// Kinds of channels.
+/// Types of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// By name.
@@ -180,35 +180,35 @@ impl Subscriptions {
         }
     }
 
-    /// Whether it listens to nothing.
+    /// Whether there is no subscription.
     pub fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
     }
 }
 
-/// Why a session waits. Requests behind the one that waits are not looked at.
+/// Why a session is blocked. Its subsequent requests are not read meanwhile.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// A blocking pop waits for one of its keys.
     Keys(Pop),
-    /// CLIENT PAUSE holds this request back.
+    /// CLIENT PAUSE delays this request.
     Paused(Arguments),
-    /// Its script comes to no end.
+    /// Its script does not terminate.
     Script,
-    /// WAIT or WAITAOF waits for others to have what it wrote.
+    /// WAIT or WAITAOF waits for the acknowledgement of its writes.
     Acknowledgement(Quorum),
 }
 
-/// What WAIT and WAITAOF ask for.
+/// What WAIT and WAITAOF require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quorum {
-    /// The offset of the stream that is asked about.
+    /// The required replication offset.
     pub offset: u64,
     /// How many replicas must have it.
     pub replicas: usize,
-    /// WAITAOF: they must have synced it, and if this says so, the node as well.
+    /// For WAITAOF: the replicas must have synced it and, if true, the node as well.
     pub synced: Option<bool>,
-    /// How long they are waited for, in ms; 0 is for ever.
+    /// The timeout in ms; 0 means none.
     pub timeout_ms: u64,
 }
 
@@ -219,19 +219,19 @@ pub struct Pop {
     pub args: Arguments,
     /// Its command.
     pub command: &'static Command,
-    /// The database and the keys.
+    /// The database.
     pub db: usize,
-    /// One of which must get what it wants.
+    /// The keys, one of which must become ready.
     pub keys: Vec<Key>,
-    /// Until when it waits, in Unix milliseconds of the node's clock; `None` is for ever.
+    /// The deadline in Unix milliseconds of the node's clock; `None` means none.
     pub until_ms: Option<u64>,
-    /// What it takes as soon as one of them has it.
+    /// What it takes from a key that is ready.
     pub wanted: Wanted,
-    /// The answer when its time is over.
+    /// The reply at the timeout.
     pub late: Reply,
 }
 
-/// What a blocking command waits for: how it is tried again for a key that was created.
+/// What a blocking command waits for, which decides how it is retried for a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// An element of a list: BLPOP, BRPOP.
@@ -246,62 +246,62 @@ pub enum Wanted {
     Members,
 }
 
-/// How a connection is ended by the node.
+/// How the node closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// At once, whatever waits to be sent.
+    /// At once; the output buffer is discarded.
     AtOnce,
-    /// When everything is sent.
+    /// When the output buffer is sent.
     AfterOutput,
 }
 
-/// A script while it runs.
+/// A running script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptRun {
-    /// Whether its head says `no-writes`, or it was called by a `_RO` form.
+    /// Whether its flags contain `no-writes`, or it was called by a `_RO` command.
     pub read_only: bool,
-    /// Whether it may write when memory is used up.
+    /// Whether it may write beyond `maxmemory`.
     pub allow_oom: bool,
     /// Whether it has written.
     pub wrote: bool,
-    /// Whether all its keys have to be in one slot of a cluster.
+    /// Whether all its keys must be in one slot of a cluster.
     pub keeps_to_slot: bool,
     /// The slot of its first key.
     pub slot: Option<u16>,
 }
 
-/// What a replica asks for with PSYNC.
+/// What a replica requests with PSYNC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Psync {
-    /// The history that it has.
+    /// The id of its history.
     pub id: Bytes,
     /// The first offset that it lacks.
     pub next: i64,
-    /// Whether the node is to become a master first: its own master hands over.
+    /// Whether the node must become a master first: its own master hands over to it.
     pub promotes: bool,
 }
 
-/// What the server must do behind a reply, or in its place.
+/// What the server must do after a reply, or instead of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum After {
     /// Nothing.
     #[default]
     Nothing,
-    /// Answer when what a [`Quorum`] asks for is acknowledged.
+    /// Reply when what a [`Quorum`] requires is acknowledged.
     Wait,
     /// Follow another master, or none.
     Follow(Option<SocketAddrV4>),
     /// Feed a replica from now on.
     Feed(Psync),
-    /// Turn to a replica when it has everything.
+    /// Fail over to a replica when it has caught up.
     FailOver,
-    /// Give that up.
+    /// Abort the failover.
     AbortFailover,
-    /// Hold the node for so many nanoseconds before the reply: DEBUG SLEEP.
+    /// Hold the node for this many nanoseconds before the reply: DEBUG SLEEP.
     Sleep(u64),
-    /// Begin an append-only file with what the node holds.
+    /// Begin an append-only file with all keys of the node.
     BeginFile,
-    /// Save all keys: at once before the reply, or in the background behind it.
+    /// Save all keys: before the reply, or in the background after it.
     Save {
         /// Which of the two.
         in_background: bool,
@@ -310,9 +310,9 @@ pub enum After {
     Rewrite,
     /// Save or rewrite in the background when nothing else is under way.
     InTurn,
-    /// Look at the save points from now on.
+    /// Check the save points from now on.
     WatchSaves,
-    /// End the process, with or without a save before.
+    /// Stop the process, with or without a save first.
     ShutDown {
         /// Which of the two.
         saves: bool,

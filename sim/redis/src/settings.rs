@@ -286,7 +286,7 @@ fn read_limits(text: &str, old: &str) -> Result<String, String> {
     Ok(limits.join(" "))
 }
 
-/// Classes in the order in which Redis reports them, `A` for all that it stands for.
+/// Classes in the order in which Redis reports them; `A` replaces the classes that it includes.
 fn read_classes(text: &str) -> Result<String, String> {
     const ALL: &str = "g$lshzxetd";
     if text.chars().any(|class| !"Ag$lshzxeKEtmdn".contains(class)) {

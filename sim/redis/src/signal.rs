@@ -44,7 +44,7 @@ impl Signal {
 
 /// Which of two futures was ready first.
 pub enum First<A, B> {
-    /// The one that is polled first, also if both are ready.
+    /// The one that is polled first; it wins if both are ready.
     This(A),
     /// The other.
     That(B),

@@ -1,8 +1,8 @@
-//! What each command is: its name, what it takes, what it may do, which of its words are keys.
+//! What each command is: its name, its arity, its flags, and which of its words are keys.
 //!
-//! Facts alone, as Redis tells them of itself in `commands.txt`; `later.txt` has the commands of
-//! other servers, of which a node has those that its server has, and `sentinel.txt` those that a
-//! Sentinel alone has. What executes a command is joined with these in `execution`.
+//! Facts alone, as Redis reports them, in `commands.txt`; `later.txt` has the commands of other
+//! servers, of which a node has those of its own server, and `sentinel.txt` those that only a
+//! Sentinel has. `execution` joins them with the functions that execute commands.
 //!
 //! - `flags`: what a command is allowed to do
 //! - `keys`: which words of a request are keys
@@ -27,7 +27,7 @@ const SENTINEL_FACTS: &str = include_str!("specification/sentinel.txt");
 /// Commands of Redis that the node does not have.
 const UNKNOWN: [&str; 2] = ["lolwut", "sync"];
 
-/// The commands of nodes that a Sentinel has, too.
+/// The node commands that a Sentinel also has.
 const SHARED: [&str; 14] = [
     "acl",
     "auth",
@@ -65,7 +65,7 @@ pub struct Command {
     pub told: [&'static str; 4],
     /// The difference that adds it; `None` if every server has it.
     pub since: Option<Difference>,
-    /// Its place among all that are specified: what executes it is found by that.
+    /// Its index among all specified commands, by which its function is found.
     pub index: usize,
     /// Its subcommands, by name.
     pub subcommands: Vec<Command>,
@@ -96,7 +96,7 @@ fn lines(facts: &'static str) -> impl Iterator<Item = &'static str> {
     facts.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Commands with their subcommands behind them.
+/// Commands, each followed by its subcommands.
 pub fn with_subcommands(table: &[Command]) -> impl Iterator<Item = &Command> {
     table.iter().flat_map(|command| [command].into_iter().chain(&command.subcommands))
 }
@@ -109,7 +109,7 @@ pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-/// The commands of these facts, by name; so many others are specified before them.
+/// The commands of these facts, by name; `before` others precede them in the numbering.
 fn read_all(facts: impl Iterator<Item = &'static str>, before: usize) -> Vec<Command> {
     let mut table: Vec<Command> = Vec::new();
     for command in facts.map(read).filter(|command| !UNKNOWN.contains(&command.lower)) {

@@ -1,5 +1,5 @@
-//! The turn of a request: who waits for whom, how long a fault holds it, and the order of Redis, in
-//! which it is executed, then told to the trace, the file and the replicas, then answered.
+//! The turn of a request: which requests wait, how long a fault delays one, and Redis's order:
+//! execution, then the trace, the file and the replicas, then the reply.
 
 use std::rc::Rc;
 
@@ -18,11 +18,13 @@ use crate::specification::flags::Flags;
 use crate::witness;
 
 impl Server {
-    /// Executes a request when it is its turn. Its reply is put behind the connection's output.
+    /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
         let is_busy = self.node.borrow().busy.is_some();
+        // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
+        // Read before the delay: a command sees the time at which it began.
         let wall = self.host.now(Clock::Wall);
         let slowness = self.host.slowness();
         if slowness.command > 0 {
@@ -34,16 +36,18 @@ impl Server {
         if !is_slow || self.run_slowly(id, args, slowness.script).await {
             self.request(id, request, wall, args);
         }
+        // No await since the execution: effects reach trace, file and stream in execution order.
         self.publish(Origin::Request(request));
         self.wake();
+        // DEBUG SLEEP keeps the turn, because it blocks all clients.
         if let Some(nap) = self.settle(id, executed) {
             self.host.sleep(nap).await;
         }
         drop(turn);
     }
 
-    /// Notes how far the stream had come when a session's request was executed: what it did may
-    /// lie before this offset, and WAIT asks for it. How long the request holds the node yet.
+    /// Notes the replication offset after a session's request was executed: its effects lie at or
+    /// before this offset, and WAIT uses it. Returns how long the request still holds the node.
     fn settle(&self, id: u64, executed: u64) -> Option<Nanos> {
         let mut node = self.node.borrow_mut();
         let (offset, runs) = (node.history.offset, node.figures.executed != executed);
@@ -57,7 +61,7 @@ impl Server {
         }
     }
 
-    /// While a script holds the node, requests are looked at when others are to be told BUSY.
+    /// While a script holds the node, requests wait until the BUSY threshold.
     async fn wait_for_script(&self) {
         loop {
             let seen = self.freed.count();
@@ -70,7 +74,7 @@ impl Server {
         }
     }
 
-    /// From when on others are told BUSY, if a script holds the node.
+    /// The time from which others get the BUSY reply, if a script holds the node.
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
@@ -78,12 +82,13 @@ impl Server {
         Some(told_from_ms.saturating_mul(MILLISECOND))
     }
 
-    /// A script that a fault makes slow holds the node before it does anything. False if it was
-    /// killed meanwhile: then its caller has been told.
+    /// Lets a script that a fault makes slow hold the node before it does anything. False if it was
+    /// killed meanwhile: then its caller already has the reply.
     async fn run_slowly(&self, id: u64, args: &Arguments, length: Nanos) -> bool {
         self.host.slowed(Slowness { command: 0, script: length });
         let since_ms = self.host.now(Clock::Wall) / MILLISECOND;
         let busy = begins(&self.node.borrow(), id, since_ms, args);
+        // Read now, because SCRIPT KILL clears `busy`.
         let text = busy.killed.clone();
         let seen = self.freed.count();
         self.node.borrow_mut().busy = Some(busy);

@@ -1,4 +1,4 @@
-//! Users: authentication, and what each of them may do.
+//! Users: authentication, and the permissions of each.
 //!
 //! Values only: the session keeps its own user. Selectors in parentheses and first arguments
 //! (`+get|key`) are not supported: SETUSER refuses them.
@@ -147,7 +147,7 @@ fn every_command() -> Arc<BTreeSet<&'static str>> {
     Arc::clone(&EVERY)
 }
 
-/// Shared, because every node starts with a user that may do everything.
+/// Shared, because every node starts with a user that has all permissions.
 static EVERY: LazyLock<Arc<BTreeSet<&'static str>>> =
     LazyLock::new(|| Arc::new(known().map(|(name, _)| name).collect()));
 

@@ -1,4 +1,4 @@
-//! Those who wait, as tasks: connections are woken, waits end in time.
+//! Blocked sessions, as tasks: connections are woken, and waits end in time.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::server::{Server, TICK_MS};
 use crate::signal::{First, Signal, first};
 
 impl Server {
-    /// Wakes the connections that were told something, and the task that ends waits.
+    /// Wakes the connections with new output, and the task that watches timeouts.
     pub fn wake(self: &Rc<Server>) {
         let mut node = self.node.borrow_mut();
         if node.clients.has_woken() {
@@ -30,7 +30,7 @@ impl Server {
     }
 }
 
-/// Ends blocking commands and pauses at the first tick after their time.
+/// Ends blocking commands and pauses at the first tick after their timeout.
 async fn end_waits_in_time(server: Rc<Server>) {
     loop {
         let seen = server.waits.count();
@@ -57,8 +57,8 @@ async fn end_waits_in_time(server: Rc<Server>) {
     }
 }
 
-/// Waits until what a session's WAIT or WAITAOF asks for is acknowledged, or it is told to wait no
-/// longer; a time-out takes effect at the next tick.
+/// Waits until a session's WAIT or WAITAOF is acknowledged or the session is unblocked; a timeout
+/// takes effect at the next tick.
 pub async fn wait(server: &Server, id: u64, wake: &Signal) {
     let Some(quorum) = server.node.borrow_mut().look_for_quorum(id, false) else { return };
     server.feeds.borrow_mut().ask_for_acknowledgement(&mut server.node.borrow_mut());

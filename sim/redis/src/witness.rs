@@ -1,7 +1,7 @@
-//! What a node records about a request whose clients record nothing: all its words, and the values
-//! that it left.
+//! What a node records about a request if no client of the world records it: all its words, and the
+//! values that it left.
 //!
-//! Only on platforms that ask for it: on the others, client and node records are joined.
+//! Only on platforms that require it: on the others, the records of client and node are joined.
 
 use bytes::Bytes;
 use lockstorm_platform::host::Host;

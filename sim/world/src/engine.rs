@@ -1,5 +1,5 @@
-//! What drives a world. Each engine has a runtime, timers, connections and a life of processes of
-//! its own behind [`lockstorm_platform::host::Platform`]; what a world consists of is [`state`]'s.
+//! What drives a world. Each engine has its own runtime, timers, connections and process lifecycle
+//! behind [`lockstorm_platform::host::Platform`]. The parts of a world are in [`state`].
 //!
 //! Lowest first:
 //!

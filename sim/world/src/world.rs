@@ -20,7 +20,7 @@ use crate::world::machines::Machines;
 use crate::world::remains::Remains;
 use crate::world::spec::{Part, WorldSpec};
 
-/// A world that runs.
+/// A running world.
 pub struct World {
     machines: Machines,
     faults: Faults,
@@ -69,10 +69,10 @@ impl World {
         }
     }
 
-    /// Ends every fault, disarms those that have not struck, and starts nodes that are down
-    /// unless they are to stay so. Returns when.
+    /// Ends every fault, disarms those that have not struck, and starts nodes that are down unless
+    /// `keep_down`. Returns the instant of the heal.
     pub fn heal(&mut self, keep_down: bool) -> Instant {
-        // First of all: the end of a fault may be what another one is anchored to.
+        // First, because the end of a fault may be the anchor of another fault.
         self.machines.engine.forget_strikes();
         let healed = self.instant();
         self.faults.heal(keep_down, &mut self.machines);
@@ -104,6 +104,8 @@ impl World {
     /// Ends the world.
     pub fn finish(self) -> Remains {
         let World { mut machines, mut faults } = self;
+        // Read first: the engine gives the trace away, and an instant is a position in it. Its
+        // dropped tasks also close connections, whose last segments no fault has met.
         let end = machines.instant();
         let missed = machines.missed();
         let trace = faults.finish(&mut machines, end);

@@ -1,12 +1,12 @@
-//! The verbs of faults, one row of one table each: the word, the figure, the targets, what the verb
-//! needs, what it strains and the sentence for it. Code that distinguishes verbs reads the row.
+//! The verbs of faults, one row each of one table: the word, the figure, the targets, what the verb
+//! needs, what it strains, and its sentence. Code that distinguishes verbs reads the row.
 //!
 //! A new verb is a variant of [`Verb`], a row here, and its effect in `world/strike`.
 
 use crate::fault::Verb;
 use crate::time::Nanos;
 
-/// Everything known of a verb except its effect.
+/// Everything about a verb except its effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The verb with an empty figure: zero, or no name.

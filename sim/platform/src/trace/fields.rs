@@ -1,4 +1,4 @@
-//! How events enter the hash of a trace: field by field.
+//! How each event enters the hash of a trace: field by field.
 
 use std::net::SocketAddrV4;
 
@@ -6,8 +6,8 @@ use crate::time::Nanos;
 use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
 
 impl Trace {
-    /// Every field of every event enters the hash, behind a kind byte from 16 on; but for ids of
-    /// histories and places in files, which follow from other records.
+    /// Writes every field of every event behind a kind byte, 16 or higher. Ids of histories and
+    /// places in files are left out, because they follow from other records.
     pub(crate) fn write_event(&mut self, at: Nanos, host: HostId, event: &Event) {
         let host = u32::from(host.0);
         match event {

@@ -68,7 +68,7 @@ impl Call<'_> {
         self.note(shared, KeyChange::Set);
     }
 
-    /// The set under a key.
+    /// The set of a key.
     pub fn set_at(&mut self, key: &[u8]) -> Result<Option<&Set>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -77,7 +77,7 @@ impl Call<'_> {
         }
     }
 
-    /// The set under a key that is known to hold one, to change it.
+    /// The set of a key that is known to hold one, to change it.
     pub fn set_at_mut(&mut self, key: &[u8]) -> Option<&mut Set> {
         match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
             Some(Value::Set(set)) => Some(set),
@@ -85,7 +85,7 @@ impl Call<'_> {
         }
     }
 
-    /// The sorted set under a key.
+    /// The sorted set of a key.
     pub fn sorted_set(&mut self, key: &[u8]) -> Result<Option<&SortedSet>, Reply> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -94,7 +94,7 @@ impl Call<'_> {
         }
     }
 
-    /// The sorted set under a key that is known to hold one, to change it.
+    /// The sorted set of a key that is known to hold one, to change it.
     pub fn sorted_set_mut(&mut self, key: &[u8]) -> Option<&mut SortedSet> {
         match self.node.keyspace.db_mut(self.session.db).value_mut(key) {
             Some(Value::SortedSet(set)) => Some(set),

@@ -57,7 +57,7 @@ impl Clients {
         }
     }
 
-    /// Has a session watch, see and listen to nothing any more.
+    /// Removes all watched keys and subscriptions of a session, and ends its MONITOR mode.
     pub fn forget_interests(&mut self, session: &mut Session) {
         self.unwatch(session);
         self.monitors.remove(&session.id);
@@ -69,7 +69,7 @@ impl Clients {
         }
     }
 
-    /// Tells everybody who listens to a channel; how many there are.
+    /// Sends a message to all subscribers of a channel; returns their number.
     pub fn publish(
         &mut self,
         session: &mut Session,

@@ -1,4 +1,4 @@
-//! Those who wait: for keys, for acknowledgements, for the end of a pause.
+//! Blocked sessions: on keys, on acknowledgements, by a pause.
 
 use crate::clients::Clients;
 use crate::frame::{Arguments, Reply};
@@ -6,7 +6,7 @@ use crate::keyspace::{Key, Keyspace};
 use crate::session::{Block, Closing, Pop, Session};
 
 impl Clients {
-    /// Notes what a session waits for behind the request that it has just made.
+    /// Registers what a session is blocked on after the request that it has just made.
     pub fn begin_wait(&mut self, session: &Session, keyspace: &Keyspace) {
         match &session.blocked {
             None | Some(Block::Script | Block::Acknowledgement(_)) => {}
@@ -15,7 +15,7 @@ impl Clients {
         }
     }
 
-    /// Lets a session wait for its keys.
+    /// Blocks a session on its keys.
     fn enqueue(&mut self, id: u64, pop: &Pop, keyspace: &Keyspace) {
         self.new_wait = true;
         for key in &pop.keys {
@@ -42,7 +42,7 @@ impl Clients {
         }
     }
 
-    /// Ends a session's wait; what it waited with is returned.
+    /// Unblocks a session; returns what it was blocked on.
     pub fn unblock(&mut self, id: u64) -> Option<Block> {
         let block = self.get_mut(id)?.blocked.take()?;
         if let Block::Keys(pop) = &block {
@@ -52,7 +52,7 @@ impl Clients {
         Some(block)
     }
 
-    /// Ends the wait of a blocking command with this answer; whether there was one.
+    /// Ends a blocking command with this reply; whether there was one.
     pub fn answer_blocked(&mut self, id: u64, reply: &Reply) -> bool {
         let by_command =
             |block: &Block| matches!(block, Block::Keys(_) | Block::Acknowledgement(_));
@@ -66,7 +66,7 @@ impl Clients {
         waits
     }
 
-    /// Answers the caller of a script that was killed.
+    /// Sends the reply to the caller of a killed script.
     pub fn answer_script(&mut self, id: u64, reply: &Reply) {
         if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
             self.unblock(id);
@@ -76,7 +76,7 @@ impl Clients {
         }
     }
 
-    /// When the node next has to look at those who wait, in Unix milliseconds.
+    /// The next timeout of a blocked session, in Unix milliseconds.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let until = |session: &Session| match &session.blocked {
             Some(Block::Keys(pop)) => pop.until_ms,
@@ -87,17 +87,17 @@ impl Clients {
         self.iter().filter_map(until).chain(pause).chain(idle).min()
     }
 
-    /// Keys that were created while somebody waits for them.
+    /// Keys that were created while sessions are blocked on them.
     pub fn take_ready(&mut self) -> Vec<(usize, Key)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Who waits for a key, in the order in which they came.
+    /// Sessions blocked on a key, in order of arrival.
     pub fn waiting_for(&self, place: &(usize, Key)) -> Vec<u64> {
         self.waiting.get(place).cloned().unwrap_or_default()
     }
 
-    /// Whose wait for keys is over by now, in Unix milliseconds.
+    /// Sessions whose wait for keys has timed out by now, in Unix milliseconds.
     pub fn late(&self, now_ms: u64) -> Vec<u64> {
         let late = |session: &&Session| match &session.blocked {
             Some(Block::Keys(pop)) => pop.until_ms.is_some_and(|until| until <= now_ms),
@@ -106,7 +106,7 @@ impl Clients {
         self.iter().filter(late).map(|session| session.id).collect()
     }
 
-    /// Closes the connections that have been idle for too long by now.
+    /// Closes the connections that have been idle for too long.
     pub fn close_idle(&mut self, now_ms: u64) {
         let is_idle =
             |session: &&Session| self.idle_until_ms(session).is_some_and(|until| until <= now_ms);
@@ -116,7 +116,7 @@ impl Clients {
         }
     }
 
-    /// Ends the pause if its time is over; whether it is.
+    /// Ends the pause at its deadline; returns whether it has ended.
     pub fn end_pause(&mut self, now_ms: u64) -> bool {
         let is_over = self.pause.is_some_and(|pause| pause.until_ms <= now_ms);
         if is_over {
@@ -125,12 +125,12 @@ impl Clients {
         is_over
     }
 
-    /// Whose requests a pause has held back, in the order in which they came.
+    /// Takes the sessions whose requests a pause has delayed, in order of arrival.
     pub fn take_held(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.held)
     }
 
-    /// Takes the request of a session that a pause held back: it waits no longer.
+    /// Takes the delayed request of a session, which is no longer blocked.
     pub fn release(&mut self, id: u64) -> Option<Arguments> {
         let waits = |session: &Session| matches!(session.blocked, Some(Block::Paused(_)));
         self.get(id).filter(|session| waits(session))?;
@@ -140,7 +140,8 @@ impl Clients {
         }
     }
 
-    /// The node has no append-only file any more: nobody waits for it, and all hear why.
+    /// The node no longer has an append-only file: ends every WAITAOF that requires it, with an
+    /// error.
     pub fn end_waits_for_file(&mut self, reply: &Reply) {
         let waits = |session: &&Session| match session.blocked {
             Some(Block::Acknowledgement(quorum)) => quorum.synced == Some(true),

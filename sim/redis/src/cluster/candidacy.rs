@@ -1,28 +1,28 @@
-//! How far a replica is that is to take the place of its master.
+//! The state of a replica's attempt to replace its master.
 
 use crate::cluster::peer::{Id, Ms};
 
 /// A replica's attempt to become master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Election {
-    /// When it asks for votes.
+    /// When it requests votes.
     pub at: Ms,
-    /// How many replicas of its master have more of the stream.
+    /// Its rank: how many replicas of its master have a larger offset.
     pub rank: u64,
-    /// The epoch in which it has asked.
+    /// The epoch in which it requested votes.
     pub asked_in: Option<u64>,
     /// How many masters have voted for it.
     pub votes: usize,
 }
 
-/// A failover that CLUSTER FAILOVER asked for.
+/// A manual failover: CLUSTER FAILOVER.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manual {
-    /// Until when; 0 if there is none.
+    /// Its deadline; 0 if there is none.
     pub until: Ms,
-    /// Whether the replica may ask for votes.
+    /// Whether the replica may request votes.
     pub may_start: bool,
-    /// How far the master has come, which has paused.
+    /// The replication offset of the paused master.
     pub offset: Option<u64>,
     /// At the master: the replica that takes over.
     pub replica: Option<Id>,

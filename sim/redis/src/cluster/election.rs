@@ -18,7 +18,7 @@ const LEAST_PATIENCE: Ms = 2_000;
 /// Timeout of a manual failover.
 const MANUAL: Ms = 5_000;
 
-/// What CLUSTER FAILOVER asks for.
+/// The option of CLUSTER FAILOVER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// None: the master agrees and waits for its replica.
@@ -47,6 +47,7 @@ impl Cluster {
         }
         let rank = self.rank();
         let election = &mut self.election;
+        // A replica with a larger offset has reported meanwhile: its vote request must come first.
         if election.asked_in.is_none() && !is_manual && rank > election.rank {
             election.at += RANK * Ms::try_from(rank - election.rank).unwrap_or(0);
             election.rank = rank;
@@ -57,6 +58,7 @@ impl Cluster {
         match self.election.asked_in {
             None => self.ask_for_votes(is_manual),
             Some(epoch) if self.election.votes >= self.majority() => {
+                // With the epoch of its election its claim to the slots wins over the old master's.
                 let own = self.myself_mut();
                 own.config_epoch = own.config_epoch.max(epoch);
                 self.take_masters_place();
@@ -102,6 +104,7 @@ impl Cluster {
     }
 
     fn ask_for_votes(&mut self, force: bool) {
+        // The new epoch is in the file before the request leaves, because `carry_out` saves first.
         self.current_epoch += 1;
         self.election.asked_in = Some(self.current_epoch);
         self.broadcast(&Kind::AuthRequest { force });
@@ -140,6 +143,7 @@ impl Cluster {
         let id = master.id.clone();
         self.peer_mut(&id, |master| master.voted_at = now);
         self.last_vote_epoch = self.current_epoch;
+        // Saved before the vote leaves: a restarted master must not vote twice in an epoch.
         self.unsaved = true;
         self.send(&head.id, Kind::AuthAck);
     }
@@ -204,6 +208,7 @@ impl Cluster {
         self.end_manual();
         let until = self.moment.now + MANUAL;
         self.manual = Manual { until, replica: Some(replica.clone()), ..Manual::default() };
+        // As in Redis, the pause lasts twice as long as the attempt (`CLUSTER_MF_PAUSE_MULT`).
         self.actions.push(Action::Pause(Some(until + MANUAL)));
     }
 

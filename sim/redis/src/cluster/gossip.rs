@@ -35,6 +35,7 @@ impl Cluster {
     fn hear(&mut self, line: Option<u64>, message: &Message) -> Option<Bytes> {
         let Message { head, kind } = message;
         let is_known = self.nodes.get(&head.id).is_some_and(|peer| !peer.is_stranger());
+        // Before the message itself is processed: votes compare with the highest epoch seen.
         if is_known {
             self.hear_head(head);
         }
@@ -43,6 +44,8 @@ impl Cluster {
                 if !is_known && matches!(kind, Kind::Meet(_)) {
                     self.meet(head.address, false);
                 }
+                // As in Redis, the reply states what this node knew before it processes the
+                // message.
                 let pong = Message { head: self.head(), kind: Kind::Pong(self.rumours()) };
                 self.counted.entry(pong.kind.word()).or_default()[0] += 1;
                 if is_known {
@@ -185,10 +188,12 @@ impl Cluster {
         let keep = |peer: &&Peer| peer.id == *by || peer.config_epoch >= epoch;
         let kept = self.nodes.values().filter(keep).map(|peer| &peer.slots);
         let mut taken = kept.fold(slots.clone(), |taken, kept| taken.without(kept));
+        // A slot under import changes its owner only by SETSLOT.
         self.importing.keys().for_each(|slot| taken.remove(*slot));
         if taken.is_empty() {
             return;
         }
+        // Computed before the slots move.
         let lost = self.myself().slots.common(&taken);
         let was_own = self.nodes[&own].slots.meets(&taken);
         for peer in self.nodes.values_mut() {

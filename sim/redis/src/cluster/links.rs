@@ -62,6 +62,7 @@ impl Cluster {
         let Some(id) = self.at(line) else { return };
         let waited_since = self.nodes[&id].pinged_at;
         self.ping(&id);
+        // A reconnect must not restart the measurement of the node's silence.
         if waited_since > 0 {
             self.peer_mut(&id, |peer| peer.pinged_at = waited_since);
         }
@@ -214,14 +215,15 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// The node serves no slot any more.
+    /// Removes all slots of the node.
     pub fn lose_slots(&mut self) {
         let me = self.me.clone();
         self.peer_mut(&me, |own: &mut Peer| own.slots = SlotSet::default());
         self.unsaved = true;
     }
 
-    /// CLUSTER RESET: a master without slots that knows nobody; a hard one with a new name, too.
+    /// CLUSTER RESET: becomes a master without slots or known nodes; a hard reset also takes a new
+    /// id.
     pub fn start_anew(&mut self, hard: bool) {
         self.end_manual();
         for id in self.others() {
@@ -243,7 +245,7 @@ impl Cluster {
     }
 }
 
-/// A name by chance: of a node until it tells its own, or after a hard reset.
+/// A random id: of a node in handshake, or after a hard reset.
 pub fn drawn_name(address: SocketAddrV4, drawn: u64) -> Id {
     let own = name_of(address);
     format!("{drawn:016x}{}", &own[16..]).as_str().into()

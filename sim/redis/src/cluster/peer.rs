@@ -6,38 +6,38 @@ use std::rc::Rc;
 
 use crate::cluster::slots::SlotSet;
 
-/// A node's name: 40 hexadecimal digits.
+/// A node's id: 40 hexadecimal digits.
 pub type Id = Rc<str>;
-/// A time or a length in milliseconds of the node's wall clock.
+/// A time or a duration in milliseconds of the node's wall clock.
 pub type Ms = i64;
 
-/// What a node is in its cluster.
+/// The role of a node in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Not known yet: its name is not its own. `meets` until it was asked to let us in.
+    /// In handshake: its id is not yet known. `meets` until MEET was sent to it.
     Stranger {
-        /// Whether it is still to be asked.
+        /// Whether MEET is still to be sent.
         meets: bool,
     },
     /// A master, with slots or without.
     Master,
-    /// A replica of the node with this name.
+    /// A replica of the node with this id.
     Replica(Id),
 }
 
-/// Whether a node answers, as far as this one knows.
+/// Whether a node replies, as far as this one knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// It replies.
     #[default]
     Up,
-    /// Not this one, for longer than the time-out: PFAIL.
+    /// It did not reply to this node for longer than the timeout: PFAIL.
     Suspect,
-    /// A majority says so, since then: FAIL.
+    /// A majority reported so, since then: FAIL.
     Failed(Ms),
 }
 
-/// The connection that a node has opened to another.
+/// The connection that this node has opened to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its number.
@@ -49,33 +49,33 @@ pub struct Link {
 /// One node of the cluster, as this one knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its name.
+    /// Its id.
     pub id: Id,
-    /// Where it serves clients.
+    /// Its client address.
     pub address: SocketAddrV4,
-    /// What it is.
+    /// Its role.
     pub part: Part,
-    /// Whether it answers.
+    /// Whether it replies.
     pub health: Health,
-    /// The epoch in which it got its slots: the higher one is right.
+    /// The epoch in which it got its slots: the higher epoch wins a conflict.
     pub config_epoch: u64,
     /// The slots that it serves.
     pub slots: SlotSet,
-    /// How far its replication stream has come.
+    /// Its replication offset.
     pub offset: u64,
     /// The connection to it.
     pub link: Option<Link>,
-    /// When this node began to know it.
+    /// Since when this node has known it.
     pub known_since: Ms,
-    /// Since when an answer is waited for; 0 if none is.
+    /// When the pending PING was sent; 0 if there is none.
     pub pinged_at: Ms,
-    /// When it last answered.
+    /// When its last PONG arrived.
     pub answered_at: Ms,
-    /// When anything last came from it.
+    /// When its last message arrived.
     pub heard_at: Ms,
-    /// When this node last voted for a replica of it.
+    /// When this node last voted for one of its replicas.
     pub voted_at: Ms,
-    /// The masters that call it failing, and when they last did.
+    /// The masters that report it as failing, and when they last did.
     pub accusers: BTreeMap<Id, Ms>,
 }
 
@@ -105,22 +105,22 @@ impl Peer {
         self.part == Part::Master
     }
 
-    /// Whether it is a master that serves slots: one of those who decide.
+    /// Whether it is a master that serves slots: only those vote.
     pub fn decides(&self) -> bool {
         self.is_master() && !self.slots.is_empty()
     }
 
-    /// Whether it is not known yet.
+    /// Whether it is in handshake.
     pub fn is_stranger(&self) -> bool {
         matches!(self.part, Part::Stranger { .. })
     }
 
-    /// Whether a majority has it failed.
+    /// Whether a majority considers it failed.
     pub fn has_failed(&self) -> bool {
         matches!(self.health, Health::Failed(_))
     }
 
-    /// The name of the master that it follows.
+    /// The id of the master that it follows.
     pub fn master(&self) -> Option<&Id> {
         match &self.part {
             Part::Replica(master) => Some(master),

@@ -1,7 +1,7 @@
-//! Commands that wait for a list, and what all that wait for a key share.
+//! Blocking list commands, and what all blocking commands share.
 //!
-//! Each tries once at its call. What finds nothing waits with a [`Pop`] and is tried again whenever
-//! one of its keys is created; inside a transaction or a script nobody waits.
+//! Each tries once when it is called. If it finds nothing, the session blocks with a [`Pop`] and is
+//! retried whenever one of its keys is created; in a transaction or a script nothing blocks.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::keyspace::Key;
 use crate::keyspace::list::End;
 use crate::session::{Block, Pop, Wanted};
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("blmove", blmove),
     ("blmpop", blmpop),
@@ -25,11 +25,11 @@ pub const FAMILY: Family = &[
     ("brpoplpush", brpoplpush),
 ];
 
-/// Takes from a key; `None` if there is nothing.
+/// Takes from a key; `None` if it is missing or empty.
 pub type Take = fn(&mut Call, &[u8]) -> Result<Option<Reply>, Reply>;
 
-/// Until when the word at a place (seconds, with fractions) lets a command wait, in Unix
-/// milliseconds; `None` is for ever.
+/// The deadline for the timeout at this word (seconds, with fractions), in Unix milliseconds;
+/// `None` means no timeout.
 pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     let wrong = Reply::error("ERR timeout is not a float or out of range");
     let ms = Extended::read(&call.args[nth]).ok_or(wrong)?.thousandfold();
@@ -37,8 +37,8 @@ pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     Ok((ms > 0).then(|| call.node.now_ms.saturating_add(ms)))
 }
 
-/// Lets the session wait for one of the keys. Where nobody may wait, `at_once` is the answer.
-/// The answer when the time is over is an empty array, whatever the command.
+/// Blocks the session on the keys. Where blocking is not allowed, `at_once` is the reply. The reply
+/// at the timeout is an empty array, whatever the command.
 pub fn wait(
     call: &mut Call,
     keys: &[Bytes],
@@ -49,6 +49,7 @@ pub fn wait(
     if call.session.may_not_wait() {
         return Ok(at_once);
     }
+    // The words are copied: they are slices of the connection's input, which the wait would retain.
     call.session.blocked = Some(Block::Keys(Pop {
         args: call.args.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
         command: call.command,
@@ -71,7 +72,7 @@ pub fn brpop(call: &mut Call) -> Outcome {
     pop_or_wait(call, take_one, Wanted::Element)
 }
 
-/// `key ... timeout`: takes from the first key that has something, or waits for one that does.
+/// `key ... timeout`: takes from the first key that is ready, or blocks.
 pub fn pop_or_wait(call: &mut Call, take: Take, wanted: Wanted) -> Outcome {
     let last = call.args.len() - 1;
     let until_ms = until(call, last)?;
@@ -88,7 +89,7 @@ fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
     Ok(list(call, key)?.is_some().then(|| pop_one(call, key)))
 }
 
-/// BLPOP, BRPOP for one key when a waiting client may be served.
+/// BLPOP, BRPOP for one key, on behalf of a blocked client.
 pub fn serve_element(call: &mut Call, key: &Key) -> Option<Reply> {
     take_one(call, key).ok().flatten()
 }
@@ -111,7 +112,7 @@ pub fn blmpop(call: &mut Call) -> Outcome {
     wait(call, pop.keys, until_ms, Reply::NilArray, Wanted::Elements)
 }
 
-/// The same for one key when a waiting client may be served.
+/// The same for one key, on behalf of a blocked client.
 pub fn serve_elements(call: &mut Call, key: &Key) -> Option<Reply> {
     let pop = many_pop(call, 2).ok()?;
     matches!(list(call, key), Ok(Some(_))).then(|| pop_many(call, key, &pop))
@@ -138,7 +139,7 @@ fn carry_or_wait(call: &mut Call, ends: (End, End), until_ms: Option<u64>) -> Ou
     wait(call, keys, until_ms, Reply::Nil, Wanted::Moved)
 }
 
-/// BLMOVE, BRPOPLPUSH when a waiting client may be served.
+/// BLMOVE, BRPOPLPUSH on behalf of a blocked client.
 pub fn serve_moved(call: &mut Call) -> Option<Reply> {
     let ends = match call.args {
         [_, _, _, from, to, _] => (end_of(from).ok()?, end_of(to).ok()?),
@@ -147,7 +148,7 @@ pub fn serve_moved(call: &mut Call) -> Option<Reply> {
     carry_served(call, ends)
 }
 
-/// A destination of the wrong type ends the wait; a source of another type does not.
+/// A destination of the wrong type ends the wait; a source of the wrong type does not.
 fn carry_served(call: &mut Call, ends: (End, End)) -> Option<Reply> {
     let source = &call.args[1];
     if !matches!(list(call, source), Ok(Some(_))) {

@@ -271,6 +271,7 @@ pub fn pause(call: &mut Call) -> Outcome {
 /// CLIENT UNPAUSE: delayed requests run after this reply.
 pub fn unpause(call: &mut Call) -> Outcome {
     if call.node.clients.pause().is_some() {
+        // `end_pause` ends this pause after the reply, and then runs the delayed requests.
         let until_ms = call.node.now_ms;
         call.node.clients.set_pause(Some(Pause { until_ms, all: false }));
     }

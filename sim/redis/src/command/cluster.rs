@@ -1,4 +1,4 @@
-//! CLUSTER, and what belongs to it: ASKING, READONLY, READWRITE.
+//! CLUSTER and the related commands ASKING, READONLY, READWRITE.
 
 pub mod told;
 pub mod words;
@@ -18,7 +18,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::Key;
 use crate::node::Node;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("asking", asking),
     ("cluster", container),
@@ -53,8 +53,8 @@ pub const FAMILY: Family = &[
     ("readwrite", readwrite),
 ];
 
-/// The keys of a slot. Redis tells the youngest first, which the node does not know: here they
-/// are in order.
+/// The keys of a slot. Redis returns the newest first, an order that the node does not keep: here
+/// they are sorted.
 fn keys_in(node: &Node, slot: u16) -> impl Iterator<Item = &Key> {
     let keys = node.keyspace.db(0).iter().map(|(key, _)| key);
     keys.filter(move |key| of_key(key) == slot)
@@ -66,14 +66,14 @@ fn help(call: &mut Call) -> Outcome {
     introspection::help(call)
 }
 
-/// ASKING: the next request may go to a slot that is on its way here.
+/// ASKING: the next request may access a slot that is being imported.
 fn asking(call: &mut Call) -> Outcome {
     cluster(call)?;
     call.session.asking = true;
     Ok(Reply::OK)
 }
 
-/// READONLY: a replica may answer what reads its master's slots.
+/// READONLY: a replica may serve reads of its master's slots.
 fn readonly(call: &mut Call) -> Outcome {
     cluster(call)?;
     call.session.reads_here = true;
@@ -208,7 +208,7 @@ fn setslot(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// SETSLOT NODE: the slot is that node's. Who has imported it takes a new epoch for it.
+/// SETSLOT NODE: assigns the slot to that node. The node that imported it takes a new epoch.
 fn give(cluster: &mut Cluster, slot: u16, to: &Id, held: usize) -> Result<(), Reply> {
     let was_own = cluster.myself().slots.contains(slot);
     if was_own && *to != cluster.me && held > 0 {

@@ -15,7 +15,7 @@ struct Options {
     longest: usize,
 }
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[("lpos", lpos)];
 
 /// LPOS key element [RANK rank] [COUNT count] [MAXLEN length]

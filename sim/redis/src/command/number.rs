@@ -73,5 +73,5 @@ pub fn incrbyfloat(call: &mut Call) -> Outcome {
     Ok(Reply::Bulk(sum))
 }
 
-/// Not a number where one is required.
+/// The error if there is no number where one is required.
 pub const NOT_FLOAT: &str = "ERR value is not a valid float";

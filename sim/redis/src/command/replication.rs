@@ -1,7 +1,6 @@
-//! Commands between nodes, and those that look at or change who follows whom.
+//! Replication commands between nodes, and those that report or change roles.
 //!
-//! They only read and note: what has to happen on the network is left to the server as
-//! [`After`].
+//! They only read and note: the server carries out the network's part as [`After`].
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -16,11 +15,11 @@ use crate::node::Append;
 use crate::peers::Failover;
 use crate::session::{After, Block, Psync, Quorum};
 
-/// There is no file that could be synced.
+/// The error if there is no file that could be synced.
 pub const NO_FILE: &str =
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family = &[
     ("failover", failover),
     ("psync", psync),
@@ -59,7 +58,7 @@ pub fn replicaof(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// A host and a port. Names are not looked up, but for that of the machine itself.
+/// A host and a port. Names are not resolved, except that of the machine itself.
 fn address(host: &[u8], port: u16) -> Option<SocketAddrV4> {
     let host = std::str::from_utf8(host).ok()?;
     let ip = if host == "localhost" { Some(Ipv4Addr::LOCALHOST) } else { host.parse().ok() };
@@ -126,12 +125,13 @@ pub fn failover(call: &mut Call) -> Outcome {
         Some((host, port)) => Some(target(call, &host, port)?),
     };
     let until_ms = timeout_ms.map(|timeout| call.node.now_ms.saturating_add(timeout));
+    // Set at once: from here on writes are paused, so the replica can reach the offset.
     call.node.failover = Some(Failover { to, until_ms, force, in_progress: false });
     call.session.after = After::FailOver;
     Ok(Reply::OK)
 }
 
-/// What FAILOVER's words ask for: to whom, how long at most, whether by force.
+/// The options of FAILOVER: the replica, the timeout, whether it is forced.
 type FailoverWords = (Option<(Bytes, i64)>, Option<u64>, bool);
 
 fn failover_words(call: &Call) -> Result<FailoverWords, Reply> {
@@ -162,7 +162,7 @@ fn failover_words(call: &Call) -> Result<FailoverWords, Reply> {
     }
 }
 
-/// The replica that FAILOVER TO names.
+/// The replica named by FAILOVER TO.
 fn target(call: &Call, host: &[u8], port: i64) -> Result<SocketAddrV4, Reply> {
     let named = u16::try_from(port).ok().and_then(|port| address(host, port));
     let replica = call.node.replicas.iter().find(|replica| Some(replica.address) == named);
@@ -197,7 +197,7 @@ pub fn wait(call: &mut Call) -> Outcome {
 }
 
 /// WAITAOF numlocal numreplicas timeout: counts files that are synced up to this connection's last
-/// write, the node's own (if that is asked for) and those of replicas.
+/// write, the node's own (if requested) and those of replicas.
 pub fn waitaof(call: &mut Call) -> Outcome {
     let local = match call.integer(1)? {
         local @ 0..=1 => local == 1,
@@ -219,7 +219,7 @@ pub fn waitaof(call: &mut Call) -> Outcome {
     wait_for(call, Quorum { offset, replicas, synced: Some(local), timeout_ms })
 }
 
-/// The word at a place, as a number of milliseconds.
+/// The timeout at this word, in milliseconds.
 fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
     let ms = integer(&call.args[nth])
         .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
@@ -231,7 +231,7 @@ fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
     Ok(ms)
 }
 
-/// Answers, or waits where somebody may.
+/// Replies, or blocks where that is allowed.
 fn wait_for(call: &mut Call, quorum: Quorum) -> Outcome {
     let (reply, is_there) = call.node.acknowledgement(&quorum);
     if is_there || call.session.may_not_wait() {
@@ -267,7 +267,7 @@ pub fn replconf(call: &mut Call) -> Outcome {
                 acknowledge(call, number, synced.and_then(|pair| integer(&pair[1])));
                 return Ok(Reply::SILENCE);
             }
-            // A replica answers its master's on the link; here nobody is answered.
+            // A replica replies to its master on the link; other callers get no reply.
             b"getack" => return Ok(Reply::SILENCE),
             b"rdb-only" | b"rdb-filter-only" => {}
             _ => {
@@ -279,7 +279,7 @@ pub fn replconf(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// A replica's first acknowledgement says that it has all that came before.
+/// A replica's first acknowledgement confirms that it has all earlier data.
 fn acknowledge(call: &mut Call, offset: Option<i64>, synced: Option<i64>) {
     let Some(offset) = offset.and_then(|offset| u64::try_from(offset).ok()) else { return };
     let synced = synced.and_then(|offset| u64::try_from(offset).ok()).unwrap_or(0);
@@ -294,7 +294,8 @@ fn acknowledge(call: &mut Call, offset: Option<i64>, synced: Option<i64>) {
     }
 }
 
-/// PSYNC id offset [FAILOVER]: what the replica is given, the server sees when it feeds it.
+/// PSYNC id offset [FAILOVER]: the server decides on the resynchronisation when it feeds the
+/// replica.
 pub fn psync(call: &mut Call) -> Outcome {
     let node = &call.node;
     let promotes = call.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"FAILOVER"));

@@ -47,6 +47,7 @@ pub fn flushall(call: &mut Call) -> Outcome {
     let node = &mut *call.node;
     node.saving.begun = None;
     if !node.save_points().is_empty() && !node.loading {
+        // The snapshot already contains this command's changes; `publish` counts them only later.
         let own = node.effects.changes.iter().filter(|change| !change.by_node).count();
         node.saving.flushed = Some((dump(node), node.saving.changes + own as u64));
     }

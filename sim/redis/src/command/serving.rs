@@ -1,4 +1,4 @@
-//! What a client that waits for keys is served with, when one of them was created.
+//! How a client that is blocked on keys is served when one of them was created.
 
 use crate::call::Call;
 use crate::command::blocking;
@@ -7,7 +7,7 @@ use crate::frame::Reply;
 use crate::keyspace::Key;
 use crate::session::Wanted;
 
-/// Tries a waiting command again for one key; `None` if it still finds nothing there.
+/// Retries a blocked command for one key; `None` if the key is still not ready.
 pub fn serve(call: &mut Call, key: &Key, wanted: Wanted) -> Option<Reply> {
     match wanted {
         Wanted::Element => blocking::serve_element(call, key),

@@ -33,7 +33,8 @@ pub const FAMILY: Family = &[
     ("sunionstore", algebra::sunionstore),
 ];
 
-/// Adds members to the set under a key, which is created if it is missing; how many are new.
+/// Adds members to the set of a key, which is created if it is missing; returns how many are
+/// new.
 fn add_members(call: &mut Call, key: &[u8], members: &[Bytes]) -> Result<usize, Reply> {
     let created = call.set_at(key)?.is_none();
     if created {

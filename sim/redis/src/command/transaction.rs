@@ -1,5 +1,5 @@
-//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC has it executed in
-//! one go.
+//! MULTI, EXEC, DISCARD, WATCH. A transaction is a queue of the session; EXEC executes it without
+//! interruption.
 
 use crate::call::{Call, Family, Outcome};
 use crate::frame::{Arguments, Reply};
@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::session::Session;
 use crate::session::transaction::Watched;
 
-/// What is here, by name.
+/// The commands of this file, by name.
 pub const FAMILY: Family =
     &[("discard", discard), ("multi", multi), ("unwatch", unwatch), ("watch", watch)];
 
@@ -51,11 +51,12 @@ pub fn discard(call: &mut Call) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// EXEC: what is to be executed now; nothing if a watched key was touched.
+/// EXEC: the commands to execute now; `None` if a watched key was modified.
 ///
 /// # Errors
-/// If there is no transaction, or a command of it was refused.
+/// If there is no transaction, or one of its commands was refused.
 pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
+    // Read first: `close` and `unwatch` reset what decides.
     let is_broken = call.session.transaction.is_broken();
     let Some(queued) = call.session.transaction.close() else {
         return Err(Reply::error("ERR EXEC without MULTI"));

@@ -1,6 +1,6 @@
-//! Which function executes which command: families joined with what is specified.
+//! Which function executes which command: families joined with the specifications.
 //!
-//! A command is found by its index, so that no request looks for its function by name.
+//! A command is found by its index, so no request looks its function up by name.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,11 +18,11 @@ use crate::specification::{Command, all, all_of_sentinel, with_subcommands};
 /// How a command is executed.
 #[derive(Clone, Copy)]
 pub enum Step {
-    /// By this function alone.
+    /// A function that executes it alone.
     Answer(Run),
-    /// This says which queue of a transaction is executed, if any.
+    /// A function that returns the queue of a transaction to be executed, if any.
     Queue(fn(&mut Call) -> Result<Option<Vec<Arguments>>, Reply>),
-    /// This says which script is run.
+    /// A function that returns the script to be run.
     Script(for<'a> fn(&mut Call<'a>) -> Result<Program<'a>, Reply>),
 }
 
@@ -59,7 +59,7 @@ const FAMILIES: [Family; 29] = [
     transaction::FAMILY,
 ];
 
-/// What does not answer by itself, but says what is to be run.
+/// Commands that execute other commands.
 const OTHERS: [(&str, Step); 7] = [
     ("eval", Step::Script(scripting::eval)),
     ("eval_ro", Step::Script(scripting::eval_ro)),
@@ -72,12 +72,12 @@ const OTHERS: [(&str, Step); 7] = [
 
 type Steps = BTreeMap<&'static str, Step>;
 
-/// The steps of all commands of nodes.
+/// The steps of all node commands.
 fn of_nodes() -> Steps {
     FAMILIES.iter().copied().flat_map(answers).chain(OTHERS).collect()
 }
 
-/// Those of a Sentinel's: its own stand before a node's.
+/// The steps of all Sentinel commands: its own take precedence over a node's.
 fn of_sentinels() -> Steps {
     let mut steps = of_nodes();
     steps.extend(answers(sentinel::FAMILY));
@@ -88,7 +88,7 @@ fn answers(family: Family) -> impl Iterator<Item = (&'static str, Step)> {
     family.iter().map(|(name, run)| (*name, Step::Answer(*run)))
 }
 
-/// The steps of all commands that are specified, by their indices.
+/// The steps of all specified commands, by their indices.
 static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
     let (nodes, sentinels) = (of_nodes(), of_sentinels());
     let node = with_subcommands(all()).map(|command| (&nodes, command));

@@ -1,11 +1,11 @@
-//! What EXEC executes: the queue of a transaction, in one go.
+//! What EXEC executes: the queue of a transaction, without interruption.
 
 use bytes::BytesMut;
 
 use crate::call::{Call, Execute, Outcome};
 use crate::frame::{Arguments, Protocol, Reply};
 
-/// Executes what was queued; the replies in one.
+/// Executes the queued commands; returns all replies in one.
 pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
     call.session.transaction.run(queued.len());
     call.session.aside = Some(Vec::new());
@@ -20,7 +20,7 @@ pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
         let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
         replies.push(if told.is_empty() { reply } else { behind(told, reply) });
         if call.session.blocked.is_some() {
-            // A script came to no end: what stands behind it is never reached.
+            // A script does not terminate: the commands after it are never reached.
             break;
         }
     }
@@ -32,14 +32,14 @@ pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
     Ok(Reply::Array(replies))
 }
 
-/// A reply as it is written before HELLO chooses another form.
+/// A reply encoded in the protocol before HELLO changes it.
 fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
     let mut bytes = BytesMut::new();
     reply.encode_in(protocol, &mut bytes);
     Reply::Encoded(bytes.freeze())
 }
 
-/// A reply behind what the session was told before it.
+/// A reply after the push messages that precede it.
 fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
     told.push(reply);
     Reply::Several(told)

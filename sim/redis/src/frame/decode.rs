@@ -12,7 +12,7 @@ const DEEPEST: usize = 128;
 /// Takes a complete reply from the front of the buffer; `None` if more bytes are needed.
 ///
 /// # Errors
-/// Bytes that are no RESP2 reply, or one nested deeper than 128 levels.
+/// Bytes that are not a RESP2 reply, or one nested deeper than 128 levels.
 pub fn decode_reply(buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolError> {
     ReplyReader::default().next(buffer)
 }
@@ -36,7 +36,7 @@ impl ReplyReader {
     /// The next complete reply; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// Bytes that are no RESP2 reply, or one nested deeper than 128 levels.
+    /// Bytes that are not a RESP2 reply, or one nested deeper than 128 levels.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Reply>, ProtocolError> {
         let Some(length) = self.walk(buffer)? else { return Ok(None) };
         (self.at, self.searched) = (0, 0);

@@ -1,4 +1,4 @@
-//! What a node does that is in a cluster.
+//! The part of a node that only a cluster node has.
 
 use std::net::SocketAddrV4;
 
@@ -12,8 +12,8 @@ use crate::node::Node;
 use crate::settings;
 
 impl Node {
-    /// Has the node, which serves at `own`, be in the cluster that its configuration speaks of, or
-    /// in the one that its file does.
+    /// Joins the node, which serves at `own`, to the cluster of its configuration, or to that of
+    /// its file.
     pub fn begin_cluster(&mut self, own: SocketAddrV4, file: &str) {
         let Some(config) = self.config.cluster.clone() else { return };
         let settings = [
@@ -35,7 +35,7 @@ impl Node {
         self.cluster = Some(Box::new(cluster));
     }
 
-    /// What the node knows of its cluster, which is told of the node first.
+    /// The node's cluster state, after it received the node's own state.
     pub fn cluster_now(&mut self) -> Option<&mut Cluster> {
         self.cluster.as_ref()?;
         let moment = self.cluster_moment();
@@ -56,8 +56,8 @@ impl Node {
         }
     }
 
-    /// Deletes the keys of slots that another node has taken, as a master does, which tells its
-    /// replicas.
+    /// Deletes the keys of slots that another node has taken. A master does so and propagates the
+    /// deletions.
     pub fn clear_slots(&mut self, slots: &SlotSet) {
         let keys = self.keyspace.db(0).iter().map(|(key, _)| Key::clone(key));
         let gone: Vec<Key> = keys.filter(|key| slots.contains(of_key(key))).collect();

@@ -1,4 +1,4 @@
-//! Who connects to a node.
+//! New connections of a node.
 
 use std::net::SocketAddrV4;
 
@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::session::Session;
 
 impl Node {
-    /// Takes a connection up; its number.
+    /// Registers a connection; returns its id.
     pub fn connect(&mut self, addresses: [SocketAddrV4; 2]) -> u64 {
         let user = (!self.users.ask_for_password()).then(|| word("default"));
         let since_ms = [self.now_ms; 2];

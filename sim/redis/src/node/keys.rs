@@ -1,4 +1,4 @@
-//! Keys of a node: what is live, what was done to one, and who is told of it.
+//! Keys of a node: which are live, how one changes, and who is notified.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
@@ -9,8 +9,8 @@ use crate::node::{Change, Node, Told};
 use crate::session::{Channel, Session};
 
 impl Node {
-    /// The live entry of a key. A master deletes one whose time has passed and tells its
-    /// replicas; a replica only hides it; what a master sends never sees a key as expired.
+    /// The live entry of a key. A master deletes an expired one and propagates that to its
+    /// replicas; a replica only hides it; the master's commands never see a key as expired.
     pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
         let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
         if expired && !self.loading && !session.from_master {
@@ -22,14 +22,14 @@ impl Node {
         self.keyspace.db(session.db).get(key)
     }
 
-    /// Notes for the meter that a key takes more or less memory now.
+    /// Notes for the meter that the size of a key may have changed.
     fn weigh(&mut self, db: usize, key: &Key) {
         if let Some(memory) = &mut self.memory {
             memory.note(db, key);
         }
     }
 
-    /// Deletes a key of the session's database whose time has passed.
+    /// Deletes an expired key of the session's database.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.master.is_none(), "a replica never expires by itself");
         self.drop_key(session.db, key, KeyChange::Expired, true);
@@ -37,8 +37,8 @@ impl Node {
         self.notify(session, b'x', "expired", key);
     }
 
-    /// Removes a key for the reason `change`, expiry or eviction, and tells the replicas by DEL, or
-    /// by UNLINK where it is freed lazily.
+    /// Removes a key because of `change`, expiry or eviction, and propagates DEL, or UNLINK where
+    /// it is freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
         if self.propagates {
@@ -55,7 +55,7 @@ impl Node {
         true
     }
 
-    /// Puts a command into the effects, if anyone listens.
+    /// Adds a command to the effects, if they have a consumer.
     pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
         if self.propagates && !self.loading {
             let (command, unit) = (command(), self.unit);
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// Notes what happened to a key, with the end that it has now.
+    /// Notes a change of a key, with its current expiry time.
     pub fn note(&mut self, db: usize, key: Key, change: KeyChange) {
         let entry = self.keyspace.db_mut(db).entry_mut(&key);
         let until_ms = entry.and_then(|entry| {
@@ -76,7 +76,7 @@ impl Node {
         self.effects.changes.push(Change { db, key, change, until_ms, by_node: false });
     }
 
-    /// Deletes all keys whose time has passed: the active cycle of a master.
+    /// Deletes all expired keys: the active expire cycle of a master.
     pub fn expire_all(&mut self) {
         if self.master.is_some() || self.loading || self.is_paused() || self.rests {
             return;
@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// Tells those who listen that a key was changed: `notify-keyspace-events`.
+    /// Publishes a keyspace notification: `notify-keyspace-events`.
     pub fn notify(&mut self, session: &mut Session, class: u8, event: &str, key: &[u8]) {
         let flags = self.config.notify.as_bytes();
         let wants = |flag: u8| flags.contains(&flag);

@@ -1,4 +1,4 @@
-//! Whom a node follows and who follows it: what changes with that, and who has acknowledged what.
+//! The node's master and replicas: changes of role, and acknowledgements.
 
 use std::net::SocketAddrV4;
 
@@ -8,8 +8,8 @@ use crate::peers::{Link, LinkState, Replica};
 use crate::session::{Block, Quorum};
 
 impl Node {
-    /// Becomes a replica, or that of another master. Who was a master asks the new one with the
-    /// history that it has (`replicationSetMaster`).
+    /// Becomes a replica, or follows another master. A former master requests a resynchronisation
+    /// with its own history (`replicationSetMaster`).
     pub fn follow(&mut self, master: SocketAddrV4) {
         if self.master.is_none() {
             self.history.keep();
@@ -21,7 +21,7 @@ impl Node {
         self.clients.end_waits_by_role();
     }
 
-    /// Becomes a master: what it does from now on is another history (`replicationUnsetMaster`).
+    /// Becomes a master: from now on its data has another history (`replicationUnsetMaster`).
     pub fn lead(&mut self) {
         self.master = None;
         self.link = Link::default();
@@ -31,20 +31,22 @@ impl Node {
         self.recount_good_replicas();
     }
 
-    /// Goes on with the history that the node's own file tells: a replica asks its master for what
-    /// it lacks, a master gives that to replicas that are not ahead of the file.
+    /// Continues the history that the node's own file contains: a replica requests what it lacks
+    /// from its master, a master gives that to replicas that are not ahead of the file.
     pub fn resume(&mut self, id: String, offset: u64, db: usize) {
         let own = self.history.id.clone();
         self.history.take_over(id, offset);
         if self.master.is_some() {
             self.link.resumes_in = Some(db);
         } else {
+            // The file's id becomes the previous one: replicas of that history may continue up to
+            // here.
             self.history.go_on_as(own);
         }
         self.propagates = true;
     }
 
-    /// The link to the master is down.
+    /// Marks the link to the master as down.
     pub fn lose_master(&mut self) {
         if self.is_linked() {
             self.link.down_since_s = Some(self.now_ms / 1_000);
@@ -52,17 +54,17 @@ impl Node {
         self.link.state = LinkState::Connect;
     }
 
-    /// An id that no history has had: 40 hexadecimal digits.
+    /// A fresh id of a history: 40 hexadecimal digits.
     pub fn fresh_id(&mut self) -> String {
         (0..40).map(|_| char::from(b"0123456789abcdef"[self.dice.draw(16)])).collect()
     }
 
-    /// Adds bytes to the stream that replicas get.
+    /// Adds bytes to the replication stream.
     pub fn stream(&mut self, bytes: &[u8]) {
         self.history.add(bytes, self.config.backlog_bytes);
     }
 
-    /// Begins to count the stream for a first replica.
+    /// Begins to count the stream for the first replica.
     pub fn begin_stream(&mut self) {
         self.propagates = true;
         if !self.history.is_kept() {
@@ -71,7 +73,7 @@ impl Node {
         }
     }
 
-    /// The replica that a failover may turn to now.
+    /// The replica to which a failover may turn now.
     pub fn caught_up(&self, to: Option<SocketAddrV4>) -> Option<SocketAddrV4> {
         let mut replicas = self.replicas.iter().filter(|replica| replica.online);
         let up =
@@ -79,7 +81,7 @@ impl Node {
         replicas.find(up).map(|replica| replica.address)
     }
 
-    /// How many replicas have the stream up to where a quorum asks for it.
+    /// How many replicas have the stream up to the offset that a quorum requires.
     pub fn acknowledged(&self, quorum: &Quorum) -> usize {
         let has = |replica: &&Replica| {
             let offset = if quorum.synced.is_some() { replica.synced } else { replica.acked };
@@ -93,7 +95,7 @@ impl Node {
         self.config.append != Append::None && self.saving.synced >= offset
     }
 
-    /// Counts the replicas whose last word is young enough, as `replicationCron` does.
+    /// Counts the replicas whose last acknowledgement is recent enough, as `replicationCron` does.
     pub fn recount_good_replicas(&mut self) {
         let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
         let good = |r: &&Replica| r.online && now_s.saturating_sub(r.acked_at_s) <= lag;
@@ -101,7 +103,7 @@ impl Node {
         self.good_replicas = u32::try_from(count).unwrap_or(u32::MAX);
     }
 
-    /// What WAIT or WAITAOF is answered now, and whether that is what it asks for.
+    /// The current reply of WAIT or WAITAOF, and whether the quorum is reached.
     pub fn acknowledgement(&self, quorum: &Quorum) -> (Reply, bool) {
         let replicas = self.acknowledged(quorum);
         let count = Reply::Integer(i64::try_from(replicas).unwrap_or(i64::MAX));
@@ -111,7 +113,7 @@ impl Node {
         (Reply::Array(vec![Reply::Integer(i64::from(own)), count]), enough && (own || !local))
     }
 
-    /// Ends the wait of a blocking command as if its time were over; whether there was one.
+    /// Ends a blocking command as if it had timed out; whether there was one.
     pub fn end_wait(&mut self, id: u64) -> bool {
         let blocked = self.clients.get(id).and_then(|session| session.blocked.as_ref());
         let reply = match blocked {
@@ -122,7 +124,8 @@ impl Node {
         self.clients.answer_blocked(id, &reply)
     }
 
-    /// Answers a session whose quorum is there, or late. What it still waits for.
+    /// Sends the reply to a session whose quorum is reached, or has timed out. Returns the quorum
+    /// that it still waits for.
     pub fn look_for_quorum(&mut self, id: u64, is_late: bool) -> Option<Quorum> {
         let session = self.clients.get(id).filter(|session| session.closing.is_none())?;
         let Some(Block::Acknowledgement(quorum)) = session.blocked else { return None };

@@ -1,8 +1,8 @@
-//! When a node has to save its keys, and whether its disk lets it write.
+//! When a node must save its keys, and whether its disk accepts writes.
 
 use crate::node::Node;
 
-/// After a save that failed, the save points wait so many seconds (`CONFIG_BGSAVE_RETRY_DELAY`).
+/// After a save that failed, the save points wait this many seconds (`CONFIG_BGSAVE_RETRY_DELAY`).
 const RETRY_S: u64 = 5;
 
 /// Why writes are refused after a save that failed.
@@ -15,14 +15,14 @@ pub const MISCONF_RDB: &str = "MISCONF Redis is configured to save RDB snapshots
 pub const MISCONF_AOF: &str = "MISCONF Errors writing to the AOF file: No space left on device";
 
 impl Node {
-    /// The save points: after so many seconds if there were so many changes.
+    /// The save points: pairs of seconds and the number of changes that trigger a save after them.
     pub fn save_points(&self) -> Vec<(u64, u64)> {
         let numbers = self.settings.text("save").split(' ').filter_map(|word| word.parse().ok());
         let numbers: Vec<u64> = numbers.collect();
         numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
     }
 
-    /// Whether one of them asks for a save now.
+    /// Whether a save point requires a save now.
     pub fn must_save(&self) -> bool {
         let (saving, now_s) = (&self.saving, self.now_ms / 1_000);
         let since_s = now_s.saturating_sub(saving.saved_s);
@@ -32,7 +32,7 @@ impl Node {
         !saving.is_busy() && !rests && self.save_points().iter().any(due)
     }
 
-    /// Why writes, and PING, are refused while the disk takes nothing.
+    /// Why writes, and PING, are refused while the disk fails.
     pub fn disk_error(&self) -> Option<&'static str> {
         let saving = &self.saving;
         let stops = saving.failed

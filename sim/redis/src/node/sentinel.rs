@@ -1,4 +1,4 @@
-//! What a node does that is a Sentinel.
+//! The part of a node that only a Sentinel has.
 
 use lockstorm_platform::trace::Event;
 
@@ -7,32 +7,32 @@ use crate::sentinel::instance::Ms;
 use crate::sentinel::{Moment, sight};
 use crate::session::{Channel, Session};
 
-/// The wall clock as a Sentinel counts it.
+/// The wall clock in a Sentinel's type.
 pub fn to_ms(now_ms: u64) -> Ms {
     Ms::try_from(now_ms).unwrap_or(Ms::MAX / 4)
 }
 
 impl Node {
-    /// When it is now for the Sentinel of this node, and a draw for what may need one.
+    /// The current time for the Sentinel of this node, and a draw for steps that need one.
     pub fn moment(&mut self) -> Moment {
         let chance = self.dice.draw(1 << 32);
         Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 
-    /// The file of this node's Sentinel, if it is to be written anew.
+    /// The file of this node's Sentinel, if it must be rewritten.
     pub fn take_file(&mut self) -> Option<String> {
         let sentinel = self.sentinel.as_mut().filter(|sentinel| sentinel.unsaved)?;
         sentinel.unsaved = false;
         Some(sentinel.write_file())
     }
 
-    /// What it has seen since this was last asked, for the trace.
+    /// What it has seen since the previous call, for the trace.
     pub fn take_sights(&mut self) -> Vec<Event> {
         let sentinel = self.sentinel.as_mut();
         sentinel.map(|sentinel| std::mem::take(&mut sentinel.sights)).unwrap_or_default()
     }
 
-    /// Tells those who listen what the Sentinel of this node saw and did.
+    /// Publishes the events of this node's Sentinel to its subscribers.
     pub fn publish_events(&mut self) {
         let Some(sentinel) = &mut self.sentinel else { return };
         let events = std::mem::take(&mut sentinel.events);

@@ -1,4 +1,4 @@
-//! What a session's user may not do, and what ACL LOG keeps of it.
+//! The restrictions of a session's user, and their records in ACL LOG.
 
 use bytes::Bytes;
 
@@ -10,12 +10,12 @@ use crate::session::Session;
 use crate::specification::Command;
 use crate::users::{DEFAULT, Denial, Refusal};
 
-/// For whom a session speaks.
+/// The user of a session.
 pub fn user_of(session: &Session) -> &[u8] {
     session.user.as_deref().unwrap_or(DEFAULT)
 }
 
-/// Refuses what the session's user may not do.
+/// Refuses a request that the session's user may not run.
 pub fn check(
     node: &mut Node,
     session: &Session,
@@ -32,7 +32,7 @@ pub fn check(
     Err(Reply::Error(denial.text(command.lower).into()))
 }
 
-/// The same for what a script calls.
+/// The same for a command of a script.
 pub fn check_in_script(
     node: &mut Node,
     session: &Session,
@@ -73,7 +73,7 @@ fn note(
     note_refusal(node, session, (reason, context, object), user_of(session));
 }
 
-/// Notes for ACL LOG that a user was refused something: why, where, and what.
+/// Records a refusal in ACL LOG: the reason, the context and the object.
 pub fn note_refusal(
     node: &mut Node,
     session: &Session,

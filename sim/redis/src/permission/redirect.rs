@@ -69,7 +69,7 @@ pub fn is_from_cluster(refusal: &Reply) -> bool {
     heads.iter().any(|head| text.starts_with(head.as_bytes()))
 }
 
-/// Refuses a request that another node has to serve; `flags` are those of the request.
+/// Refuses a request that another node must serve; `flags` are those of the request.
 pub fn check(
     node: &Node,
     session: &Session,
@@ -198,7 +198,7 @@ fn decide(
     Err(Refusal::Moved(slot, owner.address))
 }
 
-/// The first key's slot is checked for an owner before the other keys are.
+/// Whether the first key's slot has an owner is checked before the other keys.
 fn first_of(cluster: &Cluster, parts: &[(&Command, &[Bytes])], refusal: Refusal) -> Refusal {
     let slot = parts.iter().find_map(|(command, args)| slot_of(command, args));
     match slot.and_then(|slot| cluster.owner(slot)) {

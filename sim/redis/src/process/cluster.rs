@@ -32,7 +32,7 @@ struct Bus {
 /// Starts the cluster tasks of a node, if it is in a cluster.
 ///
 /// # Panics
-/// If the port of its bus is taken: a world gives each process ports of its own.
+/// If the port of its bus is in use: a world gives each process its own ports.
 pub fn start(server: &Rc<Server>) {
     let node = server.node.borrow();
     let (Some(_), port) = (&node.cluster, node.config.port.wrapping_add(BUS)) else { return };
@@ -81,6 +81,8 @@ impl Bus {
             if self.save().await.is_err() {
                 return self.server.ended.raise();
             }
+            // No await since the file was last found up to date: no action precedes the save of its
+            // change.
             let actions = self.take_actions();
             let idle = actions.is_empty();
             for action in actions {

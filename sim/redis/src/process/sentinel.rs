@@ -26,14 +26,14 @@ const HZ: usize = 10;
 /// A running Sentinel.
 struct Watch {
     server: Rc<Server>,
-    /// The connections that it has opened.
+    /// The connections that this node has opened.
     open: Lines,
 }
 
 /// Runs a Sentinel until its process stops.
 ///
 /// # Panics
-/// If its port is taken: a world gives each process ports of its own.
+/// If its port is in use: a world gives each process its own ports.
 pub async fn serve(host: Host, config: SentinelConfig) {
     let listener = host.listen(config.port).expect("the Sentinel's port is free");
     let server = Rc::new(Server::new(&host, node(&host, &config), follow_anew));
@@ -83,6 +83,8 @@ impl Watch {
             node.publish_events();
         }
         self.server.wake();
+        // Before the actions: a vote or a new configuration must survive a crash once a peer knows
+        // it.
         save(&self.server).await;
         if self.server.node.borrow().sentinel.as_ref().is_some_and(|own| own.crashes.now) {
             return self.server.ended.raise();

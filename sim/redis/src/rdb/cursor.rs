@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Why bytes are no RDB.
+/// Why bytes are not an RDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongRdb(pub &'static str);
 

@@ -42,6 +42,8 @@ impl Server {
             true => failover.to.filter(|_| failover.force),
             false => node.caught_up(failover.to),
         };
+        // Set before the role changes: the link to the replica sends PSYNC FAILOVER only if it is
+        // set.
         if let (Some(_), Some(failover)) = (to, &mut node.failover) {
             failover.in_progress = true;
         }
@@ -62,6 +64,7 @@ impl Server {
     /// Aborts a failover: a node that has already turned to its replica is master again.
     pub fn abort_failover(self: &Rc<Server>) {
         if self.hands_over() {
+            // Before the failover ends: the delayed writes must run on a master.
             self.change_role(None);
         }
         self.end_failover();
@@ -70,6 +73,7 @@ impl Server {
     /// Ends the failover; the delayed requests are executed now.
     pub fn end_failover(self: &Rc<Server>) {
         let mut node = self.node.borrow_mut();
+        // Taken first: as long as it is set, the delayed requests stay paused.
         if node.failover.take().is_none() {
             return;
         }

@@ -19,10 +19,11 @@ use crate::server::Server;
 use crate::session::Psync;
 use crate::signal::first;
 
-/// Feeds the replica at the other end of a connection until it ends.
+/// Feeds the replica at the other end of a connection until it closes.
 pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
     let address = stream.connection().client;
     if asked.promotes {
+        // First, because the peer continues from the history that begins with this promotion.
         server.change_role(None);
     }
     let outbox = open(server, id, address, asked, &stream);
@@ -60,11 +61,13 @@ fn open(
         synced: 0,
         acked_at_s: now_s,
     });
+    // No await between the snapshot and `feeds.open`: a write in between would be in neither.
     let mut feeds = server.feeds.borrow_mut();
     let bytes = match lacking {
         Some(lacking) => go_on(&mut node, announced, &lacking),
         None => {
             server.host.record(Event::Snapshot { connection: stream.connection() });
+            // A new replica does not know which database the stream has selected.
             feeds.forget_database();
             begin_anew(&mut node, asked)
         }

@@ -1,4 +1,4 @@
-//! What is on its way from a node to its replicas.
+//! The output of a node to its replicas.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,16 +13,16 @@ use crate::node::{Node, Told};
 use crate::persistence::Script;
 use crate::signal::Signal;
 
-/// The replicas that a node feeds. All of them get the same stream.
+/// The replicas that a node feeds. All of them receive the same stream.
 #[derive(Default)]
 pub struct Feeds {
     script: Script,
     outboxes: Vec<Rc<Outbox>>,
-    /// Whether a task looks after them.
+    /// Whether the task `tend` runs.
     tended: bool,
 }
 
-/// What is on its way to one replica.
+/// The output to one replica.
 pub struct Outbox {
     session: u64,
     bytes: RefCell<BytesMut>,
@@ -36,12 +36,12 @@ impl Outbox {
         self.filled.raise();
     }
 
-    /// Whether its link is to end.
+    /// Whether its link must close.
     pub fn is_cut(&self) -> bool {
         self.cut.get()
     }
 
-    /// Takes what is to be sent; if that is nothing, waits until there is something.
+    /// Takes the pending output; if there is none, waits until there is.
     pub async fn next(&self) -> BytesMut {
         let seen = self.filled.count();
         let bytes = self.bytes.borrow_mut().split();
@@ -53,7 +53,7 @@ impl Outbox {
 }
 
 impl Feeds {
-    /// Begins to feed a replica, with these bytes first. From here on it gets all.
+    /// Begins to feed a replica, with these bytes first. From here on it receives the whole stream.
     pub fn open(&mut self, session: u64, bytes: BytesMut) -> Rc<Outbox> {
         let outbox = Rc::new(Outbox {
             session,
@@ -65,17 +65,17 @@ impl Feeds {
         outbox
     }
 
-    /// Feeds a replica no longer.
+    /// Stops feeding a replica.
     pub fn close(&mut self, session: u64) {
         self.outboxes.retain(|outbox| outbox.session != session);
     }
 
-    /// Whether a task has to be started that looks after them.
+    /// Whether the caller must start the task that tends the replicas.
     pub fn begin_tending(&mut self) -> bool {
         !std::mem::replace(&mut self.tended, true)
     }
 
-    /// Whether nobody is fed any more, so that this task ends.
+    /// Whether no replica is left, so that this task stops.
     pub fn end_tending(&mut self) -> bool {
         if self.outboxes.is_empty() {
             self.tended = false;
@@ -83,16 +83,17 @@ impl Feeds {
         !self.tended
     }
 
-    /// Makes the next command say its database again.
+    /// Makes the next command begin with SELECT.
     pub fn forget_database(&mut self) {
         self.script.forget_database();
     }
 
-    /// Sends what a master did to every replica and counts it into the offset.
+    /// Propagates the effects of a master to every replica and advances the replication offset.
     pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
         if !node.history.is_kept() {
             return count(node, Script::length(commands));
         }
+        // Read before `pass` advances the offset.
         let (history, before) = (node.history.number(), node.history.offset);
         let mut stream = BytesMut::new();
         self.script.write(commands, &mut stream, |told, written| {
@@ -103,7 +104,7 @@ impl Feeds {
         self.pass(node, &stream);
     }
 
-    /// Asks every replica how far it is.
+    /// Requests an acknowledgement from every replica: REPLCONF GETACK.
     pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
         if !node.history.is_kept() {
             return count(node, 1);
@@ -111,7 +112,7 @@ impl Feeds {
         self.say(node, &["REPLCONF", "GETACK", "*"]);
     }
 
-    /// Puts a command into the stream that changes nothing, if anybody is fed.
+    /// Adds a command without an effect on keys to the stream, if there is a replica.
     pub fn say(&mut self, node: &mut Node, words: &[&str]) {
         if !self.outboxes.is_empty() {
             let mut stream = BytesMut::new();
@@ -129,7 +130,7 @@ impl Feeds {
         }
     }
 
-    /// Ends every link: who follows has to ask anew, since the history is another one.
+    /// Closes every replica's link: each has to resynchronise, since the history has changed.
     pub fn cut_all(&mut self) {
         self.script.forget_database();
         for outbox in self.outboxes.drain(..) {
@@ -137,7 +138,7 @@ impl Feeds {
         }
     }
 
-    /// Ends the link of one replica.
+    /// Closes the link of one replica.
     pub fn cut(&self, session: u64) {
         for outbox in self.outboxes.iter().filter(|outbox| outbox.session == session) {
             outbox.cut();
@@ -145,7 +146,7 @@ impl Feeds {
     }
 }
 
-/// What nobody is told is counted where WAITAOF may ask for it.
+/// Counts commands that reach no replica, where WAITAOF may need the offset.
 fn count(node: &mut Node, commands: u64) {
     if node.differs(Difference::WaitAof) {
         node.history.count(commands);

@@ -26,6 +26,7 @@ use crate::signal::{First, first};
 /// Starts to follow the node's master, until its role changes again.
 pub fn follow_anew(server: &Rc<Server>) {
     let server = Rc::clone(server);
+    // Read before the task is spawned, so that any later change of role ends it.
     let role = server.role.count();
     server.host.clone().spawn(async move {
         first(server.role.past(role), follow(&server)).await;
@@ -37,9 +38,11 @@ async fn follow(server: &Rc<Server>) {
     loop {
         let Some(master) = server.node.borrow().master else { return };
         let _ = follow_once(server, master).await;
+        // The replica could not be reached or refused: this node leads again.
         if server.hands_over() {
             return server.abort_failover();
         }
+        // Read before `lose_master` resets the state.
         let was_up = server.node.borrow().is_linked();
         lose_master(server);
         if !was_up {
@@ -70,6 +73,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     let mut words = text.split(' ');
     match (words.next(), words.next(), words.next().map(str::parse)) {
         (Some("FULLRESYNC"), Some(id), Some(Ok(offset))) => {
+            // The other node leads now: the delayed requests run against a replica.
             server.end_failover();
             set_state(server, LinkState::Sync);
             link.load_everything(id.to_owned(), offset).await?;
@@ -84,7 +88,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     link.follow_stream().await
 }
 
-/// `repl-timeout`: a link on which so long nothing comes is given up.
+/// `repl-timeout`: a link that is silent for this long is closed.
 fn link_timeout(server: &Server) -> Nanos {
     let seconds = server.node.borrow().settings.number("repl-timeout");
     u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND)
@@ -218,6 +222,7 @@ impl Link<'_> {
     /// Replaces the node's keys by the master's; its own are lost. Its own replicas have to
     /// reconnect.
     async fn load_everything(&mut self, id: String, offset: u64) -> io::Result<()> {
+        // Received completely before any key is dropped: if the link fails, nothing is lost.
         let bytes = self.payload().await?;
         let server = self.server;
         server.feeds.borrow_mut().cut_all();
@@ -233,6 +238,8 @@ impl Link<'_> {
         };
         let connection = self.stream.connection();
         server.host.record(Event::Loaded { keys, resync: Some(connection), file: None });
+        // The file on disk does not match the new keys: it is replaced before the stream is
+        // applied.
         server.rewrite_log().await;
         Ok(())
     }
@@ -280,7 +287,9 @@ impl Link<'_> {
         let db = self.server.node.borrow().link.resumes_in.unwrap_or(0);
         let mut session = Session { from_master: true, db, ..Session::default() };
         let mut reader = RequestReader::default();
+        // The bytes after the RDB or the reply already belong to the stream.
         self.stream_bytes = self.input.clone();
+        // The first acknowledgement is due at once: the master counts the replica only after it.
         let mut acknowledge_at = 0;
         let mut heard_at = self.server.host.now(Clock::Monotonic);
         loop {
@@ -332,6 +341,8 @@ impl Link<'_> {
         for (offset, args) in due {
             self.apply(session, offset, &args);
         }
+        // The offset advances only now, so an acknowledgement never covers a command not yet
+        // applied.
         if self.queued.is_none() {
             self.pass_on(session.db);
         }

@@ -23,8 +23,8 @@ use crate::specification::flags::Flags;
 
 const STALE_IN_SCRIPT: &str = "ERR Can not execute the command on a stale replica";
 
-/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are no Lua
-/// functions: a tail call of one would hide the line of the script that called.
+/// `redis.call`, which raises errors, and `redis.pcall`, which returns them. They are not Lua
+/// functions: a tail call of one would hide the line of the calling script.
 pub fn caller(
     lua: &Lua,
     door: &Rc<RefCell<Running>>,
@@ -63,7 +63,7 @@ fn command_words(words: &MultiValue) -> Result<Vec<Bytes>, &'static str> {
     words.iter().map(word).collect()
 }
 
-/// The refusals of `scriptCall`, then the executor.
+/// The checks of `scriptCall`, then the executor.
 fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     let Running { node, session, execute } = running;
     let execute = execute.expect("only a script that runs has this function");
@@ -84,7 +84,7 @@ fn call_command(running: &mut Running, args: &[Bytes]) -> Reply {
     execute(node, session, command, args)
 }
 
-/// How a call is refused.
+/// The error texts of a call.
 struct Texts {
     unknown: &'static str,
     arity: &'static str,
@@ -110,15 +110,15 @@ fn texts(node: &Node) -> Texts {
     Texts { unknown, arity: "ERR Wrong number of args calling Redis command from script", kept }
 }
 
-/// Since Redis 7.2 a script may call what would wait elsewhere.
+/// Since Redis 7.2 a script may call commands that block elsewhere.
 fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
     let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
     let may = waits && node.differs(Difference::ScriptsMayWait);
     command.flags.any(Flags::NOSCRIPT) && !may
 }
 
-/// Refuses what a script may not call: for its user, or for want of memory. A script that has
-/// written may go on.
+/// Refuses a script's command because of its user or of `maxmemory`. A script that has already
+/// written may continue.
 fn check_call(
     node: &mut Node,
     session: &Session,
@@ -140,7 +140,7 @@ fn check_call(
     Ok(())
 }
 
-/// Once a script has written, nothing speaks against further writes.
+/// Once a script has written, its further writes are not checked.
 fn check_script_write(node: &Node, session: &mut Session, flags: Flags) -> Result<(), Reply> {
     let Some(script) = session.script else { return Ok(()) };
     if script.read_only && flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE)) {

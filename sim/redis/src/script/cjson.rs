@@ -17,7 +17,7 @@ use crate::script::cjson::decode::decode;
 use crate::script::cjson::encode::encode;
 use crate::script::cjson::settings::{InvalidNumbers, Settings};
 
-/// The library's table. `protected` leads from a read-only table to what stands behind it.
+/// The library's table. `protected` maps a read-only table to the table behind it.
 pub fn library(lua: &Lua, settings: &Rc<Cell<Settings>>, protected: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let add = |name: &str, body: fn(&Arguments, &mut Settings) -> mlua::Result<Value>| {

@@ -1,4 +1,4 @@
-//! What a request may do that runs a script, if the script says so.
+//! The flags of a request that runs a script, if the script declares them.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::script::libraries::find;
 use crate::specification::Command;
 use crate::specification::flags::Flags;
 
-/// What a request may do that runs a script: as its command says, or as the script does.
+/// The flags of a request that runs a script: those of its command, or of the script.
 pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let Some(word) = args.get(1) else { return command.flags };
     let script = match command.name {

@@ -1,16 +1,16 @@
-//! The door between a script and its node: what stands there while it runs.
+//! The shared place through which a running script reaches its node.
 
 use crate::call::Execute;
 use crate::node::Node;
 use crate::session::Session;
 
-/// Node and session of the script that runs.
+/// Node and session of the running script.
 #[derive(Default)]
 pub struct Running {
     /// The node.
     pub node: Node,
-    /// What stands for the script's own connection.
+    /// The session that represents the script's connection.
     pub session: Session,
-    /// What executes a command; nobody does while a library is loaded.
+    /// The function that executes a command; `None` while a library is loaded.
     pub execute: Option<Execute>,
 }

@@ -1,4 +1,4 @@
-//! Libraries of functions that a node has.
+//! The libraries of functions of a node.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use mlua::Function;
 use crate::frame::Reply;
 use crate::script::flags::ScriptFlags;
 
-/// No function has this name.
+/// The error for an unknown function.
 pub const NOT_FOUND: &str = "ERR Function not found";
 
-/// Redis says so of a function's name too.
+/// Redis uses this text for a function's name too.
 pub const BAD_NAME: &str = "Library names can only contain letters, numbers, or \
     underscores(_) and must be at least one character long";
 /// The libraries of a node, by name.
 pub type Libraries = BTreeMap<Bytes, Library>;
 
-/// A library. What its code remembers between calls is in its callbacks.
+/// A library. The state that its code keeps between calls is in its callbacks.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// Its code with the first line, as it was loaded.
+    /// Its code with the shebang line, as it was loaded.
     pub code: Bytes,
     /// Its functions, by name.
     pub functions: BTreeMap<Bytes, Registered>,
@@ -29,27 +29,27 @@ pub struct Library {
 /// A function of a library.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// What it is said to be for.
+    /// Its description.
     pub description: Option<Bytes>,
-    /// What it says of itself.
+    /// Its flags.
     pub flags: ScriptFlags,
-    /// What is called.
+    /// The Lua function.
     pub callback: Function,
 }
 
-/// What the library that is being loaded has registered so far.
+/// The functions registered so far by the library that is being loaded.
 pub type Loading = BTreeMap<Bytes, Registered>;
 
-/// The function of this name in any case, with the name that it was registered by.
+/// The function of this name, ignoring case, with its registered name.
 pub fn find<'a>(libraries: &'a Libraries, name: &[u8]) -> Option<(&'a Bytes, &'a Registered)> {
     let mut functions = libraries.values().flat_map(|library| &library.functions);
     functions.find(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 
-/// All libraries of both; one that is in both is the new one, if it `replaces` the other.
+/// The union of both; where both have a library, the new one wins if it `replaces`.
 ///
 /// # Errors
-/// Redis's words for a library or a function that would be there twice.
+/// Redis's error text for a duplicate library or function.
 pub fn join(known: &Libraries, new: Libraries, replaces: bool) -> Result<Libraries, Reply> {
     let mut joined = known.clone();
     for (name, library) in new {
@@ -64,13 +64,13 @@ pub fn join(known: &Libraries, new: Libraries, replaces: bool) -> Result<Librari
     Ok(joined)
 }
 
-/// The error for a library or a function that would be there twice.
+/// The error for a duplicate library or function.
 pub fn twice(what: &str, name: &[u8]) -> Reply {
     let text = [b"ERR ", what.as_bytes(), name, b" already exists"].concat();
     Reply::Error(text.into())
 }
 
-/// The first of these functions that one of the libraries has too.
+/// The first of these functions that one of the libraries also has.
 pub fn known_elsewhere(libraries: &Libraries, functions: &Loading) -> Option<Bytes> {
     functions.keys().find(|name| find(libraries, name).is_some()).cloned()
 }

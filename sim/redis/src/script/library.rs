@@ -1,4 +1,4 @@
-//! FUNCTION LOAD: a library out of its code.
+//! FUNCTION LOAD: creates a library from its code.
 
 use bytes::Bytes;
 use mlua::Value;
@@ -15,7 +15,7 @@ use crate::script::machine::{Kind, MACHINE, Machine};
 
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
 
-/// Loads a library into the others; its name.
+/// Loads a library in addition to the others; returns its name.
 ///
 /// # Errors
 /// Redis's error text for an invalid or duplicate library.
@@ -70,7 +70,7 @@ fn first_line(code: &[u8]) -> Result<(Bytes, usize), Reply> {
     Ok((name, length))
 }
 
-/// Runs a library's code; what it has registered.
+/// Runs a library's code; returns what it registered.
 fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, Reply> {
     let failed = |what: &str, why: &[u8]| {
         let text = [b"ERR Error ", what.as_bytes(), b": ", why].concat();

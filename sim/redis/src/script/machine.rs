@@ -36,7 +36,7 @@ thread_local! {
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
 }
 
-/// See the head of this file.
+/// A Lua machine.
 pub struct Machine {
     lua: Lua,
     entries: Entries,
@@ -66,7 +66,7 @@ pub enum Kind {
     Library,
 }
 
-/// What a script may select for the rest of its run.
+/// What a script may select for the duration of its run.
 #[derive(Default)]
 struct Choices {
     /// `redis.setresp(3)`.
@@ -147,7 +147,7 @@ impl Machine {
         Ok(function)
     }
 
-    /// Moves a node behind the door, with what executes commands, or back.
+    /// Moves a node into the machine, with the function that executes commands, or back.
     pub fn swap(&self, node: &mut Node, session: &mut Session, execute: Option<Execute>) {
         let mut running = self.door.borrow_mut();
         std::mem::swap(&mut running.node, node);

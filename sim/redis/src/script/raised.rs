@@ -49,8 +49,8 @@ pub fn value_of_error(lua: &Lua) -> mlua::Result<Function> {
 }
 
 /// Source and line where an error was raised, for the handler that calls this: those of the
-/// function that raised it, or of its caller if it is a C function. Functions of the prelude stand
-/// for C's.
+/// function that raised it, or of its caller if it is a C function. Functions of the prelude count
+/// as C functions.
 pub fn where_is(lua: &Lua) -> mlua::Result<Function> {
     lua.create_function(|lua, ()| {
         let look = |level| {

@@ -1,4 +1,4 @@
-//! `redis.register_function`: what a library's code has its functions known by.
+//! `redis.register_function`: how a library's code registers its functions.
 
 use std::cell::RefCell;
 use std::rc::Rc;

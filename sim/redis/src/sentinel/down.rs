@@ -47,8 +47,8 @@ impl Sentinel {
         }
     }
 
-    /// Counts the Sentinels that consider the master down: this one, and those that recently said
-    /// so.
+    /// Counts the Sentinels that consider the master down: this one, and those that recently
+    /// reported so.
     pub fn check_objectively_down(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get_mut(name) else { return };
         let others = master.sentinels.values().filter(|peer| peer.says_down).count();

@@ -33,6 +33,8 @@ impl Sentinel {
             master.leader = Some(candidate.to_owned());
             master.leader_epoch = self.epoch;
             if !is_own {
+                // Delays this Sentinel's own attempt, so that the candidate has time for its
+                // failover.
                 master.failover.started_at = now.ms + desync(now.chance);
             }
             self.unsaved = true;

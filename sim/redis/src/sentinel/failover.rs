@@ -260,6 +260,7 @@ impl Sentinel {
     pub fn change_address(&mut self, name: &str, new: SocketAddrV4, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let old = master.instance.address;
+        // Collected first: `reset` drops the replicas.
         let mut replicas: Vec<SocketAddrV4> = master.replicas.keys().copied().collect();
         replicas.push(old);
         replicas.retain(|address| *address != new);

@@ -76,6 +76,7 @@ fn address(ip: &str, port: &str) -> Option<SocketAddrV4> {
 /// A replica that is being promoted is already written as the master, and the master as a replica.
 fn write_master(text: &mut String, name: &str, master: &Master) {
     let (at, old) = (master.current_address(), master.instance.address);
+    // First, because the other lines of a master are read into its entry.
     let _ = writeln!(text, "sentinel monitor {name} {} {} {}", at.ip(), at.port(), master.quorum);
     for (word, value) in [
         ("down-after-milliseconds", master.down_after.to_string()),

@@ -85,6 +85,7 @@ impl Sentinel {
         if let Some(peer) = master.sentinels.get_mut(hello.id) {
             peer.hello_at = now;
         }
+        // Of two configurations the one with the higher epoch wins; an equal one is not newer.
         if master.config_epoch >= hello.config_epoch {
             return;
         }

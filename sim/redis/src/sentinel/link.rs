@@ -182,6 +182,7 @@ impl Sentinel {
         let Some(instance) = self.get_mut(&place) else { return };
         let link = &mut instance.link;
         if let Some(channel) = link.channel.as_mut().filter(|channel| channel.id == line) {
+            // The reply to CLIENT SETNAME comes first; all that follows belongs to the channel.
             if channel.expected.pop_front().is_none() {
                 link.channel_heard_at = now.ms;
                 self.hear_channel(reply, now.ms);

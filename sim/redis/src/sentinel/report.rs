@@ -24,6 +24,7 @@ impl Sentinel {
             let event = if fits { "+role-change" } else { "-role-change" };
             self.tell(event, place, &format!(" new reported role is {}", role.word()));
         }
+        // In TILT mode times are not trusted: INFO is stored, but nothing follows from it.
         if self.tilt_since.is_some() {
             return;
         }
@@ -56,6 +57,8 @@ impl Sentinel {
         let Some(master) = self.masters.get_mut(&place.master) else { return };
         let Some(replica) = master.replicas.get(&address) else { return };
         if replica.promoted && master.failover.state == State::WaitPromotion {
+            // The new address gets the epoch of the election, so that it wins over older
+            // configurations.
             master.config_epoch = master.failover.epoch;
             master.failover.state = State::Reconfigure;
             master.failover.changed_at = now;

@@ -1,19 +1,19 @@
-//! The transaction of a session: what is queued since MULTI, what is watched, what EXEC runs.
+//! The transaction of a session: queued commands, watched keys, and the commands that EXEC runs.
 
 use crate::frame::Arguments;
 use crate::keyspace::Key;
 
-/// See the head of this file.
+/// The state of MULTI, WATCH and EXEC.
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
-    /// Commands that wait for EXEC.
+    /// Commands queued for EXEC.
     queued: Option<Vec<Arguments>>,
     /// Whether a command was refused since MULTI, so that EXEC must refuse.
     broken: bool,
     /// How many commands EXEC runs now.
     running: Option<usize>,
     watched: Vec<Watched>,
-    /// Whether one of them was touched.
+    /// Whether one of them was modified.
     touched: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Watched {
     pub db: usize,
     /// Which key.
     pub key: Key,
-    /// Whether its time had passed by then.
+    /// Whether it had already expired by then.
     pub had_expired: bool,
 }
 
@@ -62,20 +62,20 @@ impl Transaction {
         self.broken
     }
 
-    /// Forgets what was queued, and gives it back.
+    /// Discards the queue and returns it.
     pub fn close(&mut self) -> Option<Vec<Arguments>> {
         self.broken = false;
         self.queued.take()
     }
 
-    /// EXEC runs so many commands now.
+    /// EXEC begins to run this many commands.
     pub fn run(&mut self, commands: usize) {
         debug_assert!(!self.is_open(), "what runs is queued no longer");
         debug_assert!(!self.is_running(), "EXEC runs no EXEC");
         self.running = Some(commands);
     }
 
-    /// EXEC has run them.
+    /// EXEC has run its commands.
     pub fn end_run(&mut self) {
         debug_assert!(self.is_running(), "what ends was begun");
         self.running = None;
@@ -86,12 +86,12 @@ impl Transaction {
         self.running.is_some()
     }
 
-    /// How many commands wait for EXEC, or run in it.
+    /// The number of commands that are queued for EXEC or run by it.
     pub fn commands(&self) -> Option<usize> {
         self.running.or(self.queued.as_ref().map(Vec::len))
     }
 
-    /// Watches a key; whether it was not watched before.
+    /// Watches a key; returns whether it was not watched before.
     pub fn watch(&mut self, watched: Watched) -> bool {
         let is_new =
             self.watched.iter().all(|old| (old.db, &old.key) != (watched.db, &watched.key));
@@ -101,22 +101,22 @@ impl Transaction {
         is_new
     }
 
-    /// What is watched.
+    /// The watched keys.
     pub fn watched(&self) -> &[Watched] {
         &self.watched
     }
 
-    /// A watched key was touched.
+    /// A watched key was modified.
     pub fn touch(&mut self) {
         self.touched = true;
     }
 
-    /// Whether one was.
+    /// Whether a watched key was modified.
     pub fn is_touched(&self) -> bool {
         self.touched
     }
 
-    /// Watches nothing any more; what it has watched.
+    /// Stops watching all keys, and returns them.
     pub fn unwatch(&mut self) -> Vec<Watched> {
         self.touched = false;
         std::mem::take(&mut self.watched)

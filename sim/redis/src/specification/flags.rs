@@ -1,6 +1,6 @@
-//! What a command is allowed to do, as a set.
+//! The flags of a command, as a set.
 
-/// What a command may do, and when.
+/// The flags of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);
 
@@ -9,7 +9,7 @@ impl Flags {
     pub const WRITE: Flags = Flags(1);
     /// Reads keys.
     pub const READONLY: Flags = Flags(1 << 1);
-    /// Refused when memory is used up.
+    /// Refused beyond `maxmemory`.
     pub const DENYOOM: Flags = Flags(1 << 2);
     /// May not be called by a script.
     pub const NOSCRIPT: Flags = Flags(1 << 3);
@@ -23,31 +23,31 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(1 << 7);
     /// Allowed while a script holds the node.
     pub const ALLOW_BUSY: Flags = Flags(1 << 8);
-    /// May change keys, or tell replicas something.
+    /// May change keys or propagate something.
     pub const MAY_REPLICATE: Flags = Flags(1 << 9);
     /// For administrators.
     pub const ADMIN: Flags = Flags(1 << 10);
-    /// Allowed on a replica without its master.
+    /// Allowed on a replica whose link to the master is down.
     pub const STALE: Flags = Flags(1 << 11);
-    /// May wait for keys.
+    /// May block.
     pub const BLOCKING: Flags = Flags(1 << 12);
 
-    /// Whether one of the other's flags is set.
+    /// Whether the two have a flag in common.
     pub fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// All flags of both.
+    /// The union of both.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// All flags but the other's.
+    /// All flags except the other's.
     pub fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// From the words of the facts; those that say nothing to the node are left out.
+    /// The flags among the words of the facts; words without meaning for the node are ignored.
     pub fn of(words: &str) -> Flags {
         let flag = |word| match word {
             "write" => Flags::WRITE,

@@ -8,7 +8,7 @@ use lockstorm_platform::host::Slowness;
 /// Messages and connections of a directed link that faults touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Messages that met the link closed.
+    /// Messages that met the closed link.
     pub held: u64,
     /// Messages with a fixed added delay.
     pub delayed: u64,
@@ -25,7 +25,7 @@ pub struct LinkCounters {
 /// What faults touched on a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineCounters {
-    /// Tasks and messages that had to wait while it was halted.
+    /// Tasks and messages that had to wait while the machine was halted.
     pub waited: u64,
     /// Readings of its clocks by its processes, and sleeps until a time of day.
     pub looks: u64,
@@ -44,7 +44,7 @@ pub struct MachineCounters {
 /// What faults touched on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
-    /// Syncs that were answered and not done though something was to be synced.
+    /// Syncs that returned without syncing pending data.
     pub unsynced: u64,
     /// Files that a loss of power tore.
     pub torn: u64,
@@ -53,7 +53,7 @@ pub struct DiskCounters {
 }
 
 impl MachineCounters {
-    /// A command or a script took so much longer.
+    /// Counts a command or a script that a fault slowed.
     pub fn slow(&mut self, by: Slowness) {
         self.commands += u64::from(by.command > 0);
         self.scripts += u64::from(by.script > 0);

@@ -84,6 +84,7 @@ impl Disk for HostDisk {
     fn replace(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         let mut files = self.0.borrow_mut();
         let file = files.writable(file)?;
+        // `durable` keeps the previous content: without a sync the rename itself can be lost.
         file.bytes = bytes.to_vec();
         file.last = 0;
         Ok(())

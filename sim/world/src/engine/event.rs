@@ -63,12 +63,13 @@ impl EventEngine {
         EventEngine { shared: Rc::new(shared) }
     }
 
-    /// Handles events until a task is to run or the world must act.
+    /// Handles events until a task must run or the world must act.
     fn next(&self, limit: Nanos) -> Next {
         let kernel = &mut *self.shared.kernel.borrow_mut();
         let executor = &mut *self.shared.executor.borrow_mut();
         loop {
             executor.collect(kernel);
+            // A fault whose anchor was just recorded strikes before any further event or task.
             if let Some(fault) = kernel.state.strikes.pop_front() {
                 return Next::Stop(Stop::Strike(fault));
             }
@@ -77,7 +78,7 @@ impl EventEngine {
                 Some(Due::Call(call)) => return Next::Stop(Stop::Call(call)),
                 Some(Due::Timer { slot, generation }) => kernel.fire(slot, generation),
                 Some(Due::Arrival { connection, side }) => kernel.arrive(connection, side),
-                // Tasks run once nothing more is due in this instant, and time moves on once no
+                // Tasks run when nothing more is due at this instant, and time advances when no
                 // task is ready.
                 None => {
                     debug_assert!(
@@ -95,9 +96,11 @@ impl EventEngine {
         }
     }
 
-    /// Drops all tasks. The tasks refer to the engine and the engine owns the tasks: without this,
-    /// nothing would be freed.
+    /// Drops all tasks. The tasks refer to the engine and the engine owns the tasks: without this
+    /// call, nothing would be freed.
     fn end(&self) {
+        // Dropped while nothing is borrowed, because tasks close their streams through the kernel.
+        // The events come last: what closes now is scheduled too.
         let tasks = self.shared.executor.borrow_mut().take_all();
         drop(tasks);
         let processes = std::mem::take(&mut *self.shared.processes.borrow_mut());
@@ -197,6 +200,7 @@ impl Engine for EventEngine {
             // A finished future is dropped only when nothing is borrowed: it may close streams.
             let finished = self.shared.executor.borrow_mut().put_back(running, done);
             drop(finished);
+            // A process that exited in this poll is dropped before another task runs.
             self.shared.reap();
         }
     }

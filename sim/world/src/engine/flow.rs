@@ -1,28 +1,28 @@
-//! One direction of a connection: what is under way, in order, and when it may arrive.
+//! One direction of a connection: the messages in flight, in order, and when each may arrive.
 //!
-//! It knows no link: whoever sends says how long a message takes and whether its way is cut.
+//! It knows no link: the sender states how long a message takes and whether its way is cut.
 
 use std::collections::VecDeque;
 
 use lockstorm_platform::network::RETRANSMISSION;
 use lockstorm_platform::time::{Nanos, SECOND};
 
-/// First retransmission time-out of a SYN, and the longest of all (Linux's figures).
+/// The first retransmission timeout of a SYN, and the maximum of any timeout (Linux's values).
 pub const SYN_TIMEOUT: Nanos = SECOND;
 const MAX_TIMEOUT: Nanos = 120 * SECOND;
 
-/// A direction of a connection, by its place among those between the same hosts.
+/// A direction of a connection, numbered among the connections between the same two hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Its number among the connections that the one has dialled to the other.
+    /// The number of the connection among those that the client's host has opened to the server's.
     pub nth: u32,
-    /// Whether it leads back to the one that has dialled.
+    /// Whether it is the direction from the server to the client.
     pub back: bool,
 }
 
-/// Which message this is: an address for its draws that no other fault moves. What serves a
-/// client's operation is counted within that; what hosts say by themselves goes by its place in
-/// the stream of bytes, so that it does not matter into which messages an engine cuts the rest.
+/// The address of a message for its draws, which no other fault changes. Messages that serve a
+/// client's operation are counted within it. Other messages are addressed by their position in the
+/// byte stream, so that it does not matter how an engine cuts the stream into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordinal {
     /// The address of its draws.
@@ -31,27 +31,27 @@ pub struct Ordinal {
     pub syn: bool,
 }
 
-/// Bits of an [`Ordinal`]: by place in the stream, back to the client, not for the first time.
+/// Bits of an [`Ordinal`]: addressed by stream position, towards the client, a retry.
 const BY_PLACE: u64 = 1 << 58;
 const BACK: u64 = 1 << 57;
 const AGAIN: u64 = 1 << 56;
-/// Bytes of a stream that have an address each, and connections between two hosts above them.
+/// The number of stream positions with their own address; the connection's number is above it.
 const PLACES: u64 = 1 << 40;
 const CONNECTIONS: u64 = 1 << 16;
 
-/// One direction of a connection: what is under way, in order.
+/// One direction of a connection: the messages in flight, in order.
 ///
-/// What is lost comes later (retransmission); what meets a closed link is held, with all that
-/// follows it, and tried again with back-off after the link has opened.
+/// A lost message arrives later (retransmission). A message that meets a closed link is held,
+/// together with all that follow it, and retried with back-off after the link has opened.
 pub struct Flow<T> {
     way: Way,
     under_way: VecDeque<Segment<T>>,
     last_arrival: Nanos,
     held: bool,
     tag: u32,
-    /// How many went under this tag before.
+    /// The number of previous messages with this tag.
     counted: u64,
-    /// How far the stream has come: its bytes, and one for each SYN and FIN, as TCP counts.
+    /// The stream position: its bytes, and one for each SYN and FIN, as TCP counts.
     place: u64,
 }
 
@@ -63,13 +63,13 @@ struct Segment<T> {
 }
 
 impl<T> Flow<T> {
-    /// A direction in which nothing was sent yet.
+    /// A direction in which nothing has been sent yet.
     pub fn new(way: Way) -> Flow<T> {
         let under_way = VecDeque::new();
         Flow { way, under_way, last_arrival: 0, held: false, tag: 0, counted: 0, place: 0 }
     }
 
-    /// Which message the next one is, if it serves `tag` (0: no operation) and takes `length`
+    /// The address of the next message, if it serves `tag` (0: no operation) and takes `length`
     /// bytes of the stream.
     pub fn ordinal(&mut self, tag: u32, length: usize, syn: bool) -> Ordinal {
         let place = self.place;
@@ -77,7 +77,7 @@ impl<T> Flow<T> {
         Ordinal { number: self.number(tag, place), syn }
     }
 
-    /// Which message it is that is tried again first.
+    /// The address of the first retried message.
     pub fn ordinal_again(&mut self, tag: u32) -> Ordinal {
         Ordinal { number: self.number(tag, self.place | AGAIN), syn: false }
     }
@@ -96,8 +96,8 @@ impl<T> Flow<T> {
         BY_PLACE | back | connection | (place & (AGAIN | (PLACES - 1)))
     }
 
-    /// Sends something that takes `delay`, or is held at once because the way is `cut`. When it
-    /// may arrive; `None` if the direction is held.
+    /// Sends a message that takes `delay`, or is held at once because the way is `cut`. Returns its
+    /// arrival time; `None` if the direction is held.
     pub fn send(
         &mut self,
         payload: T,
@@ -106,6 +106,7 @@ impl<T> Flow<T> {
         cut: bool,
         syn: bool,
     ) -> Option<Nanos> {
+        // TCP delivers in order: a message never overtakes an earlier one.
         let arrive_at = self.last_arrival.max(now.saturating_add(delay));
         self.last_arrival = arrive_at;
         let last = self.under_way.back();
@@ -118,30 +119,30 @@ impl<T> Flow<T> {
         (!self.held).then_some(arrive_at)
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     #[cfg(feature = "live")]
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// When the first message may arrive; `None` if there is none, or it is held.
+    /// The arrival time of the first message; `None` if there is none, or it is held.
     #[cfg(feature = "live")]
     pub fn next_arrival(&self) -> Option<Nanos> {
         let first = self.under_way.front().filter(|_| !self.held)?;
         Some(first.arrive_at)
     }
 
-    /// Whether something is held.
+    /// Whether messages are held.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Whether the first message has arrived, if nothing bars its way.
+    /// Whether the first message has arrived, provided that the link is open.
     pub fn is_due(&self, now: Nanos) -> bool {
         !self.held && self.under_way.front().is_some_and(|first| first.arrive_at <= now)
     }
 
-    /// The first message has met a closed link. If its sender `is_dead`, nobody sends it again.
+    /// The first message has met a closed link. If its sender `is_dead`, it is never retransmitted.
     pub fn hold(&mut self, is_dead: bool) {
         debug_assert!(!self.under_way.is_empty(), "a held direction has a message");
         self.held = true;
@@ -150,21 +151,21 @@ impl<T> Flow<T> {
         }
     }
 
-    /// The sender is dead: what was held would have to be sent again.
+    /// The sender is dead: held messages are dropped, because they would need retransmission.
     pub fn drop_held(&mut self) {
         if self.held {
             self.clear();
         }
     }
 
-    /// Takes the first message out.
+    /// Takes the first message.
     pub fn take(&mut self) -> Option<T> {
         debug_assert!(!self.held, "what is held does not arrive");
         self.under_way.pop_front().map(|first| first.payload)
     }
 
-    /// The way is open again: the sender's back-off decides when the first that was held is tried
-    /// again, and takes `latency`. When each may arrive.
+    /// The link is open again: the sender's back-off decides when the first held message is
+    /// retried, which then takes `latency`. Returns the arrival times of all messages.
     pub fn send_again(&mut self, now: Nanos, latency: Nanos) -> Vec<Nanos> {
         debug_assert!(self.held, "what was not held is under way already");
         self.held = false;
@@ -179,15 +180,15 @@ impl<T> Flow<T> {
         self.under_way.iter().map(|segment| segment.arrive_at).collect()
     }
 
-    /// Forgets what is under way.
+    /// Drops all messages in flight.
     pub fn clear(&mut self) {
         self.under_way.clear();
         self.held = false;
     }
 }
 
-/// The first retransmission at or after `from` of something first sent at `sent_at`: the
-/// time-out doubles with each try up to two minutes.
+/// The first retransmission at or after `from` of a message first sent at `sent_at`: the timeout
+/// doubles with each try, up to two minutes.
 fn next_try(sent_at: Nanos, from: Nanos, timeout: Nanos) -> Nanos {
     let (mut at, mut wait) = (sent_at, timeout);
     while at < from {

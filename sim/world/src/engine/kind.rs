@@ -1,4 +1,4 @@
-//! The engines by their names, and how each is made for a world.
+//! The engines by their names, and the constructor of each.
 
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::rng::Chance;
@@ -14,7 +14,7 @@ use crate::engine::state::State;
 #[cfg(feature = "turmoil")]
 use crate::engine::turmoil::TurmoilEngine;
 
-/// Which engine drives a world.
+/// The engine that drives a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EngineKind {
@@ -30,7 +30,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Its word: `event`.
+    /// The engine's word: `event`.
     pub fn word(self) -> &'static str {
         match self {
             EngineKind::Event => "event",

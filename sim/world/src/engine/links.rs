@@ -1,7 +1,6 @@
-//! The plan's network as every engine carries it: directed links between hosts, and what faults
-//! add to each.
+//! The plan's network for every engine: directed links between hosts, and what faults add to each.
 //!
-//! What a connection is, and who notices when it breaks, is each engine's own.
+//! Connections, and how their ends notice a break, are each engine's own.
 
 use lockstorm_platform::network::{Latency, MAX_LOST_TRIES, RETRANSMISSION};
 use lockstorm_platform::rng::{Chance, Draws, Purpose, below};
@@ -11,7 +10,7 @@ use lockstorm_platform::trace::HostId;
 use crate::engine::counters::LinkCounters;
 use crate::engine::flow::{Ordinal, SYN_TIMEOUT, Way};
 
-/// What faults add to a link, as a difference.
+/// What faults add to a link, as a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturbance {
     /// Nanoseconds added to each message.
@@ -30,11 +29,11 @@ pub struct Link {
     pub blocked: u32,
     /// What faults met on it.
     pub counters: LinkCounters,
-    /// Lost tries in a million without any fault.
+    /// Lost tries per million without any fault.
     pub loss_per_million: u64,
     disturbance: Disturbance,
     draws: Option<Box<(Draws, Draws)>>,
-    /// How many connections were dialled along it.
+    /// The number of connections opened along it.
     dialled: u32,
 }
 
@@ -59,7 +58,7 @@ impl Link {
         [false, true].map(|back| Way { nth: self.dialled, back })
     }
 
-    /// Closes the link once more, or opens it once; whether it is open now.
+    /// Closes the link once more, or opens it once; returns whether it is open now.
     pub fn block(&mut self, blocked: bool) -> bool {
         if blocked {
             self.blocked += 1;
@@ -82,7 +81,7 @@ impl Link {
         );
     }
 
-    /// Whether what it does to a message depends on chance.
+    /// Whether the delay of a message needs a draw.
     pub fn needs_draw(&self) -> bool {
         self.latency.constant().is_none()
             || self.disturbance.jitter > 0
@@ -90,19 +89,19 @@ impl Link {
             || self.loss_per_million > 0
     }
 
-    /// Whether nothing makes a message late.
+    /// Whether it delays no message.
     #[cfg(feature = "live")]
     pub fn is_immediate(&self) -> bool {
         self.latency.constant() == Some(0) && !self.needs_draw() && self.disturbance.extra <= 0
     }
 
-    /// What faults add to each message at present, in nanoseconds.
+    /// The fixed delay that faults currently add to each message, in nanoseconds.
     pub fn extra(&self) -> Nanos {
         self.disturbance.extra.max(0).unsigned_abs()
     }
 
-    /// How long a message takes by chance, retransmissions of lost tries included, and the draw
-    /// for its latency. `hosts` are the names of the link's ends.
+    /// The drawn delay of a message, including retransmissions of lost tries, and the draw of its
+    /// latency. `hosts` are the names of the link's ends.
     pub fn drawn_latency(
         &mut self,
         chance: &Chance,
@@ -116,6 +115,8 @@ impl Link {
             let draws = |purpose| chance.draws(purpose, &entity);
             Box::new((draws(Purpose::Latency), draws(Purpose::Loss)))
         });
+        // Each message has its own addresses for two latency draws and eight loss draws, so that
+        // jitter or loss on one message changes no draw of another.
         let draw = latency_draws.at(ordinal * 2);
         let mut latency = self.latency.of(draw);
         let jitter = self.disturbance.jitter.max(0).unsigned_abs();
@@ -133,6 +134,7 @@ impl Link {
             if place >= loss {
                 break;
             }
+            // Tries below the link's own share would have been lost without the fault too.
             let by_fault = place >= own_loss;
             self.counters.lost += u64::from(by_fault);
             self.counters.lost_anyway += u64::from(!by_fault);
@@ -154,7 +156,7 @@ impl Links {
         Links { latency, links: Vec::new() }
     }
 
-    /// Connects one more host with all the others.
+    /// Connects a new host to all the others.
     pub fn add_host(&mut self) {
         self.links.push(Vec::new());
         let hosts = self.links.len();
@@ -168,7 +170,7 @@ impl Links {
         self.links.iter().flatten().map(|link| link.counters)
     }
 
-    /// Whether no fault is at work on any.
+    /// Whether no fault is active on any link.
     pub fn are_undisturbed(&self) -> bool {
         let mut links = self.links.iter().flatten();
         links.all(|link| link.blocked == 0 && link.disturbance == Disturbance::default())

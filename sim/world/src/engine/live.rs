@@ -43,7 +43,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
 use crate::engine::tasks::supervisor::supervise;
 
-/// See the head of this file. Dropping it ends every task and closes every socket.
+/// See the head of this file. Dropping it drops every task and closes every socket.
 pub struct LiveEngine {
     shared: Rc<LiveShared>,
     runtime: Runtime,
@@ -52,7 +52,7 @@ pub struct LiveEngine {
     ahead: i64,
 }
 
-/// A state as this engine needs it: nothing is in the way of a message by itself.
+/// The state for this engine: undisturbed links delay nothing.
 pub fn state(seed: u64) -> State {
     let chance = Chance::new(seed, BTreeMap::new());
     State::new(chance, Latency::Constant(0), Trace::unhashed(), 1)
@@ -94,7 +94,7 @@ impl LiveEngine {
         }
     }
 
-    /// Calls the world back before its time, from any thread: `notify_one` rings it.
+    /// Makes [`Engine::run_until`] return early; any thread may ring it with `notify_one`.
     pub fn bell(&self) -> Arc<Notify> {
         Arc::clone(&self.shared.bell)
     }
@@ -147,6 +147,7 @@ impl Engine for LiveEngine {
     }
 
     fn start(&self, host: HostId) {
+        // First, because the silent sockets still hold the ports on which the new process listens.
         drop(self.shared.silent.borrow_mut().remove(&host));
         self.shared.tasks.start(host, LiveMachine::host(&self.shared, host));
         self.shared.wires.retry(|wire| wire.own == host || wire.peer == host);
@@ -157,7 +158,7 @@ impl Engine for LiveEngine {
     }
 
     fn power_off(&self, host: HostId) {
-        // Before the tasks are dropped: their sockets would end the connections.
+        // Before the tasks are dropped: their sockets would close the connections.
         self.shared.silence(host);
         self.shared.tasks.power_off(host);
     }
@@ -173,6 +174,7 @@ impl Engine for LiveEngine {
     }
 
     fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos)) {
+        // Faults strike between task runs, where no other code has read the clock.
         self.shared.tasks.look_at_clock();
         self.shared.tasks.change_clocks(host, change);
     }
@@ -238,7 +240,7 @@ impl Engine for LiveEngine {
     }
 }
 
-/// Waits until the world has to act, while the tasks run beside it.
+/// Waits until the world must act, while the tasks run.
 async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     let tasks = &*shared.tasks;
     loop {
@@ -250,6 +252,7 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
         if let Some(fault) = tasks.state().strikes.pop_front() {
             return Stop::Strike(fault);
         }
+        // All strikes of this instant are done: the tasks that waited for them may continue.
         shared.recorder.waited_for.set(None);
         tasks.wake_waiting();
         if let Some(stop) = tasks.agenda.borrow_mut().pop_due(now) {
@@ -263,7 +266,7 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     }
 }
 
-/// Waits for at most `longest`, or until a task has work for the world.
+/// Waits for at most `limit`, or until a task has work for the world.
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn next_call(shared: &LiveShared, limit: Duration) {
     let tasks = &shared.tasks;
@@ -271,6 +274,7 @@ async fn next_call(shared: &LiveShared, limit: Duration) {
     let mut bell = pin!(shared.bell.notified());
     std::future::poll_fn(|cx| {
         if bell.as_mut().poll(cx).is_ready() {
+            // Makes `next_stop` return, so that the owner of the world gets control.
             shared.recorder.is_full.set(true);
             return Poll::Ready(());
         }

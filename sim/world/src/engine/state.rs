@@ -29,11 +29,11 @@ pub(crate) struct MachineState {
     pub(crate) ip: Ipv4Addr,
     /// Its clocks.
     pub(crate) clocks: HostClocks,
-    /// How many pauses hold its process.
+    /// The number of pauses on its process.
     pub(crate) paused: u32,
-    /// How many suspensions hold the whole machine.
+    /// The number of suspensions on the machine.
     pub(crate) suspended: u32,
-    /// Whether it is switched on.
+    /// Whether it is powered on.
     pub(crate) powered: bool,
     /// Its files.
     pub(crate) disk: Rc<RefCell<Files>>,
@@ -47,18 +47,18 @@ pub(crate) struct MachineState {
 }
 
 impl MachineState {
-    /// Whether no task of it runs.
+    /// Whether its tasks are not scheduled.
     pub(crate) fn is_halted(&self) -> bool {
         self.paused > 0 || self.suspended > 0
     }
 
-    /// Whether its kernel neither sends nor takes anything.
+    /// Whether its kernel neither sends nor receives.
     pub(crate) fn is_silent(&self) -> bool {
         !self.powered || self.suspended > 0
     }
 }
 
-/// Faults with the true times at which they are to strike.
+/// Faults with the true times of their strikes.
 pub(crate) type Appointments = Vec<(Nanos, u32)>;
 
 /// See the head of this file.
@@ -67,15 +67,15 @@ pub struct State {
     pub(crate) now: Nanos,
     /// The engine's unit of time: latencies are whole multiples of it.
     pub(crate) grain: Nanos,
-    /// Where draws come from.
+    /// The source of draws.
     pub(crate) chance: Chance,
-    /// What happened.
+    /// The trace.
     pub(crate) trace: Trace,
-    /// Who is who.
+    /// The hosts by name and address.
     pub(crate) names: HostNames,
     /// Anchors that wait for their event.
     pub(crate) watches: Vec<Watch>,
-    /// Faults whose anchor has come with nothing to wait for.
+    /// Faults whose anchor has come and that strike without delay.
     pub(crate) strikes: VecDeque<u32>,
     /// The links.
     pub(crate) links: Links,
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// The first whole grain of time at or after `at`.
+    /// The first multiple of the grain at or after `at`.
     pub(crate) fn on_grain(&self, at: Nanos) -> Nanos {
         if self.grain == 1 {
             return at;
@@ -108,7 +108,7 @@ impl State {
         at.checked_next_multiple_of(self.grain).unwrap_or(Nanos::MAX)
     }
 
-    /// Adds a machine that is switched on and has an IP address of its own.
+    /// Adds a machine that is powered on and has its own IP address.
     pub(crate) fn add_host(&mut self, name: &str, ip: Ipv4Addr, clocks: ClockSetting) -> HostId {
         let id = self.names.add(name, ip);
         self.add_machine(name, ip, clocks);
@@ -152,7 +152,7 @@ impl State {
         &mut self.machines[usize::from(id.0)]
     }
 
-    /// Gives a name to an address, or moves it there.
+    /// Assigns a name to an address, or moves it there.
     pub(crate) fn set_name(&mut self, name: &str, address: SocketAddrV4) {
         self.addresses.insert(name.to_owned(), address);
     }
@@ -162,19 +162,19 @@ impl State {
         self.addresses.get(name).copied()
     }
 
-    /// What the clocks of a machine read.
+    /// The readings of a machine's clocks.
     pub(crate) fn readings(&mut self, host: HostId) -> Readings {
         let now = self.now;
         self.machine(host).clocks.readings(now)
     }
 
-    /// As [`State::readings`], for a process that looks at them.
+    /// As [`State::readings`], for a process that reads them; counted.
     pub(crate) fn look(&mut self, host: HostId) -> Readings {
         self.machine(host).counters.looks += 1;
         self.readings(host)
     }
 
-    /// Notes that a process sleeps by one of its clocks.
+    /// Counts a sleep of a process by one of its clocks.
     pub(crate) fn note_sleep(&mut self, host: HostId, clock: Clock) {
         let counters = &mut self.machine(host).counters;
         *if clock == Clock::Wall { &mut counters.looks } else { &mut counters.sleeps } += 1;
@@ -192,13 +192,13 @@ impl State {
         value
     }
 
-    /// Puts what happened below the processes into the trace's hash.
+    /// Records a happening below the processes in the trace's hash.
     pub(crate) fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {
         self.trace.happen(self.now, kind, a, b, payload);
     }
 
-    /// Writes an event of a machine into the trace; the faults that it calls at a later time
-    /// are returned.
+    /// Records an event of a machine in the trace; returns the faults that it triggers at a later
+    /// time.
     pub(crate) fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
         let readings = self.readings(host);
         let stamp = self.trace.record(self.now, readings, host, event);

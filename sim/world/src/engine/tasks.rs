@@ -35,7 +35,7 @@ pub struct Tasks {
     pub lives: RefCell<Vec<Life>>,
     /// Tasks that wait until the faults of this instant have struck.
     pub waiting: RefCell<Vec<Waker>>,
-    /// What a task has panicked with: tokio would swallow it.
+    /// The panic of a task, which tokio would swallow.
     pub panic: RefCell<Option<Box<dyn Any + Send>>>,
     /// The engine's driver, while it waits for work.
     pub driver: RefCell<Option<Waker>>,
@@ -119,7 +119,7 @@ impl Tasks {
         }
     }
 
-    /// Lets the tasks go on that waited for the faults of this instant.
+    /// Wakes the tasks that waited for the faults of this instant.
     pub fn wake_waiting(&self) {
         for waker in self.waiting.take() {
             waker.wake();

@@ -1,5 +1,5 @@
-//! Whether a message passes from one machine to another, and how long it takes: what links and
-//! machines have to say about it, for every engine.
+//! Whether a message passes from one machine to another, and how long it takes, given their links
+//! and states. For every engine.
 
 use lockstorm_platform::time::{MICROSECOND, Nanos};
 use lockstorm_platform::trace::{Happening, HostId};
@@ -7,28 +7,28 @@ use lockstorm_platform::trace::{Happening, HostId};
 use crate::engine::flow::Ordinal;
 use crate::engine::state::State;
 
-/// The minimum time that a message takes: without it a loop of two hosts could stop time.
+/// The minimum delay of a message: without it, a message loop between two hosts could stop time.
 const MIN_LATENCY: Nanos = MICROSECOND;
 
 impl State {
-    /// Whether nothing can arrive.
+    /// Whether no message can arrive now.
     pub(crate) fn is_barred(&mut self, (from, to): (HostId, HostId)) -> bool {
         self.links.link(from, to).blocked > 0 || self.machine(to).is_silent()
     }
 
-    /// Whether nothing can be sent and arrive: a suspended machine sends nothing, but what has
-    /// left it before goes on.
+    /// Whether no new message can pass. A suspended machine sends nothing, but its messages in
+    /// flight still arrive.
     pub(crate) fn is_cut(&mut self, hosts: (HostId, HostId)) -> bool {
         self.machine(hosts.0).suspended > 0 || self.is_barred(hosts)
     }
 
-    /// Whether a message passes at once: nothing bars its way, and nothing makes it late.
+    /// Whether a message passes at once: nothing blocks or delays it.
     #[cfg(feature = "live")]
     pub(crate) fn is_calm(&mut self, hosts: (HostId, HostId)) -> bool {
         self.links.link(hosts.0, hosts.1).is_immediate() && !self.is_cut(hosts)
     }
 
-    /// How long a message takes that is sent now, on whole grains of the engine's time.
+    /// The delay of a message sent now, in whole grains of the engine's time.
     pub(crate) fn delay(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
         let link = self.links.link(hosts.0, hosts.1);
         let extra = link.extra();
@@ -51,7 +51,7 @@ impl State {
         latency
     }
 
-    /// A message has met a closed way: a link that is cut, or a machine that sleeps.
+    /// Counts a message that met a closed way: a cut link, or a suspended machine.
     pub(crate) fn count_held(&mut self, (from, to): (HostId, HostId)) {
         let link = self.links.link(from, to);
         link.counters.held += u64::from(link.blocked > 0);

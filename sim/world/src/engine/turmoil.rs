@@ -1,7 +1,7 @@
 //! The turmoil engine: the platform on `turmoil::Sim`, an independent second opinion.
 //!
 //! Runtime, timers, TCP and the lifecycle of hosts are turmoil's. The links stay on hold forever,
-//! and each message is delivered manually when the plan's network model says so: this supports
+//! and each message is delivered manually when the plan's network model allows it: this supports
 //! one-way partitions, loss as delay, and back-off, which turmoil's own partitions do not. Time
 //! moves in ticks of one millisecond; everything that happens in a tick happens at its start.
 
@@ -35,7 +35,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 /// Segments that a connection or a listener holds: turmoil's buffers must never block a sender.
 const CAPACITY: usize = 1 << 16;
 
-/// See the head of this file. Dropping it ends every task.
+/// See the head of this file. Dropping it drops every task.
 pub(crate) struct TurmoilEngine {
     shared: Rc<TurmoilShared>,
     sim: Option<Sim<'static>>,
@@ -63,8 +63,8 @@ impl TurmoilEngine {
 
     /// Runs one tick.
     fn step(&mut self) {
-        // The order is that of the event engine: what has arrived is there before tasks run, and
-        // what they send enters the model in the same tick.
+        // In the order of the event engine: messages arrive before tasks run, and what the tasks
+        // send enters the model in the same tick.
         self.shared.tasks.wake_waiting();
         let shared = Rc::clone(&self.shared);
         let sim = self.sim();

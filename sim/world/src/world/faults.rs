@@ -1,4 +1,4 @@
-//! The faults of a world: which are armed, which have struck, and which of them last.
+//! The faults of a world: armed, struck, and active ones.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb, Watch};
 use lockstorm_platform::time::Instant;
@@ -15,7 +15,7 @@ pub struct Faults {
     struck: Vec<Struck>,
 }
 
-/// A fault that has struck, and whether its end is still to come.
+/// A fault that has struck, and whether it is still active.
 struct Struck {
     strike: Strike,
     index: usize,
@@ -25,7 +25,7 @@ struct Struck {
 }
 
 impl Faults {
-    /// Has the faults of a plan strike, each at its time or when its anchor comes.
+    /// Arms the faults of a plan: each strikes at its time or when its anchor comes.
     pub fn new(faults: Vec<Fault>, machines: &Machines) -> Faults {
         for fault in &faults {
             match (&fault.anchor, Watch::of(fault)) {
@@ -37,7 +37,7 @@ impl Faults {
         Faults { faults, struck: Vec::new() }
     }
 
-    /// Adds a fault that no plan knew: it strikes at once if its time has passed.
+    /// Adds a fault that is not in the plan: it strikes at once if its time has passed.
     ///
     /// # Panics
     /// If another fault has its number.
@@ -53,15 +53,16 @@ impl Faults {
         }
     }
 
-    /// Has the fault with this number strike now.
+    /// Makes the fault with this number strike now.
     pub fn strike(&mut self, id: u32, machines: &mut Machines) {
         let index = self.faults.iter().position(|fault| fault.id == id);
         let index = index.expect("only the plan's own faults are armed");
         let fault = self.faults[index].clone();
+        // Recorded first: in the trace, the strike precedes all its effects.
         let from = machines.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
         let last = self.struck.last();
         debug_assert!(last.is_none_or(|last| last.strike.from < from), "faults strike in turn");
-        // The counts are read before the verb acts: what it does at once is met by it.
+        // The counts are read before the verb acts: its immediate effects are part of what it met.
         let before = machines.met_by(&fault);
         machines.apply(&fault, true);
         let lasts = !fault.verb.is_momentary();
@@ -77,10 +78,10 @@ impl Faults {
         }
     }
 
-    /// Ends a fault that has struck, if it has not ended yet.
+    /// Ends a fault that has struck, unless it has already ended.
     pub fn end(&mut self, struck: u32, machines: &mut Machines) {
         let place = struck as usize;
-        // Over from here on: it does not count among those that still do the same.
+        // Marked as ended first: `goes_on` must not count the fault itself.
         if !std::mem::take(&mut self.struck[place].open) {
             return;
         }
@@ -88,6 +89,7 @@ impl Faults {
         if !self.goes_on(&fault) {
             machines.apply(&fault, false);
         }
+        // After the undo: the boot at the end of a crash is part of what the crash met.
         if self.struck[place].strike.met.is_none() {
             self.count_met(place, machines);
         }
@@ -98,13 +100,13 @@ impl Faults {
         strike.to = Some(to);
     }
 
-    /// The fault that struck as the `struck`th.
+    /// The fault of the strike with this index.
     pub fn fault_of(&self, struck: usize) -> &Fault {
         &self.faults[self.struck[struck].index]
     }
 
-    /// Whether another fault still does the same to the host: a machine that was taken down
-    /// twice is up when both are over. What adds up is undone one by one.
+    /// Whether another active fault has the same effect on the host: a machine that was taken down
+    /// twice starts when both faults have ended. Effects that add up are undone one by one.
     fn goes_on(&self, fault: &Fault) -> bool {
         let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
         let alike = |other: &Verb| match &fault.verb {
@@ -120,9 +122,9 @@ impl Faults {
         others.any(|other| alike(&other.verb))
     }
 
-    /// Ends every fault that lasts. If `keep_down`, what is down stays down.
+    /// Ends every active fault. If `keep_down`, machines that are down stay down.
     pub fn heal(&mut self, keep_down: bool, machines: &mut Machines) {
-        // Before any fault ends: what the heal does is met by none.
+        // Before any fault ends, because effects of the heal belong to no fault.
         self.count_all_met(machines);
         for index in 0..self.struck.len() {
             let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
@@ -132,7 +134,7 @@ impl Faults {
         }
     }
 
-    /// Ends the faults that last and for which `which` holds; their number.
+    /// Ends the active faults that `which` selects; returns their number.
     pub fn end_where(&mut self, which: impl Fn(&Fault) -> bool, machines: &mut Machines) -> usize {
         let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
         for place in &open {
@@ -141,7 +143,7 @@ impl Faults {
         open.len()
     }
 
-    /// The faults that last, with when they struck.
+    /// The active faults, with the instants at which they struck.
     pub fn active(&self) -> Vec<(&Fault, Instant)> {
         self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
     }
@@ -155,8 +157,10 @@ impl Faults {
         (0..self.struck.len()).filter(|place| self.struck[*place].open)
     }
 
-    /// Counts what is known at the world's end alone, and ends the engine.
+    /// Counts what is known only at the world's end, and stops the engine.
     pub fn finish(&mut self, machines: &mut Machines, end: Instant) -> Trace {
+        // Before the engine stops: it drops its tasks, and what they send on closing belongs to no
+        // fault.
         self.count_all_met(machines);
         let trace = machines.engine.finish();
         for place in 0..self.struck.len() {
@@ -178,7 +182,7 @@ impl Faults {
         trace
     }
 
-    /// Counts what is not known yet: a heal has its own effects, and they are nobody's.
+    /// Counts what is not counted yet, before the heal: its own effects belong to no fault.
     fn count_all_met(&mut self, machines: &Machines) {
         for place in 0..self.struck.len() {
             if self.struck[place].strike.met.is_none() {
@@ -187,7 +191,7 @@ impl Faults {
         }
     }
 
-    /// Notes what a fault has met since it struck.
+    /// Records what a fault has met since it struck.
     fn count_met(&mut self, place: usize, machines: &Machines) {
         let (met, before) = (machines.met_by(self.fault_of(place)), self.struck[place].before);
         debug_assert!(before <= met, "counts only grow");

@@ -1,4 +1,4 @@
-//! The machines of a world on their engine: built, started, killed, and looked at.
+//! The machines of a world on their engine: they are built, started, killed and queried here.
 //!
 //! Nothing here knows a fault.
 
@@ -19,11 +19,11 @@ use crate::engine::links::Disturbance;
 use crate::world::remains::ClockChange;
 use crate::world::spec::{HostSpec, Part};
 
-/// The name under which faults that act by command reach nodes.
+/// The host from which faults that act by command reach nodes.
 const OPERATOR: &str = "operator";
 /// The operator's address.
 pub const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
-/// How long the operator's messages take; no fault touches its links.
+/// The latency of the operator's messages; no fault touches its links.
 const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
 /// See the head of this file.
@@ -32,18 +32,18 @@ pub struct Machines {
     pub names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
-    /// Whose process has ended by itself since it was started.
+    /// Whether each host's process has exited on its own since it was started.
     ended: Vec<Rc<Cell<bool>>>,
     /// Every line that a clock followed, in order.
     pub clocks: Vec<ClockChange>,
     /// The operator's machine.
     pub desk: Host,
     pub operator: Option<Operator>,
-    /// The further names: those of masters, which a failover moves.
+    /// The additional names: those of masters, which a failover redirects.
     pub masters: Vec<String>,
 }
 
-/// The process, which notes when it has ended by itself.
+/// The process, which notes when it has exited on its own.
 fn noting_its_end(process: &Process, ended: &Rc<Cell<bool>>) -> Process {
     let (process, ended) = (Rc::clone(process), Rc::clone(ended));
     Rc::new(move |host| {
@@ -93,7 +93,7 @@ impl Machines {
         }
     }
 
-    /// Gives links their latency and their loss; those of the operator are left alone.
+    /// Sets the latency and the loss of links. The operator's links keep their own.
     pub fn set_up_links(&self, named: &[(String, String, Latency)], loss: u32) {
         let desk = self.desk.id();
         for (from, to, latency) in named {
@@ -126,14 +126,14 @@ impl Machines {
         }
     }
 
-    /// Notes the lines that all clocks follow.
+    /// Notes the current lines of all clocks.
     pub fn note_clocks(&mut self) {
         for host in self.names.ids() {
             self.note_clocks_of(host);
         }
     }
 
-    /// Notes the lines that the clocks of a machine follow, where they have changed.
+    /// Notes the current lines of a machine's clocks, where they have changed.
     pub fn note_clocks_of(&mut self, host: HostId) {
         let from = self.instant();
         for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
@@ -146,7 +146,7 @@ impl Machines {
         }
     }
 
-    /// Starts the machines that are to run from the beginning.
+    /// Starts the machines that run from the beginning.
     pub fn start_all(&mut self) {
         for (id, part) in self.all() {
             if part != Part::Late {
@@ -155,7 +155,7 @@ impl Machines {
         }
     }
 
-    /// Starts the process of a machine anew, on a machine that is switched on.
+    /// Starts a new process on a machine, and powers it on if necessary.
     pub fn boot(&mut self, host: HostId) {
         self.engine.start(host);
         self.alive[usize::from(host.0)] = true;
@@ -165,11 +165,13 @@ impl Machines {
         debug_assert!(machine.powered && !machine.is_halted(), "what was started runs");
         machine.counters.starts += 1;
         drop(state);
+        // A start ends a suspension, so the monotonic clock may follow a new line.
         self.note_clocks_of(host);
     }
 
     /// Kills the process of a machine, or cuts its power.
     pub fn take_down(&mut self, host: HostId, power: bool) {
+        // Read before the kill: a fault does not kill a process that has already exited.
         let runs = !self.is_down(host);
         self.engine.state().machine(host).counters.kills += u64::from(runs);
         if power {
@@ -181,23 +183,23 @@ impl Machines {
         debug_assert!(!power || !self.engine.state().machine(host).powered, "it is without power");
     }
 
-    /// Whether a fault has left its process running, even if it has ended by itself.
+    /// Whether no fault has taken its process down, even if the process has exited on its own.
     pub fn is_alive(&self, host: HostId) -> bool {
         self.alive[usize::from(host.0)]
     }
 
-    /// Whether it runs no process: a fault took it down, or the process has ended by itself.
+    /// Whether it runs no process: a fault took it down, or the process has exited on its own.
     pub fn is_down(&self, host: HostId) -> bool {
         let index = usize::from(host.0);
         !self.alive[index] || self.ended[index].get()
     }
 
-    /// Every machine but the operator's, with the part that it plays.
+    /// Every machine except the operator's, with its part.
     pub fn all(&self) -> Vec<(HostId, Part)> {
         self.names.ids().zip(self.parts.iter().copied()).collect()
     }
 
-    /// The nodes but for one.
+    /// All nodes except one.
     pub fn other_nodes(&self, host: HostId) -> impl Iterator<Item = HostId> {
         let parts = self.names.ids().zip(&self.parts);
         parts.filter(move |(id, part)| **part == Part::Node && *id != host).map(|(id, _)| id)
@@ -221,7 +223,7 @@ impl Machines {
         self.engine.state().now
     }
 
-    /// Where the trace stands.
+    /// The position of the next record in the trace.
     pub fn instant(&self) -> Instant {
         let state = self.engine.state();
         state.trace.next_instant(state.now)

@@ -1,8 +1,8 @@
 //! What a fault met: the number of messages, tasks, commands, writes or keys it touched.
 //!
-//! Engines count where a fault acts ([`crate::engine::met`]); the difference of the counts at its
-//! strike and at its end is what it met. For an operator's commands the trace has the effects. If
-//! two faults of a verb overlap on a target, both met whatever occurred during both.
+//! Engines count where a fault acts ([`crate::engine::counters`]); the difference of the counts at
+//! its strike and at its end is what it met. For an operator's commands the trace has the effects.
+//! If two faults of a verb overlap on a target, both met whatever occurred during both.
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
@@ -16,7 +16,7 @@ use crate::world::remains::Missed;
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// At once: it acts in one instant.
+    /// At once: it acts at one instant.
     AtOnce,
     /// When it ends.
     AtItsEnd,
@@ -53,7 +53,7 @@ impl Known {
 }
 
 impl Machines {
-    /// How many messages were lost or cut on all links, if the engine counts that.
+    /// The number of messages lost or cut on all links, if the engine counts them.
     pub fn missed(&self) -> Option<Missed> {
         let state = &*self.engine.state();
         let sum = |sum: Missed, link: LinkCounters| Missed {
@@ -119,8 +119,8 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
     }
 }
 
-/// What a command of the operator did on a node between two instants: keys that it removed, or
-/// that the node became a master.
+/// The effects of an operator's command on a node between two instants: the keys that it removed,
+/// or the node's promotions to master.
 pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
     let [from, to] = during;
     debug_assert!(from <= to, "a command is over after it was given");

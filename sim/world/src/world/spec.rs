@@ -12,36 +12,36 @@ use lockstorm_platform::time::ClockSetting;
 use crate::engine::interface::Process;
 use crate::engine::kind::EngineKind;
 
-/// What a world is built from.
+/// The description of a world.
 pub struct WorldSpec {
-    /// What drives it.
+    /// The engine that drives it.
     pub engine: EngineKind,
-    /// Whether all that takes time takes whole milliseconds.
+    /// Whether all durations are whole milliseconds.
     pub whole_ms: bool,
-    /// Where every draw comes from.
+    /// The seed of every draw.
     pub seed: u64,
-    /// Draws that are fixed by hand.
+    /// Draws with fixed values.
     pub draws: BTreeMap<DrawKey, u64>,
-    /// How long messages take where no link is named.
+    /// The latency of links that are not named.
     pub latency: Latency,
-    /// Directed links with a latency of their own.
+    /// Directed links with their own latency.
     pub named_links: Vec<(String, String, Latency)>,
-    /// Lost tries in a million, on every link.
+    /// Lost tries per million, on every link.
     pub loss_per_million: u32,
     /// The machines, in the order in which they are started.
     pub hosts: Vec<HostSpec>,
-    /// Further names of addresses, such as `master`.
+    /// Additional names of addresses, such as `master`.
     pub names: BTreeMap<String, SocketAddrV4>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
-    /// Who carries out faults that act by command, where there may be any.
+    /// Carries out faults that act by command, if there can be any.
     pub operator: Option<Operator>,
     /// Whether the trace keeps a line for every record.
     pub whole_trace: bool,
 }
 
 impl WorldSpec {
-    /// A world in which messages take no time and nothing goes wrong.
+    /// A world without latency, loss or faults.
     pub fn new(engine: EngineKind, seed: u64, hosts: Vec<HostSpec>) -> WorldSpec {
         WorldSpec {
             engine,
@@ -64,18 +64,18 @@ impl WorldSpec {
 pub struct HostSpec {
     /// Its name.
     pub name: String,
-    /// Its address; the name stands for it.
+    /// Its address, to which its name resolves.
     pub address: SocketAddrV4,
-    /// How its clocks are set.
+    /// The initial setting of its clocks.
     pub clocks: ClockSetting,
-    /// What part it plays.
+    /// Its part in the world.
     pub part: Part,
     /// What its process runs.
     pub process: Process,
 }
 
 impl HostSpec {
-    /// A machine whose clocks are right.
+    /// A machine with correct clocks.
     pub fn new(
         name: impl Into<String>,
         address: SocketAddrV4,
@@ -86,14 +86,14 @@ impl HostSpec {
     }
 }
 
-/// What part a machine plays, as far as faults and the heal care.
+/// The part of a machine, as far as faults and the heal distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A Redis node: it is started again by the heal.
+    /// A Redis node: the heal restarts it.
     Node,
-    /// A Sentinel: so is it, but it has nothing to do with replication.
+    /// A Sentinel: the heal restarts it too, but it takes no part in replication.
     Sentinel,
-    /// Anything else: what is dead stays dead.
+    /// Anything else: once dead, it stays dead.
     Other,
     /// As `Other`, and not started before [`crate::world::World::start`].
     Late,

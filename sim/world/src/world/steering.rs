@@ -10,7 +10,7 @@ use crate::world::spec::Part;
 /// The condition of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineStatus {
-    /// Whether its process lives.
+    /// Whether its process is alive.
     pub is_up: bool,
     /// Whether its process is not scheduled.
     pub is_halted: bool,
@@ -31,7 +31,7 @@ impl World {
         self.faults.add(fault, &mut self.machines);
     }
 
-    /// Ends the faults that last and for which `which` holds; their number.
+    /// Ends the active faults that `which` selects; returns their number.
     pub fn end_faults(&mut self, which: impl Fn(&Fault) -> bool) -> usize {
         self.faults.end_where(which, &mut self.machines)
     }
@@ -41,7 +41,7 @@ impl World {
         self.machines.engine.state().watches.clear();
     }
 
-    /// The faults that last, with when they struck.
+    /// The active faults, with the instants at which they struck.
     pub fn active_faults(&self) -> Vec<(&Fault, Instant)> {
         self.faults.active()
     }

@@ -1,4 +1,4 @@
-//! What each verb does to the machines when a fault strikes, and what is undone at its end.
+//! The effect of each verb on the machines when a fault strikes, and what its end undoes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::engine::links::Disturbance;
 use crate::world::machines::Machines;
 
 impl Machines {
-    /// Does what the verb stands for, or undoes it.
+    /// Applies the effect of the verb, or undoes it.
     pub fn apply(&mut self, fault: &Fault, begin: bool) {
         match &fault.target {
             Target::Host(name) => {
@@ -66,12 +66,13 @@ impl Machines {
             }
             Verb::Crash if begin => self.take_down(host, false),
             Verb::PowerLoss if begin => self.take_down(host, true),
-            // A restart may have come before the end.
+            // A restart may already have started the process: another start would kill it.
             Verb::Crash | Verb::PowerLoss if !self.is_down(host) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
                 self.disturb_clock(verb, host, begin);
             }
+            // A sum, not a flag: overlapping faults add up, and each undoes its own share.
             Verb::SlowNode { extra } => {
                 let state = &mut *self.engine.state();
                 let sum = &mut state.machine(host).slowness.command;
@@ -83,6 +84,7 @@ impl Machines {
                 *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::ReplicaLag { extra } => self.lag(host, *extra, begin),
+            // A flag: `Faults::goes_on` keeps it set while another such fault is active.
             Verb::LyingDisk => self.disk(host).borrow_mut().lies = begin,
             Verb::TearingDisk => self.disk(host).borrow_mut().tears = begin,
             Verb::FullDisk => self.disk(host).borrow_mut().is_full = begin,
@@ -112,7 +114,7 @@ impl Machines {
         }
     }
 
-    /// Has the operator carry out a fault that acts by command.
+    /// Makes the operator carry out a fault that acts by command.
     fn command(&self, verb: &Verb, host: HostId) {
         let order = Order {
             host: self.desk.clone(),

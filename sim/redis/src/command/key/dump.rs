@@ -9,7 +9,7 @@ use crate::frame::{digits, word};
 use crate::keyspace::Kept;
 use crate::rdb;
 
-/// The error for bytes that are no dump, or one of a newer version.
+/// The error for bytes that are not a dump, or for a newer version.
 pub const WRONG_FOOT: &str = "ERR DUMP payload version or checksum are wrong";
 const WRONG_BODY: &str = "ERR Bad data format";
 const BUSYKEY: &str = "BUSYKEY Target key name already exists.";

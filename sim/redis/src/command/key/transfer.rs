@@ -11,7 +11,7 @@ use crate::keyspace::{DATABASES, Key};
 const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
 
-/// Does something as if the session had selected another database.
+/// Runs `act` as if the session had selected another database.
 fn inside<T>(call: &mut Call, db: usize, act: impl FnOnce(&mut Call) -> T) -> T {
     let own = std::mem::replace(&mut call.session.db, db);
     let result = act(call);

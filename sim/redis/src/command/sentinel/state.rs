@@ -1,4 +1,4 @@
-//! What the commands of a Sentinel work with.
+//! The state that the commands of a Sentinel use.
 
 use crate::call::Call;
 use crate::frame::Reply;
@@ -12,14 +12,14 @@ pub fn state<'a>(call: &'a mut Call) -> &'a mut Sentinel {
     call.node.sentinel.as_mut().expect("only Sentinels have these commands")
 }
 
-/// The master that the third word names.
+/// The master named by the third word.
 pub fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> {
     let name = String::from_utf8_lossy(&call.args[2]).into_owned();
     let found = state(call).masters.get_mut(&name);
     found.map(|master| (name, master)).ok_or(Reply::error(NO_SUCH_MASTER))
 }
 
-/// When it is now, as a Sentinel counts it.
+/// The current time in a Sentinel's type.
 pub fn now(call: &Call) -> Ms {
     Ms::try_from(call.node.now_ms).unwrap_or(Ms::MAX / 4)
 }

@@ -1,5 +1,5 @@
-//! Instances as SENTINEL MASTERS and its like report them, and the section of INFO: names and
-//! values in the order of Redis.
+//! Instances as SENTINEL MASTERS and related commands report them, and the section of INFO: names
+//! and values in Redis's order.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn since(at: Ms, now: Ms) -> Ms {
     if at == 0 { 0 } else { now - at }
 }
 
-/// The words whose condition holds, in the order of Redis.
+/// The words whose condition holds, in Redis's order.
 fn flags(words: &[(&'static str, bool)]) -> Vec<&'static str> {
     words.iter().filter(|(_, holds)| *holds).map(|(word, _)| *word).collect()
 }

@@ -1,10 +1,10 @@
-//! Members as commands answer them.
+//! Members in replies.
 
 use bytes::Bytes;
 
 use crate::frame::{Protocol, Reply};
 
-/// Members as commands answer them: with their scores in turn, in RESP3 as pairs.
+/// Members in a reply: alternating with their scores, in RESP3 as pairs.
 pub fn listed(
     protocol: Protocol,
     members: impl Iterator<Item = (Bytes, f64)>,

@@ -25,7 +25,7 @@ fn take_one(call: &mut Call, key: &[u8]) -> Result<Option<Reply>, Reply> {
     pop_one(call, key).map(Some)
 }
 
-/// The same for one key when a waiting client may be served.
+/// The same for one key, on behalf of a blocked client.
 pub fn serve_member(call: &mut Call, key: &Key) -> Option<Reply> {
     take_one(call, key).ok().flatten()
 }
@@ -49,7 +49,7 @@ pub fn bzmpop(call: &mut Call) -> Outcome {
     wait(call, several.keys, until_ms, Reply::NilArray, Wanted::Members)
 }
 
-/// The same for one key when a waiting client may be served.
+/// The same for one key, on behalf of a blocked client.
 pub fn serve_members(call: &mut Call, key: &Key) -> Option<Reply> {
     let several = Several::read(call.from(2)).ok()?;
     let holds = holds_members(call, key);

@@ -1,10 +1,10 @@
-//! What a script may set in `cjson`, and what holds whatever it sets.
+//! The settings of `cjson` that a script may change, and a limit that holds regardless.
 
-/// Levels beyond which no setting lets a script nest. A real server ends where its C stack of 8000
-/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are less.
+/// Maximum nesting, whatever a script's setting. A real server stops where its C stack of 8000
+/// slots does, at 3999 or 7998 levels; a level here holds references, of which there are fewer.
 pub const MOST_LEVELS: i32 = 3000;
 
-/// What the functions of one `cjson` table go by.
+/// The settings of one `cjson` table.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub sparse_convert: bool,
@@ -18,7 +18,7 @@ pub struct Settings {
     pub decode_invalid_numbers: bool,
 }
 
-/// What becomes of NaN and the infinities.
+/// The handling of NaN and the infinities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidNumbers {
     Refused,

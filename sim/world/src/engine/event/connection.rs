@@ -1,4 +1,4 @@
-//! Connections as data: their two sides, what each has received, and what is under way to it.
+//! Connections as data: their two sides, what each has received, and what is in flight to it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -22,13 +22,13 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// How much of the stream it takes.
+    /// How many positions of the stream it takes.
     pub fn length(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 1 }
     }
 }
 
-/// What becomes of a connection, by the number under which it enters the trace's hash.
+/// A change of a connection, by the number under which it enters the trace's hash.
 #[derive(Clone, Copy)]
 pub enum ConnectionChange {
     Established = 1,
@@ -36,33 +36,33 @@ pub enum ConnectionChange {
     Ended = 3,
 }
 
-/// How a side of a connection stands.
+/// The state of one side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
-    /// Its SYN is not answered.
+    /// Its SYN has no reply yet.
     Connecting,
     /// Bytes flow.
     Open,
-    /// The peer sends no more.
+    /// The peer has closed its direction.
     Ended,
     /// Broken, with the error that the application gets.
     Broken(io::ErrorKind),
 }
 
-/// One side of a connection: what it has received and what is under way to it.
+/// One side of a connection: what it has received, and what is in flight to it.
 pub struct Side {
     pub host: HostId,
     pub state: TcpState,
-    /// The application let go of it.
+    /// The application has closed it.
     pub closed: bool,
-    /// The machine lost power: nothing is known of it any more.
+    /// The machine has lost power and with it all state of the connection.
     pub forgotten: bool,
     pub inbox: Vec<u8>,
     pub read: usize,
-    /// The task that read here last; kept between reads, since cloning a waker is dear.
+    /// The task that last read here; kept between reads, because cloning a waker is expensive.
     pub reader: Option<Waker>,
     pub waiting: bool,
-    /// What is under way to this side.
+    /// The segments in flight to this side.
     pub flow: Flow<Payload>,
 }
 
@@ -73,7 +73,7 @@ pub struct Pair {
     pub tag: u32,
 }
 
-/// A listening socket: connections that came up and were not accepted yet.
+/// A listening socket: connections that are established and not yet accepted.
 #[derive(Default)]
 pub struct Listening {
     pub queue: VecDeque<u32>,
@@ -91,7 +91,7 @@ impl Connections {
         self.pairs[connection as usize].id
     }
 
-    /// The ports of a machine's connections that it has not let go of.
+    /// The ports of a machine's connections that it has not closed.
     pub fn ports(&self, host: HostId) -> BTreeSet<u16> {
         let own = self.pairs.iter().filter(|pair| {
             let side = &pair.sides[usize::from(CLIENT)];

@@ -25,6 +25,7 @@ impl Kernel {
     }
 
     fn retry_held(&mut self, from: HostId, to: HostId) {
+        // Another fault, or a machine that is down or suspended, may still close the way.
         if self.state.is_cut((from, to)) {
             return;
         }

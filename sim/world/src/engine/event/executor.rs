@@ -62,7 +62,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// No tasks. Notes that other worlds left on this thread are thrown away.
+    /// No tasks. Discards wake-ups that other worlds left on this thread.
     pub fn new(world: u64) -> Executor {
         forget_woken();
         Executor {
@@ -128,6 +128,7 @@ impl Executor {
     pub fn next(&mut self, kernel: &mut Kernel) -> Option<Running> {
         while let Some(Reverse((priority, _, id))) = self.ready.pop() {
             let Some(task) = live(&mut self.slots, id) else { continue };
+            // Checked again: a strike may have halted the host after the task became ready.
             if kernel.state.machine(task.host).is_halted() {
                 kernel.park(task.host, id);
                 continue;
@@ -136,6 +137,7 @@ impl Executor {
                 kernel.state.machine(task.host).powered,
                 "a machine without power runs nothing"
             );
+            // Before the poll, so that a wake during the poll is noted.
             task.note.reset();
             let body = task.body.take().expect("a task is polled by one at a time");
             let wakes = task.wakes;
@@ -183,6 +185,7 @@ impl Executor {
     fn release(&mut self, slot: u32) -> Option<Body> {
         let place = &mut self.slots[slot as usize];
         debug_assert!(place.task.is_some(), "a slot is freed once");
+        // Makes stale what still refers to the old task: wake-ups and entries of `ready`.
         place.generation = place.generation.wrapping_add(1);
         self.free.push(slot);
         place.task.take().and_then(|task| task.body)

@@ -18,7 +18,7 @@ use crate::engine::state::{Appointments, State};
 /// numbering restarts.
 pub const FIRST_EPHEMERAL_PORT: u16 = 10_000;
 
-/// What the engine knows of a machine beside its [`State`].
+/// The engine's state of a machine beyond its [`State`].
 pub struct KernelHost {
     /// Tasks that were woken while the host was halted.
     pub parked: Vec<TaskId>,
@@ -213,12 +213,13 @@ impl Kernel {
     /// Disarms and frees a timer.
     pub fn disarm(&mut self, slot: u32) {
         let timer = &mut self.timers[slot as usize];
+        // The timer's entry stays in the queue; its old generation makes it stale.
         timer.generation = timer.generation.wrapping_add(1);
         timer.waker = None;
         self.free_timers.push(slot);
     }
 
-    /// The time of a timer has come: nobody is woken if it was given back meanwhile.
+    /// Fires a timer, unless it was disarmed meanwhile.
     pub fn fire(&mut self, slot: u32, generation: u32) {
         let timer = &mut self.timers[slot as usize];
         if timer.generation != generation {

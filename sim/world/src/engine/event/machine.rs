@@ -26,7 +26,7 @@ pub struct EventMachine {
 }
 
 impl EventMachine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<EventShared>, id: HostId) -> Host {
         let name = shared.kernel.borrow().state.names.name(id).to_owned();
         Host::new(Rc::new(EventMachine { shared: Rc::clone(shared), id, name }))
@@ -72,7 +72,7 @@ impl Platform for EventMachine {
         Box::pin(async move {
             let connection = shared.kernel.borrow_mut().connect(from, to);
             let connection = connection.ok_or(io::ErrorKind::HostUnreachable)?;
-            // From here on a dropped future closes the connection.
+            // From here on, dropping the future closes the connection.
             let stream = EventSocket::stream(&shared, connection, CLIENT);
             std::future::poll_fn(|cx| {
                 match shared.kernel.borrow_mut().connected(connection, cx.waker()) {

@@ -31,6 +31,7 @@ impl EventShared {
         if wakes_machine {
             kernel.change_clocks(host, |clocks, now| clocks.suspend(now, false));
         }
+        // After the power is on, because held segments pass only to and from a machine that is up.
         kernel.retry_all(host);
         drop(kernel);
         let process = self.processes.borrow()[usize::from(host.0)].clone();
@@ -48,7 +49,7 @@ impl EventShared {
         self.kernel.borrow_mut().host(host).parked.clear();
     }
 
-    /// Drops what is left of processes that have ended themselves.
+    /// Drops what is left of processes that have exited on their own.
     pub fn reap(&self) {
         let exited = std::mem::take(&mut *self.exited.borrow_mut());
         exited.into_iter().for_each(|host| self.kill(host));

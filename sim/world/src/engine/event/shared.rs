@@ -1,4 +1,4 @@
-//! What tasks, streams and timers of the event engine hold on to.
+//! What tasks, streams and timers of the event engine share.
 
 use std::cell::RefCell;
 
@@ -13,6 +13,6 @@ pub struct EventShared {
     pub kernel: RefCell<Kernel>,
     pub executor: RefCell<Executor>,
     pub processes: RefCell<Vec<Option<Process>>>,
-    /// Hosts whose process has ended itself, and still has tasks.
+    /// Hosts whose process has exited on its own and still has tasks.
     pub exited: RefCell<Vec<HostId>>,
 }

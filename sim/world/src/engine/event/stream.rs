@@ -73,7 +73,7 @@ impl Drop for EventSocket {
     }
 }
 
-/// A listening socket; dropping it refuses what comes and ends what was not accepted.
+/// A listening socket; dropping it refuses new connections and closes those not yet accepted.
 pub struct EventAcceptor {
     pub shared: Rc<EventShared>,
     pub host: HostId,

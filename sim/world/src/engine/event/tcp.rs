@@ -16,7 +16,7 @@ use crate::engine::event::connection::{
 use crate::engine::event::kernel::{FIRST_EPHEMERAL_PORT, Kernel};
 use crate::engine::event::queue::Due;
 
-/// What an application does with its side.
+/// Calls of an application on its side.
 impl Kernel {
     /// Sends a SYN. `None` if no machine has the address, or no port is free.
     pub fn connect(&mut self, from: HostId, to: SocketAddrV4) -> Option<u32> {
@@ -125,7 +125,7 @@ impl Kernel {
         end.inbox = Vec::new();
         end.read = 0;
         let (silent, host) = (end.forgotten, end.host);
-        // A client that gives up before its SYN is answered sends nothing.
+        // A client that gives up before the reply to its SYN sends nothing.
         let mute = matches!(end.state, TcpState::Broken(_) | TcpState::Connecting);
         if silent || mute || self.state.machine(host).is_silent() {
             return;
@@ -148,7 +148,7 @@ impl Kernel {
         let tag = pair.tag;
         let flow = &mut self.connections.side(connection, to).flow;
         let ordinal = flow.ordinal(tag, payload.length(), is_syn);
-        // What is held has an arrival too: sent again, it arrives no earlier.
+        // A held message has an arrival time too: its retry arrives no earlier.
         let latency = self.state.delay(hosts, ordinal);
         let (now, cut) = (self.state.now, self.state.is_cut(hosts));
         if cut {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-/// A task in one world: its slot and how often the slot was used before.
+/// A task in one world: its slot, and how many tasks used the slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId {
     pub slot: u32,
     pub generation: u32,
 }
 
-/// What wakes a task: it notes the task once until [`TaskWaker::reset`].
+/// The waker of a task: it notes the task once until [`TaskWaker::reset`].
 pub struct TaskWaker {
     world: u64,
     task: TaskId,
@@ -33,7 +33,7 @@ impl TaskWaker {
 }
 
 thread_local! {
-    /// Tasks that were woken since the last look. They carry their world: a waker may outlive it.
+    /// Tasks woken since the last collection, with their world, because a waker may outlive it.
     static WOKEN: RefCell<Vec<(u64, TaskId)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -49,12 +49,12 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Swaps the tasks that were woken on this thread, with their worlds, against an empty list.
+/// Swaps the list of tasks that were woken on this thread, with their worlds, for an empty list.
 pub fn swap_woken(empty: &mut Vec<(u64, TaskId)>) {
     WOKEN.with(|woken| std::mem::swap(empty, &mut woken.borrow_mut()));
 }
 
-/// Throws away what other worlds left on this thread.
+/// Discards the wake-ups that other worlds left on this thread.
 pub fn forget_woken() {
     WOKEN.with(|woken| woken.borrow_mut().clear());
 }

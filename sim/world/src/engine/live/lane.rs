@@ -1,4 +1,4 @@
-//! One direction of a real connection while a fault disturbs its link: what waits in it.
+//! One direction of a real connection while a fault disturbs its link: the waiting bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,9 +15,9 @@ use crate::engine::tasks::Tasks;
 
 /// See the head of this file.
 pub struct Lane {
-    /// An empty piece is the end.
+    /// An empty piece is the end of the stream.
     flow: Flow<Bytes>,
-    /// What has arrived and is not taken yet.
+    /// Bytes that have arrived and are not consumed yet.
     pub front: Bytes,
     pub waiting: usize,
     alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
@@ -25,7 +25,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A direction in which nothing was sent yet.
+    /// A direction in which nothing has been sent yet.
     pub fn new(way: Way) -> Lane {
         let (flow, front) = (Flow::new(way), Bytes::new());
         Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
@@ -36,7 +36,7 @@ impl Lane {
         self.flow.is_empty() && self.front.is_empty() && !self.has_ended
     }
 
-    /// Ready when `front` has bytes, or the end has come.
+    /// Ready when `front` has bytes, or at the end of the stream.
     pub fn poll_front(
         &mut self,
         cx: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl Lane {
         Poll::Ready(())
     }
 
-    /// Sends bytes on their way; no bytes are the end.
+    /// Sends bytes; an empty piece is the end of the stream.
     pub fn send(&mut self, bytes: Bytes, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         self.waiting += bytes.len();
@@ -82,18 +82,19 @@ impl Lane {
         self.flow.send(bytes, state.now, delay, cut, false);
     }
 
-    /// Takes bytes off the front.
+    /// Removes bytes from the front.
     pub fn consume(&mut self, count: usize) {
         self.front.advance(count);
         self.waiting -= count;
     }
 
-    /// Tries again what is held, if nothing bars its way any more.
+    /// Retries what is held, if nothing blocks it any more.
     pub fn retry(&mut self, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
             let latency = state.delay(way, self.flow.ordinal_again(0));
             self.flow.send_again(state.now, latency);
+            // The arrival times have changed.
             self.alarm = None;
         }
     }

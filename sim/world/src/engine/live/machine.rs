@@ -20,7 +20,7 @@ use crate::engine::live::socket::{LiveAcceptor, LiveSocket, v4};
 use crate::engine::live::wire::Ends;
 use crate::engine::tasks::sleep::sleep;
 
-/// How long a connect that meets a cut link waits before it checks again.
+/// How long a connect that meets a cut link waits before the next check.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// See the head of this file.
@@ -31,7 +31,7 @@ pub struct LiveMachine {
 }
 
 impl LiveMachine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<LiveShared>, id: HostId) -> Host {
         let name = shared.tasks.state().names.name(id).to_owned();
         Host::new(Rc::new(LiveMachine { shared: Rc::clone(shared), id, name }))
@@ -112,6 +112,7 @@ impl Platform for LiveMachine {
 #[expect(clippy::disallowed_methods, reason = "here the world's time is the real one")]
 async fn dial(shared: Rc<LiveShared>, own: HostId, to: SocketAddrV4) -> io::Result<Stream> {
     let peer = shared.tasks.state().names.of(to).ok_or(io::ErrorKind::HostUnreachable)?;
+    // The operating system would complete the connect, so a cut link must delay it here.
     while shared.tasks.state().is_cut((own, peer)) || shared.tasks.state().is_cut((peer, own)) {
         tokio::time::sleep(AGAIN).await;
     }

@@ -1,4 +1,4 @@
-//! Connections of a live world's processes to servers outside it: there is no link between them, so
+//! Connections from a live world's processes to servers outside it. No link lies between them, so
 //! no fault acts on them.
 
 use std::io;
@@ -16,7 +16,7 @@ use crate::engine::live::socket::v4;
 /// See the head of this file.
 struct Outside(TcpStream);
 
-/// Connects to a server outside the world. To be awaited by a task of a live world.
+/// Connects to a server outside the world. A task of a live world must await it.
 ///
 /// # Errors
 /// Those of the system.

@@ -1,11 +1,11 @@
-//! Ports that are bound before a world begins: what is taken is refused at once, and where the
-//! system chooses a port, it is known before anybody needs it.
+//! Ports that are bound before a world begins: an occupied port is refused at once, and a port that
+//! the system chooses is known before it is needed.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 
-/// How many ports of the system's choice are tried before a pair is given up.
+/// How many ports of the system's choice are tried for a pair.
 const MAX_TRIES: u32 = 1_000;
 
 /// See the head of this file. Addresses are those by which peers know a machine.

@@ -1,4 +1,4 @@
-//! What of a live world enters its trace, and when the world has to be called back for that.
+//! Decides what enters the trace of a live world, and when the world must drain it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -9,31 +9,30 @@ use lockstorm_platform::trace::{Connection, Event, HostId, Leg, Request};
 
 use crate::engine::tasks::Tasks;
 
-/// Events after which the world is called back, so that somebody may take them away while they are
-/// still at hand.
+/// After this many events the world is called, so that a caller may take them out.
 const DRAIN_EVERY: usize = 2048;
 
 /// See the head of this file.
 pub struct Recorder {
     tasks: Rc<Tasks>,
-    /// Whether many events were recorded since the world was last called back.
+    /// Whether many events were recorded since the last call of the world.
     pub is_full: Cell<bool>,
-    /// Requests whose words were recorded, and that are not answered yet.
+    /// Pending requests whose words were recorded.
     unanswered: RefCell<BTreeSet<Request>>,
-    /// The connection whose request the last strike was anchored to.
+    /// The connection of the request to which the last strike was anchored.
     pub waited_for: Cell<Option<Connection>>,
-    /// Whether every client belongs to this world: how far each request has come is recorded.
+    /// Whether every client belongs to this world: then the progress of each request is recorded.
     keeps_all: bool,
 }
 
 impl Recorder {
-    /// Nothing is recorded yet.
+    /// A recorder without records.
     pub fn new(tasks: Rc<Tasks>, keeps_all: bool) -> Recorder {
         let (is_full, waited_for) = (Cell::new(false), Cell::new(None));
         Recorder { tasks, is_full, unanswered: RefCell::default(), waited_for, keeps_all }
     }
 
-    /// Writes an event of a machine, or of the world itself, into the trace.
+    /// Records an event of a machine, or of the world itself, in the trace.
     pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
         if !self.is_worth_keeping(&event) {
             let mut state = self.tasks.state();
@@ -46,6 +45,7 @@ impl Recorder {
         };
         let stamp = self.tasks.record(host, event);
         let state = self.tasks.state();
+        // This record completed an anchor: a reply cut breaks the connection of this request.
         if request.is_some() && !state.strikes.is_empty() {
             self.waited_for.set(request);
         }
@@ -56,8 +56,8 @@ impl Recorder {
         stamp
     }
 
-    /// How far a request has come is worth a record only if somebody waits for it, or knows what
-    /// it said: most of what a busy service does is neither.
+    /// The progress of a request is recorded only if an anchor waits for it or its words were
+    /// recorded: most requests of a busy service are neither.
     fn is_worth_keeping(&self, event: &Event) -> bool {
         if self.keeps_all {
             return true;

@@ -1,5 +1,5 @@
-//! What tasks, streams and timers of the live engine hold on to: where machines listen, what they
-//! have open, and what is left of those without power.
+//! What tasks, streams and timers of the live engine share: listening addresses, open connections,
+//! and the sockets of machines without power.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ pub struct LiveShared {
     pub recorder: Rc<Recorder>,
     pub wires: Rc<Wires>,
     pub ports: RefCell<Ports>,
-    /// Where each machine listens, as its peers know it.
+    /// The listening address of each machine, as its peers know it.
     pub addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
-    /// Sockets of machines without power: they say nothing until the machine is back.
+    /// Sockets of machines without power: silent until the machine is up again.
     pub silent: RefCell<BTreeMap<HostId, SilentSockets>>,
     pub listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
     /// Whether every client belongs to this world: see
@@ -34,7 +34,7 @@ pub struct LiveShared {
     pub bell: Arc<Notify>,
 }
 
-/// What is left of a machine without power.
+/// The sockets of a machine without power.
 #[derive(Default)]
 pub struct SilentSockets {
     streams: Vec<TcpStream>,
@@ -43,7 +43,7 @@ pub struct SilentSockets {
 
 impl Drop for SilentSockets {
     fn drop(&mut self) {
-        // A machine that is back knows nothing of its connections: it answers with a reset.
+        // A rebooted machine does not know its old connections: it replies with a reset.
         for stream in &self.streams {
             let _ = stream.set_zero_linger();
         }
@@ -67,7 +67,7 @@ impl LiveShared {
         }
     }
 
-    /// A connection that has come up.
+    /// Wraps an established connection.
     pub fn open(&self, ends: Ends, connection: Connection, stream: TcpStream) -> Rc<Wire> {
         self.wires.open(&self.tasks, &self.recorder, ends, (connection, stream))
     }
@@ -82,13 +82,14 @@ impl LiveShared {
         }
     }
 
-    /// Keeps the sockets of a machine that loses power: they are silent until it is back.
+    /// Keeps the sockets of a machine that loses power: silent until the machine is up again.
     pub fn silence(&self, host: HostId) {
         let own = |wire: &Rc<Wire>| wire.own == host;
         let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.detach());
         let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();
         let sockets = SilentSockets {
             streams: streams.collect(),
+            // Kept open: connects to the machine meet silence instead of a refusal.
             _listeners: listeners.iter().filter_map(Weak::upgrade).collect(),
         };
         self.silent.borrow_mut().insert(host, sockets);

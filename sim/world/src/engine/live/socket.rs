@@ -71,7 +71,7 @@ impl Drop for LiveSocket {
     }
 }
 
-/// A listening socket; dropping it refuses what comes.
+/// A listening socket; dropping it refuses new connections.
 pub struct LiveAcceptor {
     shared: Rc<LiveShared>,
     host: HostId,
@@ -82,8 +82,8 @@ pub struct LiveAcceptor {
 }
 
 impl LiveAcceptor {
-    /// Listens at the address by which peers know the host. A port that somebody else has taken
-    /// while the process was dead is waited for.
+    /// Listens at the address by which peers know the host. If another process has taken the port
+    /// while this process was dead, waits for it.
     pub fn open(
         shared: &Rc<LiveShared>,
         host: HostId,
@@ -139,7 +139,7 @@ impl Listen for LiveAcceptor {
                 continue;
             };
             match ready!(listener.poll_accept(cx)) {
-                // A connection that was closed again already needs no handling.
+                // A connection that is already closed again needs no handling.
                 Ok((stream, client)) => match self.take(stream, client) {
                     Ok(stream) => return Poll::Ready(Ok(stream)),
                     Err(_) => continue,

@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until the process is to end. To be awaited by a task of a live world; from the
-/// first call on, the signals no longer end the process by themselves.
+/// Waits for a stop signal. A task of a live world must await it; from the first call on, the
+/// signals no longer stop the process on their own.
 pub async fn requested() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

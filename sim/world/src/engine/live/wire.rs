@@ -23,9 +23,9 @@ use crate::engine::live::lane::Lane;
 use crate::engine::live::recorder::Recorder;
 use crate::engine::tasks::Tasks;
 
-/// Bytes that wait in one direction before no more are taken.
+/// The maximum number of bytes that wait in one direction.
 const MAX_WAITING: usize = 1 << 20;
-/// Bytes that are taken from a socket at a time on a disturbed link.
+/// The maximum number of bytes per read from a socket on a disturbed link.
 const CHUNK: usize = 16 * 1024;
 
 /// The hosts at the two ends of a connection.
@@ -54,7 +54,7 @@ pub struct Wire {
     tasks: Rc<Tasks>,
     recorder: Rc<Recorder>,
     wires: Rc<Wires>,
-    /// `None` once the connection is closed or reset.
+    /// `None` after the connection was closed or reset.
     stream: RefCell<Option<TcpStream>>,
     inward: RefCell<Lane>,
     outward: RefCell<Lane>,
@@ -64,17 +64,17 @@ pub struct Wire {
     writer: RefCell<Option<Waker>>,
 }
 
-/// The ends of connections that are open, and which of them machines of this world have opened.
+/// The open ends of connections, and which of them machines of this world have opened.
 #[derive(Default)]
 pub struct Wires {
     open: RefCell<BTreeMap<u64, Weak<Wire>>>,
     count: Cell<u64>,
-    /// Ends of connections that machines of this world have opened.
+    /// Client ends of connections that machines of this world have opened.
     pub dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
 }
 
 impl Wires {
-    /// A connection that has come up.
+    /// Wraps an established connection.
     pub fn open(
         self: &Rc<Wires>,
         tasks: &Rc<Tasks>,
@@ -107,19 +107,19 @@ impl Wires {
         wire
     }
 
-    /// Every connection's end that is still open.
+    /// All ends of open connections.
     pub fn all(&self) -> Vec<Rc<Wire>> {
         self.open.borrow().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Resets those; how many connections that were.
+    /// Resets the selected connections; returns their number.
     pub fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
         let wires = self.all();
         let chosen = wires.iter().filter(|wire| which(wire));
         chosen.map(|wire| wire.reset()).count() as u64
     }
 
-    /// What was held on links from and to a machine is tried again, where nothing bars it now.
+    /// Retries what was held on the selected wires, where nothing blocks it now.
     pub fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
         for wire in self.all().into_iter().filter(|wire| concerns(wire)) {
             wire.retry();
@@ -127,7 +127,7 @@ impl Wires {
     }
 }
 
-/// Its life.
+/// Its lifecycle.
 impl Wire {
     /// Breaks the connection: both ends see it at once, and nothing that waits arrives.
     pub fn reset(&self) {
@@ -138,13 +138,13 @@ impl Wire {
         self.wake();
     }
 
-    /// Takes the socket away, so that the other end receives nothing any more.
+    /// Takes the socket out, so that the other end receives nothing more.
     pub fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
     }
 
-    /// The process has let its end go. What waits on the way out is still sent.
+    /// The process has closed its end. Bytes that wait in the outward direction are still sent.
     pub fn close(self: &Rc<Wire>) {
         if !self.ends.dialled {
             let connection = self.connection;
@@ -153,6 +153,7 @@ impl Wire {
         if self.outward.borrow().is_empty() {
             self.stream.take();
         } else {
+            // Bytes still wait on the disturbed link: the end of the stream queues behind them.
             self.send_end();
         }
     }
@@ -246,6 +247,7 @@ impl Wire {
     ) -> Poll<io::Result<usize>> {
         self.broken()?;
         let way = (self.own, self.peer);
+        // Bytes in the lane, or a pump that has not yet returned, come before these bytes.
         if self.outward.borrow().is_empty() && !self.is_pumped.get() && self.is_calm(way) {
             wait(&self.reader, cx);
             return match self.stream.borrow_mut().as_mut() {

@@ -41,6 +41,7 @@ impl Gate {
             return false;
         }
         let mut state = self.tasks.state();
+        // Faults come first: one of them may halt this machine.
         if !state.strikes.is_empty() {
             self.tasks.waiting.borrow_mut().push(cx.waker().clone());
             return true;
@@ -76,7 +77,7 @@ impl Future for Gate {
     }
 }
 
-/// Counts a task of a process as long as it is there.
+/// Counts a task of a process until it is dropped.
 pub struct Alive {
     tasks: Rc<Tasks>,
     host: HostId,

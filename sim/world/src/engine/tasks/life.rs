@@ -25,7 +25,7 @@ pub struct Life {
     dying: Vec<Rc<Incarnation>>,
     /// Tasks of the process that were woken while the machine was halted.
     parked: Vec<Waker>,
-    /// Tasks that the supervisor is to start.
+    /// Tasks that the supervisor must start.
     inbox: Vec<PendingTask>,
     supervisor: Option<Waker>,
 }
@@ -34,14 +34,14 @@ pub struct Life {
 #[derive(Default)]
 pub struct Incarnation {
     pub dead: Cell<bool>,
-    /// Tasks that are not dropped yet.
+    /// The number of tasks that are not dropped yet.
     pub alive: Cell<u32>,
     handles: RefCell<Vec<AbortHandle>>,
 }
 
 impl Incarnation {
-    /// Keeps the handle of a task; those of tasks that are done are let go in time, since a
-    /// process may start tasks without end.
+    /// Keeps the handle of a task. Handles of finished tasks are dropped from time to time, because
+    /// a process may start any number of tasks.
     pub fn keep(&self, handle: AbortHandle) {
         let mut handles = self.handles.borrow_mut();
         if handles.len() >= 64 + 2 * self.alive.get() as usize {
@@ -51,11 +51,11 @@ impl Incarnation {
     }
 }
 
-/// A task that is to be started.
+/// A task to be started.
 pub struct PendingTask {
     pub incarnation: Rc<Incarnation>,
     pub future: LocalFuture<'static, ()>,
-    /// Whether it is the machine's kernel's: no pause stops it.
+    /// Whether it is a kernel task, which no pause stops.
     pub is_kernels: bool,
     pub handle: Rc<Job>,
 }
@@ -73,12 +73,12 @@ impl Job {
         self.cancelled.get()
     }
 
-    /// The task runs now.
+    /// Notes that the task runs.
     pub fn started(&self, handle: AbortHandle) {
         *self.handle.borrow_mut() = Some(handle);
     }
 
-    /// Drops the task, where it runs.
+    /// Drops the task, if it runs.
     pub fn cancel(&self) {
         self.cancelled.set(true);
         if let Some(handle) = self.handle.borrow().as_ref() {
@@ -115,6 +115,7 @@ impl Life {
 
     /// Kills the process. Its tasks are dropped before any of them runs again.
     pub fn kill(&mut self) {
+        // Before the aborts: a task that is dropped after the death wakes the supervisor.
         self.incarnation.dead.set(true);
         for handle in self.incarnation.handles.take() {
             handle.abort();
@@ -138,7 +139,7 @@ impl Life {
         self.parked.clear();
     }
 
-    /// Makes the supervisor check again.
+    /// Makes the supervisor check the inbox again.
     pub fn wake_supervisor(&mut self) {
         if let Some(waker) = self.supervisor.take() {
             waker.wake();

@@ -8,7 +8,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::Life;
 
 impl Tasks {
-    /// See [`crate::engine::Engine::start`]. `platform` is passed to the process.
+    /// See [`crate::engine::interface::Engine::start`]. `platform` is passed to the process.
     pub fn start(&self, host: HostId, platform: Host) {
         self.kill(host);
         let mut state = self.state();
@@ -36,7 +36,7 @@ impl Tasks {
     pub fn power_off(&self, host: HostId) {
         let mut state = self.state();
         let machine = state.machine(host);
-        // Without power before the tasks are dropped: what their sockets send then is lost.
+        // Powered off before the tasks are dropped: what their sockets send on closing is lost.
         machine.powered = false;
         machine.disk.borrow_mut().lose_power();
         drop(state);
@@ -52,7 +52,7 @@ impl Tasks {
         self.unpark(host);
     }
 
-    /// See [`crate::engine::Engine::suspend`]. Returns whether the machine now runs.
+    /// See [`crate::engine::interface::Engine::suspend`]. Returns whether the machine now runs.
     pub fn suspend(&self, host: HostId, suspended: bool) -> bool {
         let mut state = self.state();
         let count = &mut state.machine(host).suspended;

@@ -10,7 +10,7 @@ use lockstorm_platform::trace::HostId;
 
 use crate::engine::tasks::Tasks;
 
-/// No timer of tokio's is set for longer: whoever sleeps on looks at the clock and sleeps again.
+/// The maximum length of a tokio timer; a longer sleep checks the clock and sleeps again.
 const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
 
 /// Sleeps until a clock reads at least `reading`, and checks again whenever the clock is changed.
@@ -18,6 +18,7 @@ const MAX_TIMER: Duration = Duration::from_secs(24 * 3600);
 pub async fn sleep(tasks: Rc<Tasks>, host: HostId, clock: Clock, reading: Nanos) {
     let changed = Rc::clone(&tasks.lives.borrow()[usize::from(host.0)].clock_changed);
     loop {
+        // Created before the clock is read, so that no change after the reading is missed.
         let mut changed = pin!(changed.notified());
         let (now, due) = {
             let mut state = tasks.state();

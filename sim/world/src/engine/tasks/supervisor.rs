@@ -1,4 +1,4 @@
-//! What runs a machine's tasks: a supervisor that never ends, so that a dead process leaves a live
+//! The supervisor of a machine's tasks. It never exits, so that a dead process leaves a live
 //! machine that refuses connections.
 
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::gate::{Alive, Gate};
 use crate::engine::tasks::life::PendingTask;
 
-/// Starts a machine's tasks, for ever.
+/// Starts a machine's tasks, forever.
 pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
     let index = usize::from(host.0);
     loop {
@@ -20,7 +20,7 @@ pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
         for task in inbox.await {
             start(task, &tasks, host);
         }
-        // A simulation of the user's own fails with the host that fails.
+        // In a user's own simulation, a panic must surface in the host that panicked.
         if tasks.fails_in_host
             && let Some(panic) = tasks.panic.take()
         {

@@ -29,7 +29,7 @@ pub struct TurmoilMachine {
 }
 
 impl TurmoilMachine {
-    /// What processes on host `id` get.
+    /// The host as the processes on host `id` see it.
     pub fn host(shared: &Rc<TurmoilShared>, id: HostId) -> Host {
         let name = shared.state().names.name(id).to_owned();
         Host::new(Rc::new(TurmoilMachine { shared: Rc::clone(shared), id, name }))
@@ -141,8 +141,8 @@ impl Call {
     }
 }
 
-/// The kernel's part of connecting: turmoil reports at once what came of the SYN, and here the
-/// answer takes its way back.
+/// The kernel's part of a connect. turmoil reports the result of the SYN at once; here the reply
+/// first travels back through the plan's network.
 async fn dial(shared: Rc<TurmoilShared>, from: HostId, to: SocketAddrV4, call: Rc<RefCell<Call>>) {
     let dialled = shared.network.as_ref().map(|network| network.borrow_mut().dial(from, to));
     let mut result = TcpStream::connect(SocketAddr::V4(to)).await;

@@ -21,7 +21,7 @@ use crate::engine::state::State;
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Which connection, by the order in which they were dialled.
+/// A connection, numbered in the order of dialling.
 pub type ConnectionId = usize;
 
 /// A connection, open or not.
@@ -29,9 +29,9 @@ struct PlannedConnection {
     /// The client's host and the server's.
     hosts: [HostId; 2],
     tag: u32,
-    /// What is under way to each side.
+    /// The messages in flight to each side.
     flows: [Flow<Parcel>; 2],
-    /// Which operation each message serves that was written and is not seen on the link yet.
+    /// The operation of each message that was written and is not yet seen on the link.
     tags: [VecDeque<u32>; 2],
     /// Whether the client has received the reply to its SYN.
     is_answered: bool,
@@ -44,15 +44,15 @@ struct PlannedConnection {
     wakers: [Option<Waker>; 2],
 }
 
-/// What travels.
+/// The content of a flow.
 enum Parcel {
     /// A message on turmoil's link.
     Message(u64),
-    /// What came of the SYN. turmoil answers the client at once; here it takes its way back.
+    /// The reply to a SYN. turmoil replies to the client at once; here the reply travels back.
     Answer,
 }
 
-/// A connection that is dialled; its SYN has not been seen on the link yet.
+/// A connection that is being opened; its SYN has not been seen on the link yet.
 pub type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
 
 /// See the head of this file.
@@ -75,30 +75,30 @@ impl Network {
         dialled
     }
 
-    /// The connection with this name.
+    /// The number of a connection.
     pub fn find(&self, connection: Connection) -> ConnectionId {
         *self.ids.get(&connection).expect("a connection begins with a SYN")
     }
 
-    /// Which operation and attempt the next messages serve.
+    /// Sets the operation and attempt that subsequent messages serve.
     pub fn tag(&mut self, wire: ConnectionId, tag: u32) {
         self.wires[wire].tag = tag;
     }
 
-    /// Notes that a side has written something that will be seen on the link.
+    /// Notes that a side has written a message that will be seen on the link.
     pub fn wrote(&mut self, wire: ConnectionId, from: usize) {
         let wire = &mut self.wires[wire];
         let tag = wire.tag;
         wire.tags[1 - from].push_back(tag);
     }
 
-    /// Notes that the application lets go of a side, which will be seen on the link.
+    /// Notes that the application closes a side, which will be seen on the link.
     pub fn closes(&mut self, wire: ConnectionId, side: usize) {
         self.wires[wire].closed[side] = true;
         self.wrote(wire, side);
     }
 
-    /// How the connection was broken, if it was; else `waker` is woken when it is.
+    /// The error of the connection, if it is broken; otherwise `waker` is woken when it breaks.
     pub fn poll_broken(
         &mut self,
         wire: ConnectionId,
@@ -115,7 +115,7 @@ impl Network {
         }
     }
 
-    /// Whether the client knows what came of its SYN.
+    /// Whether the client has received the reply to its SYN.
     pub fn poll_answered(&mut self, wire: ConnectionId, waker: &Waker) -> Poll<io::Result<()>> {
         let answered = self.wires[wire].is_answered;
         match self.poll_broken(wire, CLIENT, waker) {
@@ -125,7 +125,7 @@ impl Network {
         }
     }
 
-    /// Sends the answer to a SYN on its way.
+    /// Sends the reply to a SYN.
     pub fn answer(&mut self, state: &mut State, wire: ConnectionId) {
         let tag = self.wires[wire].tag;
         self.send(state, wire, CLIENT, (Parcel::Answer, 1), tag, false);
@@ -168,7 +168,7 @@ impl Network {
         alive
     }
 
-    /// Takes what has arrived off the model: the messages that turmoil is to deliver.
+    /// Takes the arrived messages out of the model: turmoil must deliver these.
     fn arrived(&mut self, state: &mut State) -> BTreeMap<u64, (ConnectionId, usize)> {
         let mut due = BTreeMap::new();
         while let Some(&(at, id, to)) = self.arrivals.first() {
@@ -200,7 +200,7 @@ impl Network {
         due
     }
 
-    /// Takes a message into the model that turmoil has put on a link.
+    /// Adds a message that turmoil has put on a link to the model.
     fn take_in(
         &mut self,
         state: &mut State,
@@ -272,7 +272,7 @@ impl Network {
     }
 }
 
-/// What the engine does with it.
+/// Calls of the engine.
 impl Network {
     /// See [`crate::engine::interface::Engine::block`].
     pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
@@ -281,7 +281,7 @@ impl Network {
         }
     }
 
-    /// Lets held messages towards or from a host travel again, after it came back.
+    /// Retries held messages to and from a host that is up again.
     pub fn retry_all(&mut self, state: &mut State, host: HostId) {
         let others: Vec<HostId> = state.names.ids().collect();
         for other in others {
@@ -290,7 +290,7 @@ impl Network {
         }
     }
 
-    /// A machine loses power: what it has sent goes on, unless that has to be sent again.
+    /// A machine loses power: its messages in flight continue, unless they need retransmission.
     pub fn forget(&mut self, host: HostId) {
         for wire in &mut self.wires {
             for side in [CLIENT, SERVER] {
@@ -302,7 +302,7 @@ impl Network {
         }
     }
 
-    /// Has turmoil deliver in the next tick what has arrived by now.
+    /// Makes turmoil deliver all arrived messages in the next tick.
     pub fn deliver(&mut self, state: &mut State, sim: &Sim<'_>) {
         let due = self.arrived(state);
         if due.is_empty() {
@@ -327,7 +327,7 @@ impl Network {
         debug_assert_eq!(delivered, due.len(), "a message is on one link, once");
     }
 
-    /// Takes the messages that the last tick put on links into the model.
+    /// Adds the messages that the last tick put on links to the model.
     pub fn collect(&mut self, state: &mut State, sim: &Sim<'_>) {
         sim.links(|links| {
             for link in links {

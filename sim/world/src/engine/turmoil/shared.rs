@@ -1,4 +1,4 @@
-//! What tasks, streams and timers of the turmoil engine hold on to.
+//! What tasks, streams and timers of the turmoil engine share.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::engine::turmoil::network::Network;
 /// See the head of this file.
 pub struct TurmoilShared {
     pub tasks: Rc<Tasks>,
-    /// The plan's network; `None` where the network is the user's own.
+    /// The plan's network; `None` if the network is the user's own.
     pub network: Option<RefCell<Network>>,
 }
 
@@ -26,14 +26,14 @@ impl TurmoilShared {
         self.tasks.state()
     }
 
-    /// Does something to the plan's network, where there is one.
+    /// Calls `act` on the plan's network, if there is one.
     pub fn in_network<T>(&self, act: impl FnOnce(&mut Network, &mut State) -> T) -> Option<T> {
         let network = self.network.as_ref()?;
         Some(act(&mut network.borrow_mut(), &mut self.state()))
     }
 }
 
-/// A host of turmoil's, for ever.
+/// Runs a host of turmoil, forever.
 pub async fn run_host(tasks: Rc<Tasks>, host: HostId) -> turmoil::Result {
     supervise(tasks, host).await
 }

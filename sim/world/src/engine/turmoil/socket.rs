@@ -20,7 +20,7 @@ use crate::engine::turmoil::shared::TurmoilShared;
 /// One end of a connection; dropping it closes it.
 pub struct TurmoilSocket {
     shared: Rc<TurmoilShared>,
-    /// `None` where the network is the user's own.
+    /// `None` if the network is the user's own.
     wire: Option<ConnectionId>,
     side: usize,
     stream: TcpStream,
@@ -35,7 +35,7 @@ impl TurmoilSocket {
         Stream::new(Box::pin(socket), connection)
     }
 
-    /// Does something to the connection in the plan's network.
+    /// Calls `act` on the connection in the plan's network.
     fn in_network<T>(&self, act: impl FnOnce(&mut Network, ConnectionId) -> T) -> Option<T> {
         let (network, wire) = (self.shared.network.as_ref()?, self.wire?);
         Some(act(&mut network.borrow_mut(), wire))
@@ -106,6 +106,7 @@ impl Duplex for TurmoilSocket {
 
 impl Drop for TurmoilSocket {
     fn drop(&mut self) {
+        // Before turmoil's stream is dropped: the network must expect the FIN that this sends.
         self.in_network(|network, wire| network.closes(wire, self.side));
     }
 }
@@ -117,7 +118,7 @@ pub struct Backlog {
     waker: Option<Waker>,
 }
 
-/// A listening socket; dropping it refuses what comes and ends what was not accepted.
+/// A listening socket; dropping it refuses new connections and closes those not yet accepted.
 pub struct TurmoilAcceptor {
     shared: Rc<TurmoilShared>,
     host: HostId,
@@ -127,8 +128,8 @@ pub struct TurmoilAcceptor {
 }
 
 impl TurmoilAcceptor {
-    /// Listens on a port that nobody listens on. A kernel completes connections for a process
-    /// that is paused, which turmoil by itself does not.
+    /// Listens on a free port. The kernel completes connections for a paused process, which turmoil
+    /// alone does not do.
     pub fn open(shared: &Rc<TurmoilShared>, host: HostId, port: u16) -> TurmoilAcceptor {
         let backlog = Rc::<RefCell<Backlog>>::default();
         let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));
