@@ -79,8 +79,9 @@ pub struct Ending {
     pub done: Option<Moment>,
 }
 
-/// Every ending of an acquire's grant: each release, each loss that the caller was told by a notice
-/// or by an extend of its own. That a renewal in the background came back as lost it was not told.
+/// Every ending of an acquire's grant: each release, and each loss of which the caller learned by a
+/// notice or by an extend of its own. The caller does not learn of a background renewal that
+/// returned lost.
 pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending> {
     index.ops_of(grant).filter_map(|op| {
         let (at, ended) = match (&op.kind, &op.outcome, op.ret) {

@@ -19,7 +19,7 @@ use crate::promise;
 pub struct Linear {
     /// One violation for each model without a legal order.
     pub violations: Vec<Violation>,
-    /// Why no verdict is possible, if so.
+    /// Why no verdict is possible, if none is.
     pub unknown: Vec<String>,
 }
 
