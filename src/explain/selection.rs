@@ -1,7 +1,7 @@
-//! Which lines a story has.
+//! The selection of the lines of a story.
 //!
-//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time, the
-//! others are folded away. What two beats tell of is told by the heavier one.
+//! The chapters offer beats, each with a weight. The nine most important are told in order of time,
+//! the others are folded away. If two beats tell the same event, the more important one is kept.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::explain::chapter::{
 use crate::explain::story::{Beat, Evidence, Story, StoryLine};
 use crate::explain::witness::Witness;
 
-/// The most lines that a story has.
+/// The maximum number of lines of a story.
 pub const LONGEST: usize = 9;
 
-/// Tells what the witness shows.
+/// Selects the story of a finding.
 pub fn tell(witness: &Witness<'_>) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
@@ -35,7 +35,7 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     lines
 }
 
-/// Of beats that say the same, or tell of one fault or of one end of a key, the first.
+/// Drops beats with the text of an earlier one, or with the same end of a key.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut told = Vec::new();
@@ -52,7 +52,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     told
 }
 
-/// Whether an event is told of in one line alone.
+/// Whether only one line may tell an event.
 fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {

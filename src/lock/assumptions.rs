@@ -22,8 +22,8 @@ pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, of_mutex(work))
 }
 
-/// What a lock without a time to live counts on: its holder comes back to release it, and its
-/// key stays. A node that forgot the key is safe again only when no holder can be left.
+/// The assumptions of a lock without a time to live: its holder returns to release it, and its key
+/// persists. After a node forgot the key, it is safe again only when no holder can be left.
 pub fn of_mutex(work: Work) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::ClientCrash, 0)];
     assumes.extend(of_key(MAX_LENGTH));

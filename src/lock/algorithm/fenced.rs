@@ -14,7 +14,7 @@ use crate::lock::defaults::LEASE;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
 use crate::promise::{Bounded, Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua with a growing number for the resource to check",
     fences: true,
@@ -47,8 +47,8 @@ impl Lock for Fenced {
     }
 }
 
-/// As token-lua. Pauses still make stale holders, whom the resource turns away; a node that
-/// forgot its counter is never safe again.
+/// As token-lua. Pauses still lead to stale holders, which the resource rejects. A node that forgot
+/// its counter is never safe again.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut assumes = assumptions::of_lease(config, &LEASE.settle(config), 0, work);
     for assumption in &mut assumes {
