@@ -15,7 +15,7 @@ pub enum Kind {
     ForeignRelease,
     /// A request changed the time to live of a key that another client had created.
     ForeignExtend,
-    /// A key without a known owner or without an expiry keeps others out.
+    /// A key without a known owner or without an expiry blocks other callers.
     Leak,
 }
 

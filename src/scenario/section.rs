@@ -136,7 +136,7 @@ impl<'a> Section<'a> {
         Ok(Some(word))
     }
 
-    /// What is written here of a value with these fields; the others are as in `defaults`.
+    /// A value of these fields as written here; omitted fields are as in `defaults`.
     pub fn settings<'f, T: Serialize + DeserializeOwned>(
         &self,
         fields: impl Iterator<Item = &'f Field>,
