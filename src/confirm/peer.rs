@@ -1,13 +1,13 @@
-//! Who is at the other end of a connection to a node.
+//! The other end of a connection to a node.
 
 use std::net::SocketAddrV4;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A client of the plan, or its probe.
     Client,
-    /// Whoever types the commands of faults.
+    /// The operator, which sends the commands of faults.
     Operator,
     /// Another server.
     Server,

@@ -1,10 +1,10 @@
-//! A file that is to be written.
+//! A file to be written.
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Its name within the folder of reports.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }
