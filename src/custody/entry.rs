@@ -14,6 +14,7 @@ use crate::reading::provenance;
 impl Ledger {
     /// Processes the next entry of the trace.
     pub fn take(&mut self, entry: Entry) {
+        // First, because a copied change below takes its cause from it.
         let joined = self.provenance.take(&entry, Some);
         let Entry { stamp, host, event } = entry;
         match event {
@@ -73,6 +74,7 @@ impl Ledger {
             self.pending.remove(&request.connection);
         }
         for (_, host, key) in answered {
+            // Noted first: a majority consists of lives whose creators have the reply.
             self.tell(host, &key, request, Told::Yes);
             self.look_for_clash(host, &key, request, at);
         }

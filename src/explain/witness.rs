@@ -125,7 +125,7 @@ impl<'a> Witness<'a> {
         (!used).then_some(hold)
     }
 
-    /// The grants of a fence regress with their numbers, the one that has to stand back last.
+    /// The grants of a fence regress with their numbers, the larger number first.
     pub fn regress(&self, violation: &Violation) -> Option<[(&'a Op, u64); 2]> {
         let numbered = |id: &OpId| {
             let op = op(self.history(), *id)?;

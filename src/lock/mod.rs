@@ -160,8 +160,8 @@ impl Call {
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; the result of the others
-/// has no meaning.
+/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; for the other notices
+/// the returned value is meaningless.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
 /// An action of a lock on its own.

@@ -47,7 +47,7 @@ pub struct Plan {
     /// The initial settings of hosts' clocks, by host name.
     #[serde(default)]
     pub clocks: BTreeMap<String, ClockSetting>,
-    /// What goes wrong.
+    /// The faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// Whether a hunt drew the faults, so that they were not chosen individually.

@@ -107,7 +107,7 @@ fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (M
 }
 
 /// The grant's deadlines, each with the moment at which it replaced the previous one. The reply to
-/// an extend that was called before another, already returned extend says nothing new.
+/// an extend is ignored if an extend that was called later has already returned.
 fn terms(
     index: &HistoryIndex,
     grant: OpId,

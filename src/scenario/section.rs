@@ -119,7 +119,7 @@ impl<'a> Section<'a> {
         self.get(key).map(read).transpose()
     }
 
-    /// One of some words, and what it stands for.
+    /// One of some words, as the value that it selects.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Refusal> {
         let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
         let word = self.one_of(key, &known)?;

@@ -67,6 +67,7 @@ fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Act
     let mut blocks = items.iter().map(|item| item.block).collect::<Vec<_>>();
     blocks.sort_unstable();
     blocks.dedup();
+    // Large chunks first: one search then removes many blocks.
     let mut size = blocks.len().div_ceil(2);
     loop {
         let mut start = 0;

@@ -1,4 +1,4 @@
-//! One life of a key on a node, with who created it.
+//! One life of a key on a node, with its creator.
 
 use std::collections::BTreeMap;
 
