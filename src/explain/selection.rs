@@ -75,6 +75,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(answer::beats(witness));
     beats.extend(access::beats(witness));
     beats.retain(|beat| beat.line.at <= horizon);
+    // The horizon does not limit these: liveness is judged after the heal.
     beats.extend(liveness::beats(witness));
     beats
 }

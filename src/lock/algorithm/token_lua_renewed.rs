@@ -71,8 +71,8 @@ impl Lock for TokenLuaRenewed {
         extended
     }
 
-    // Stopped before the request, so that no renewal starts after the release.
     async fn release(&mut self, grant: &Grant) -> Released {
+        // Stopped before the request, so that no renewal starts after the release.
         self.stop_renewing(grant);
         self.lock.release(grant).await
     }
@@ -126,7 +126,7 @@ impl Renewal {
                 // The caller's own release removed the key: that is not a loss.
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.tell_lost(),
-                // Nobody has caught the error: the task has ended, and the caller is not notified.
+                // No code catches the error: the task ends, and the caller is not notified.
                 Extended::Unknown if self.key.lacks_script() => return,
                 Extended::Unknown => wait = self.choices.retry,
             }
@@ -144,6 +144,7 @@ impl Renewal {
 
     async fn renew(&mut self) -> Extended {
         self.setting.host.step("renewing").await;
+        // Checked again: the caller may have released while a fault at this step delayed the task.
         if self.released.get() {
             return Extended::Lost;
         }
@@ -154,7 +155,6 @@ impl Renewal {
 
     /// What is left of the grant, ns.
     fn left(&self) -> Nanos {
-        // Checked again: the caller may have released while a fault at this step delayed the task.
         let (clock, deadline) = self.deadline;
         deadline.saturating_sub(self.setting.host.now(clock))
     }
