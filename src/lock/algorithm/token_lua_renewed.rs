@@ -123,7 +123,7 @@ impl Renewal {
                     self.deadline = deadline.unwrap_or(self.deadline);
                     wait = self.every;
                 }
-                // The caller's own release removed the key: that is not a loss.
+                // The caller has released: that its key is gone is no loss.
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.tell_lost(),
                 // No code catches the error: the task ends, and the caller is not notified.
