@@ -25,7 +25,7 @@ pub struct Judgement {
     /// The nearest miss, ns, where a hold wrote to the resource and a lease can end. Negative if
     /// another caller could have been granted the lock before the write.
     pub nearest_miss: Option<i64>,
-    /// The same with its evidence.
+    /// The nearest miss with its evidence.
     #[serde(default)]
     pub nearest: Option<NearestMiss>,
     /// How well callers were served.

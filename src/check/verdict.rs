@@ -11,7 +11,7 @@ use crate::history::OpId;
 pub enum Verdict {
     /// Every check held, and something was tested.
     Holds,
-    /// At least one check failed; in the order of [`Kind`], then of time.
+    /// At least one check failed; ordered by [`Kind`], then by time.
     Violated(Vec<Violation>),
     /// No verdict is possible, for this reason.
     Unknown(String),
@@ -25,7 +25,7 @@ pub enum Kind {
     BrokenContract,
     /// More holders than allowed, all covered, or with a grant that was dead on arrival.
     DoubleGrant,
-    /// More holders than allowed, at least one past its deadline.
+    /// More holders than allowed, at least one of them past its deadline.
     StaleHolder,
     /// The resource's invariant failed.
     Corruption,
@@ -131,20 +131,20 @@ impl Violation {
 pub enum Cause {
     /// Two holds overlapped.
     Overlap,
-    /// A write arrived after its holder had released, lost the lock or died.
+    /// A write arrived after its holder had released the lock, lost it or died.
     InFlight,
-    /// The caller worked without a grant.
+    /// The access was sent without a grant.
     Caller,
     /// None of these.
     None,
 }
 
-/// One grant's turn at the lock: when it must have begun, and when it can be over.
+/// One grant's turn at the lock: when it must have begun, and when it can end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The acquire.
     pub grant: OpId,
-    /// By when the caller certainly had the lock.
+    /// The instant by which the caller certainly had the lock.
     pub had_by: Instant,
     /// The operation whose return proves that: the acquire, or the first that proves it.
     pub shown_by: OpId,

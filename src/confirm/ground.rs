@@ -110,7 +110,7 @@ impl RealGround {
         for ((name, at), mut started) in servers.iter().zip(started) {
             let mut tries = 1;
             while let Err(error) = started.wait() {
-                // Another process has taken the port that was free when it was chosen.
+                // Another process took the port between the choice of a free port and the bind.
                 if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
                     return Err(format!("{name} does not answer: {error}"));
                 }

@@ -14,8 +14,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other
-    /// networks of 127.1.
+    /// Classifies an address: nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all other
+    /// machines of the plan in other networks of 127.1.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
             [127, 1, 0 | 3, _] => Peer::Server,

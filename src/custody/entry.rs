@@ -1,4 +1,4 @@
-//! What each entry of the trace means for what is known: requests, connections, loads.
+//! Updates the ledger with each entry of the trace: requests, connections, loads.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{

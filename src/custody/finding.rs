@@ -50,7 +50,7 @@ pub struct Finding {
     pub kind: Kind,
     /// How certain it is.
     pub certainty: Certainty,
-    /// When, in nanoseconds of true time.
+    /// When it happened, in nanoseconds of true time.
     pub at: Nanos,
     /// The key's life that was harmed, or that harms others.
     pub owner: Incarnation,

@@ -35,7 +35,8 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     lines
 }
 
-/// Drops beats with the text of an earlier one, or with the same end of a key.
+/// Drops beats with the time and text of an earlier one, or about an end of a key that an earlier
+/// one tells.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut told = Vec::new();

@@ -143,8 +143,8 @@ impl<'a> Witness<'a> {
         ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
     }
 
-    /// The end of what is told: of the first violation, of what its grants did, and of the first
-    /// harm that came after it began.
+    /// The end of what is told: of the first violation, of the operations of its grants, and of the
+    /// first harm after it began.
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };
         let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));

@@ -109,7 +109,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a report needs about the smallest plan; explaining it may take the budget.
+    /// The finding about the smallest plan. Its experiments may take up to `budget`.
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
         examine::finding(lab, budget, &self.plan, self.trial, self.class)
     }

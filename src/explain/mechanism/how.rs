@@ -9,7 +9,7 @@ use crate::promise::Bounded;
 /// How a violation became possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mechanism {
-    /// Which of the known mechanisms.
+    /// The mechanism.
     pub how: How,
     /// In words, with the callers and nodes.
     pub sentence: String,

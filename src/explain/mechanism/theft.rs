@@ -10,10 +10,10 @@ use crate::history::{OpId, OpKind, Outcome, Request};
 use crate::quantity::length;
 use crate::reading::moment::Moment;
 
-/// Commands by which a caller checks whose key it is.
+/// Commands by which a caller reads the owner of a key.
 const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
 
-/// A command that takes longer to its node is called late, ns.
+/// A command that takes longer than this to its node is called late, ns.
 const LATE: u64 = 100_000_000;
 
 /// Why a command could change a key although the key was the victim's.
