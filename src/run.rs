@@ -57,7 +57,7 @@ const PER_NET: u32 = 254;
 pub struct Run {
     /// All that a checker may see.
     pub history: History,
-    /// How many records the trace has, and the hash over them.
+    /// The number of records in the trace, and the hash over them.
     pub trace: Digest,
     /// The named points that locks passed, in order.
     pub steps: Vec<Step>,

@@ -47,7 +47,7 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     above(ledger, what, most.abs_diff(least), parts)
 }
 
-/// The largest difference of rates between two hosts at one moment.
+/// The maximum difference of rates between two hosts at one moment.
 fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Drift)?;
     // No fault stops the boot clock, so its rate is that of the whole host.

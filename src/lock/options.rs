@@ -14,7 +14,7 @@ pub struct LockOption {
 
 /// A group of locks, and the refusal if another lock is given their option.
 pub struct Group {
-    /// Whether a lock is one of them.
+    /// Whether a lock is in the group.
     pub has: fn(&Algorithm) -> bool,
     /// The refusal for a lock outside the group, after its name.
     pub what: &'static str,

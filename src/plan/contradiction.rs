@@ -60,7 +60,7 @@ fn who_is_there(plan: &Plan) -> String {
     format!("there are {}, {sentinels}{} and resource", range('n', nodes), range('c', clients))
 }
 
-/// Refuses a clock that runs absurdly fast or slow.
+/// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
     let what = format!("a clock that is {ppm} ppm fast is broken");
     let mend = format!("from -{MOST_PPM} to {MOST_PPM}");

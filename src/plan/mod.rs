@@ -128,7 +128,7 @@ pub struct Topology {
     /// its replicas. `cluster`, `independent`: the masters come first, then their replicas: see
     /// [`Topology::master_of`].
     pub nodes: u32,
-    /// How many replicas each of the masters has, in an `independent` topology.
+    /// The number of replicas of each master, in an `independent` topology.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replicas_each: u32,
     /// What each node keeps on disk.

@@ -51,7 +51,7 @@ impl<'a> Reading<'a> {
         Reading { index, holds, tenures, lives, by_acquire }
     }
 
-    /// The tenure that an acquire began, or was called in.
+    /// The tenure that an acquire began, or in which it was called.
     pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
         self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
     }

@@ -96,7 +96,7 @@ pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending
     })
 }
 
-/// The first of its endings, the death of its process and the end of the run.
+/// The first of: its endings, the death of its process, the end of the run.
 fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
     let mut first = (Moment::from(index.history.end).max(start), Ended::Open);
     if let Some(death) = index.death_after(process, start) {

@@ -28,7 +28,7 @@ pub struct HistoryIndex<'a> {
 /// The death of a process, with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Death {
-    /// When.
+    /// The moment.
     pub at: Moment,
     /// Index of the fault interval; `None` where the process's own lock ended it.
     pub condition: Option<usize>,

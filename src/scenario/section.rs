@@ -84,7 +84,7 @@ impl<'a> Section<'a> {
         self.get(key).map(|value| text_of(key, value)).transpose()
     }
 
-    /// A length of time, not negative.
+    /// A length of time, non-negative.
     pub fn length(&self, key: &str) -> Result<Option<Nanos>, Refusal> {
         self.get(key).map(|value| length_of(key, value)).transpose()
     }
@@ -175,7 +175,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value that has to be a table with these keys.
+/// A value that must be a table with these keys.
 pub fn table_of<'a>(
     path: &str,
     value: &'a Value<'a>,
@@ -187,7 +187,7 @@ pub fn table_of<'a>(
     }
 }
 
-/// A value that has to be a string.
+/// A value that must be a string.
 pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Refusal> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
@@ -195,7 +195,7 @@ pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Refusal> 
     }
 }
 
-/// A value that has to be a length of time.
+/// A value that must be a length of time.
 pub fn length_of(key: &str, value: &Value) -> Result<Nanos, Refusal> {
     length::read(with_unit(key, value)?).map_err(|no| no.on(place_of(value)))
 }
@@ -215,7 +215,7 @@ fn place_of(value: &Value) -> Place {
     Place::Bytes(value.span())
 }
 
-/// The refusal of a value that has another type than the key takes.
+/// The refusal of a value of the wrong type.
 pub fn other_type(key: &str, value: &Value, wanted: &str) -> Refusal {
     let found = match value.get_ref() {
         DeValue::String(_) => "a text",

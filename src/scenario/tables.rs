@@ -41,7 +41,7 @@ pub const PERSISTENCES: [(&str, Persistence); 5] = [
 /// The words for workloads.
 pub const WORKLOADS: [&str; 3] = ["counter", "stock", "ledger"];
 
-/// The words for what the resource does with fences.
+/// The words for how the resource checks fences.
 pub const FENCES: [&str; 4] =
     ["none", "reject-smaller", "reject-smaller-or-equal", "compare-and-set"];
 

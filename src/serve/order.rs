@@ -1,4 +1,4 @@
-//! What was typed at a running service, as a value, or a refusal that says what to type.
+//! An order typed at a running service, as a value, or a refusal that says what to type.
 
 use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
 use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
@@ -9,14 +9,14 @@ use crate::plan::contradiction::MOST_LOSS;
 use crate::refusal::{Refusal, nearest};
 use crate::serve::setup::CLIENTS;
 
-/// What was typed.
+/// A parsed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// List what can be typed.
+    /// List the orders.
     Help,
     /// Reply that the service runs.
     Ping,
-    /// What redis-cli requests when it connects.
+    /// Reply to the COMMAND request that redis-cli sends when it connects.
     Commands,
     /// Show the state of nodes, clocks, faults and locks.
     Status,
@@ -29,11 +29,11 @@ pub enum Order {
         /// How long it lasts; `None`: until the heal.
         length: Option<Nanos>,
     },
-    /// Do not send the reply to the next such command.
+    /// Do not send the reply to the next request with this command.
     CutNext {
         /// The node.
         node: String,
-        /// The command in upper case; `None` is any.
+        /// The command in upper case; `None` matches any.
         command: Option<String>,
     },
     /// Promote the replica, or the first one.
@@ -64,7 +64,7 @@ pub enum Order {
     Shutdown,
 }
 
-/// What can be typed, one entry a line.
+/// The help text, one entry a line.
 pub const HELP: [&str; 22] = [
     "STATUS                          nodes, clocks, faults that last, locks that are held",
     "FAULT PAUSE n1 15s              the process is not scheduled; its sockets stay open",

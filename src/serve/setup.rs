@@ -25,7 +25,7 @@ const DESK: &str = "admin";
 /// The name that a failover moves to another node.
 const MASTER: &str = "master";
 
-/// What is served.
+/// The setup of a service.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// How the nodes are connected, and what they keep on disk.
@@ -107,7 +107,7 @@ impl Setup {
         [self.nodes(), self.sentinels()].concat()
     }
 
-    /// How many nodes have to agree.
+    /// How many nodes must agree.
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.masters() as usize / 2 + 1,

@@ -31,7 +31,7 @@ pub mod wait_replicas;
 pub struct Algorithm {
     /// Its name in scenarios and on the command line.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A description in one line.
     pub about: &'static str,
     /// Whether its key has a time to live that the configuration sets.
     pub needs_ttl: bool,

@@ -52,7 +52,7 @@ pub struct Redisson {
     key: CountedKey,
     /// The owner: this process and its one thread. Drawn at the first use.
     owner: Option<String>,
-    /// How many grants the caller has: the lock is re-entrant.
+    /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
     /// The switch that stops the watchdog. One watchdog serves all grants.
     watchdog: Option<Rc<Cell<bool>>>,
@@ -62,7 +62,7 @@ pub struct Redisson {
 enum Look {
     /// Another owner has it. The key's time to live, ns.
     Busy(Nanos),
-    /// The acquire is over.
+    /// The acquire is finished.
     Done(Acquired),
 }
 

@@ -1,4 +1,4 @@
-//! Redlock: a majority of independent nodes, requested at the same time, within the lease.
+//! Redlock: grants from a majority of independent nodes, requested concurrently, within the lease.
 //!
 //! The steps are those of the published algorithm. Its two conditions are a quorum and a remaining
 //! validity. `redlock-no-validity` omits the second.

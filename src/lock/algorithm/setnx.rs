@@ -1,4 +1,4 @@
-//! SETNX k 1, released by DEL k: the first lock that everybody writes.
+//! SETNX k 1, released by DEL k: the most common first attempt at a lock.
 //!
 //! It is atomic, but its key outlives a holder that dies, and any caller's DEL frees it.
 

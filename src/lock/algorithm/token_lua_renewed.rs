@@ -153,7 +153,7 @@ impl Renewal {
         setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
     }
 
-    /// What is left of the grant, ns.
+    /// The time left of the grant, ns.
     fn left(&self) -> Nanos {
         let (clock, deadline) = self.deadline;
         deadline.saturating_sub(self.setting.host.now(clock))

@@ -171,9 +171,9 @@ impl Client {
         }
     }
 
-    /// Runs a Lua script: with EVAL unless [`Client::sending`] selects another way. The default is
-    /// not EVALSHA: the script cache saves only bytes, and loading the script and falling back
-    /// would change the count of messages that anchors refer to.
+    /// Runs a Lua script, with EVAL unless the lock's configuration selects another
+    /// [`ScriptShape`]. The default is not EVALSHA: the script cache saves only bytes, and loading
+    /// the script and falling back would change the count of messages that anchors refer to.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -380,7 +380,7 @@ pub fn milliseconds(length: Nanos) -> String {
     (length / MILLISECOND).max(1).to_string()
 }
 
-/// Whether a node does not know the script: after a restart, or a failover.
+/// Whether a node does not have the script: after a restart, or a failover.
 pub fn is_noscript(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use lockstorm_platform::trace::KeyName;
 
-/// One life of a key. `C` is what counts as a cause: an operation, a request.
+/// One life of a key. `C` is the type of a cause: an operation or a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Life<C> {
     /// Its creator; `None` if it is not known.
     pub creator: Option<C>,
-    /// When it ends on the wall clock of the node, in Unix milliseconds, if it ends.
+    /// Its expiry time on the wall clock of the node, in Unix milliseconds, if it expires.
     pub until_ms: Option<u64>,
 }
 
-/// The keys that live on a node.
+/// The keys that exist on a node.
 pub type Keys<C> = BTreeMap<KeyName, Life<C>>;
 
 impl<C: Clone + PartialEq> Life<C> {
@@ -25,7 +25,7 @@ impl<C: Clone + PartialEq> Life<C> {
     }
 }
 
-/// Puts a life under a key, or none.
+/// Sets or removes the life of a key.
 pub fn put<C>(keys: &mut Keys<C>, key: &KeyName, life: Option<Life<C>>) {
     match life {
         Some(life) => drop(keys.insert(key.clone(), life)),
